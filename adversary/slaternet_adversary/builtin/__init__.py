@@ -1,0 +1,1 @@
+"""Adversaries that come with the product, written against the same interface as everyone's."""

@@ -1,0 +1,147 @@
+"""The paper's numerical example: online linear regression under random linear constraints.
+
+    f_{i,t}(x) = 1/2 |A x - theta|^2       A (rows, p) uniform on [-1, 1], theta = A 1 + standard normal noise
+    g_{i,t}(x) = B x - b                   B (m, p) uniform on [0, 2], b (m,) uniform on [b, b + 1]
+
+x = 0 satisfies every constraint with margin b, Slater's condition. With the paper's b = 0.01 it is also nearly the only
+feasible point (trap T20); b = 1 or 5 makes a livelier game.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from slaternet.model import Agents, Array
+from slaternet.streams import block_length, locate
+from slaternet_adversary.api import Adversary, CannotPlay, Game, History
+
+
+@dataclass(frozen=True, slots=True)
+class Functions:
+    """Every agent's functions in one round.
+
+    What agents are told is computed by products summed over the last axis, exact to the bit whoever is asked about.
+    Scores are for the observer alone and may use BLAS.
+    """
+
+    a: Array  # (n, rows, p)
+    theta: Array  # (n, rows)
+    b: Array  # (n, m, p)
+    bound: Array  # (n, m)
+
+    def loss(self, agents: Agents, points: Array) -> Array:
+        """Return 1/2 |A x - theta|^2, (k, s)."""
+        residual = self._residual(agents, points)
+        residual *= residual
+        loss: Array = np.add.reduce(residual, axis=-1)
+        loss *= 0.5
+        return loss
+
+    def constraint(self, agents: Agents, points: Array) -> Array:
+        """Return B x - b, (k, s, m)."""
+        value = _apply(self.b.take(agents, axis=0), points)
+        value -= self.bound.take(agents, axis=0)[:, None]
+        return value
+
+    def loss_gradient(self, agents: Agents, points: Array) -> Array:
+        """Return A' (A x - theta), (k, s, p)."""
+        transposed = self.a.take(agents, axis=0).transpose(0, 2, 1)
+        return _apply(transposed, self._residual(agents, points))
+
+    def constraint_gradient(self, agents: Agents, points: Array) -> Array:
+        """Return B at every point, (k, s, m, p)."""
+        b = self.b.take(agents, axis=0)
+        return np.repeat(b[:, None], points.shape[1], axis=1)
+
+    def network_loss(self, agents: Agents, points: Array) -> Array:
+        """Return the agents' average loss at points (N, p), by its quadratic form: O(k + N), not O(k N)."""
+        hessian, slope, constant = self.quadratic(agents)
+        loss: Array = np.einsum("np,np->n", points @ (0.5 * hessian) + slope, points)
+        loss += constant
+        return loss
+
+    def network_violation(self, agents: Agents, points: Array) -> Array:
+        """Return the norm of the agents' stacked [g]_+ at points (N, p)."""
+        b, bound = self.linear(agents)
+        violation = points @ b.T
+        violation -= bound
+        np.maximum(violation, 0.0, out=violation)
+        norm: Array = np.sqrt(np.einsum("nm,nm->n", violation, violation))
+        return norm
+
+    def quadratic(self, agents: Agents) -> tuple[Array, Array, float]:
+        """Return (H, h, c): the agents' average loss is 1/2 x'Hx + h'x + c."""
+        dimension = self.a.shape[-1]
+        a = self.a.take(agents, axis=0).reshape(-1, dimension)
+        theta = self.theta.take(agents, axis=0).reshape(-1)
+        count = len(agents)
+        return a.T @ a / count, -(theta @ a) / count, float(theta @ theta) / (2 * count)
+
+    def linear(self, agents: Agents) -> tuple[Array, Array]:
+        """Return (B, b): the agents' stacked constraints are B x - b <= 0."""
+        dimension = self.b.shape[-1]
+        return self.b.take(agents, axis=0).reshape(-1, dimension), self.bound.take(agents, axis=0).reshape(-1)
+
+    def _residual(self, agents: Agents, points: Array) -> Array:
+        residual = _apply(self.a.take(agents, axis=0), points)
+        residual -= self.theta.take(agents, axis=0)[:, None]
+        return residual
+
+
+class LinearRegression(Adversary):
+    """The paper's adversary: fresh functions for every agent in every round, whatever was decided."""
+
+    rowwise = True
+
+    def __init__(self, game: Game, *, rows: int = 4, constraints: int = 2, b: float = 0.01) -> None:
+        super().__init__(game)
+        _check_count("rows", rows)
+        _check_count("constraints", constraints)
+        if isinstance(b, bool) or not isinstance(b, int | float) or not 0.0 < b < np.inf:
+            raise CannotPlay(f"adversary.options.b must be a number above 0, for Slater's condition to hold, not {b!r}")
+        self.constraints = constraints
+        self._rows = rows
+        self._b = b
+        numbers = (rows + constraints) * (game.dimension + 1)
+        self._length = block_length(numbers)
+        self._drawn: tuple[int, Array, Array] | None = None
+
+    def play(self, round: int, past: History | None = None) -> Functions:
+        """Return the functions of any round; they depend on nothing but the seed."""
+        del past  # oblivious
+        block, offset = locate(round, self._length)
+        if self._drawn is None or self._drawn[0] != block:
+            self._drawn = (block, *self._draw(block))
+        uniform, noise = self._drawn[1][:, offset], self._drawn[2][:, offset]
+        n, p, m = self.game.agents, self.game.dimension, self.constraints
+        a, b, bound = uniform[:, : -m * (p + 1)], uniform[:, -m * (p + 1) : -m], uniform[:, -m:]
+        a = (2.0 * a - 1.0).reshape(n, self._rows, p)
+        return Functions(a, np.add.reduce(a, axis=-1) + noise, (2.0 * b).reshape(n, m, p), bound + self._b)
+
+    def _draw(self, block: int) -> tuple[Array, Array]:
+        """Return a block's uniform numbers, for A, B and b, and its normal ones; (n, rounds, numbers) each.
+
+        A whole block is drawn also where the game ends inside it: a longer game begins with the same functions.
+        """
+        p, m = self.game.dimension, self.constraints
+        uniform = np.empty((self.game.agents, self._length, (self._rows + m) * p + m))
+        noise = np.empty((self.game.agents, self._length, self._rows))
+        for agent in range(self.game.agents):
+            generator = self.game.stream("functions", agent, block)
+            generator.random(out=uniform[agent])
+            generator.standard_normal(out=noise[agent])
+        return uniform, noise
+
+
+def _apply(matrices: Array, points: Array) -> Array:
+    """Return each agent's matrix (k, q, r) times each of its points (k, s, r), (k, s, q), without BLAS."""
+    k, q, r = matrices.shape
+    # Repeating the points makes the product run over long rows; a broadcast one runs over r numbers at a time.
+    repeated = np.repeat(points, q, axis=1).reshape(k, -1, q, r)
+    applied: Array = np.add.reduce(np.multiply(matrices[:, None], repeated, order="C"), axis=-1)
+    return applied
+
+
+def _check_count(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise CannotPlay(f"adversary.options.{name} must be a whole number of at least 1, not {value!r}")

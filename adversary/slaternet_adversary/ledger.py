@@ -1,0 +1,100 @@
+"""The ledger: which agent has bought what. One purchase per agent and round; the same question again is free."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slaternet.errors import AlreadyAsked, Forgotten, RoundNotOpen
+from slaternet.model import Agents, Array, Question
+
+
+class Page:
+    """One round of the ledger: every agent's decision, points and values, at the agent's index."""
+
+    __slots__ = ("answered", "asked", "f", "g", "points", "x")
+
+    def __init__(self, agents: int, dimension: int, points: int, constraints: int) -> None:
+        self.asked: NDArray[np.bool_] = np.zeros(agents, dtype=bool)
+        self.answered: NDArray[np.bool_] = np.zeros(agents, dtype=bool)
+        self.x: Array = np.empty((agents, dimension))
+        self.points: Array = np.empty((agents, points, dimension))
+        self.f: Array = np.empty((agents, points))
+        self.g: Array = np.empty((agents, points, constraints))
+
+
+class Ledger:
+    """Purchases from the low-water mark on, and for every agent the last round it bought."""
+
+    def __init__(self, agents: int, dimension: int, constraints: int, window: int, rounds: int | None) -> None:
+        self._shape = (agents, dimension, constraints)
+        self._window = window
+        self._pages: dict[int, Page] = {}
+        self._last = np.zeros(agents, dtype=np.int64)
+        self._forgotten = 0
+        self.rounds = rounds
+
+    def page(self, round: int) -> Page:
+        """Return a round's page; it must have been bought from."""
+        return self._pages[round]
+
+    def buy(self, question: Question) -> bool:
+        """Enter a question; True if it is new, False if it was asked before in the same words."""
+        last = self._last[question.agents]
+        if (last == question.round - 1).all():
+            self._enter(question)
+            return True
+        if (last >= question.round).all():
+            self._compare(question)
+            return False
+        raise RoundNotOpen("a question must be about the round after the last one bought, or repeat an earlier one")
+
+    def _enter(self, question: Question) -> None:
+        if question.round > self._last.min() + 1 + self._window or (
+            self.rounds is not None and question.round > self.rounds
+        ):
+            raise RoundNotOpen("the round lies outside the window of the game")
+        page = self._pages.get(question.round)
+        if page is None:
+            agents, dimension, constraints = self._shape
+            page = self._pages[question.round] = Page(agents, dimension, question.points.shape[1], constraints)
+        elif page.points.shape[1] != question.points.shape[1]:
+            raise AlreadyAsked("all agents of a round ask about the same number of points")
+        agents_asking = question.agents
+        page.asked[agents_asking] = True
+        page.x[agents_asking] = question.x
+        page.points[agents_asking] = question.points
+        self._last[agents_asking] = question.round
+
+    def _compare(self, question: Question) -> None:
+        page = self._pages.get(question.round)
+        if page is None:
+            raise Forgotten("the round lies before the low-water mark")
+        agents = question.agents
+        same = page.points.shape[1:] == question.points.shape[1:] and (
+            page.x[agents].tobytes() == question.x.tobytes()
+            and page.points[agents].tobytes() == question.points.tobytes()
+        )
+        if not same:
+            raise AlreadyAsked("this round's question was asked before in other words")
+
+    def complete(self, round: int) -> bool:
+        """Whether every agent has bought its values of a round."""
+        page = self._pages.get(round)
+        return page is not None and bool(page.asked.all())
+
+    def values(self, round: int, agents: Agents) -> tuple[Array, Array] | None:
+        """Return the values bought, or None while they are still being evaluated."""
+        page = self._pages[round]
+        return (page.f[agents], page.g[agents]) if page.answered[agents].all() else None
+
+    def fill(self, round: int, agents: Agents, f: Array, g: Array) -> None:
+        """Write the values of a purchase."""
+        page = self._pages[round]
+        page.f[agents] = f
+        page.g[agents] = g
+        page.answered[agents] = True
+
+    def forget_before(self, mark: int) -> None:
+        """Drop the pages before a round that nobody asks about any more."""
+        for old in range(self._forgotten, mark):
+            self._pages.pop(old, None)
+        self._forgotten = max(self._forgotten, mark)

@@ -1,0 +1,295 @@
+"""The referee: the adversary's engine. Grants each question once, chains the digest, orders scores, closes the game.
+
+It never evaluates a function: `Play`, `Evaluate` and `Score` go out as effects and come back as events, so the rules
+stand apart from the plugin. A round's functions are fixed (`Played`) before the first question about it is evaluated.
+"""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from slaternet.errors import NotYours, OutsideSet, OverBudget
+from slaternet.limits import LIMITS, Limits
+from slaternet.model import Agents, Answer, Array, Closing, Effort, LowWater, Question, StopAt
+from slaternet.sets import FeasibleSet
+from slaternet_adversary.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A host asks a question."""
+
+    host: str
+    question: Question
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """A host has played its last round."""
+
+    host: str
+    closing: Closing
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """The functions of a round are fixed."""
+
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """Values of a question."""
+
+    host: str
+    round: int
+    agents: Agents
+    f: Array
+    g: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """What the decisions of a round are worth, averaged over the agents, beside the baseline that never moves."""
+
+    round: int
+    loss: float
+    violation: float
+    zero_loss: float
+    zero_violation: float
+    disagreement: float
+
+
+Event = Asked | Closed | Played | Evaluated | Scored | LowWater | StopAt
+
+
+@dataclass(frozen=True, slots=True)
+class Play:
+    """Fix the functions of a round; `past` holds the last decisions (h, n, p) for an adaptive plugin."""
+
+    round: int
+    past: Array | None
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluate:
+    """Evaluate the functions of a round at points (k, s, p)."""
+
+    host: str
+    round: int
+    agents: Agents
+    points: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to a host's question."""
+
+    host: str
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Score the decisions (n, p) of a round."""
+
+    round: int
+    x: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A round is complete: one row of the metrics, and its decisions."""
+
+    round: int
+    score: Scored | None  # None: this round is not scored
+    totals: tuple[float, float, float, float]  # cumulative loss, violation, and both of the baseline
+    agents: int
+    effort: Effort
+    digest: str
+    x: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Summarise:
+    """Every round of the game is recorded."""
+
+    rounds: int
+    digest: str
+
+
+Effect = Play | Evaluate | Reply | Score | Record | Summarise
+
+
+class Referee:
+    """Knows the rules and what has happened; knows no function."""
+
+    def __init__(
+        self,
+        agents: int,
+        set: FeasibleSet,
+        *,
+        points: int,
+        constraints: int,
+        rounds: int | None,
+        history: int = 0,
+        score_every: int = 1,
+        limits: Limits = LIMITS,
+    ) -> None:
+        self._agents = agents
+        self._set = set
+        self._points = points
+        self._history = history
+        self._score_every = score_every
+        self._ledger = Ledger(agents, set.dimension, constraints, limits.window, rounds)
+        self._hosts: dict[str, int] = {}
+        self._owner = np.full(agents, -1, dtype=np.intp)
+
+        self._played = 0
+        self._playing = 0
+        self._waiting: defaultdict[int, list[Evaluate]] = defaultdict(list)
+        self._chain = [bytes(32)]  # d_{t} of rounds not yet recorded, the last recorded one first
+        self._chained = 0
+        self._recorded = 0
+        self._past: list[Array] = []
+        self._scores: dict[int, Scored] = {}
+        self._efforts: dict[str, int] = {}  # per host the last round whose effort is known
+        self._spent: defaultdict[int, list[Effort]] = defaultdict(list)
+        self._totals = (0.0, 0.0, 0.0, 0.0)
+        self._summarised = False
+
+    @property
+    def recorded(self) -> int:
+        """The last round that is complete."""
+        return self._recorded
+
+    @property
+    def totals(self) -> tuple[float, float, float, float]:
+        """Cumulative loss and violation, then those of the baseline."""
+        return self._totals
+
+    def seat(self, hosts: Iterable[tuple[str, Agents]]) -> list[Effect]:
+        """Say which host speaks for which agents; the first seating begins the game."""
+        for name, seats in hosts:
+            self._owner[seats] = self._hosts.setdefault(name, len(self._hosts))
+            self._efforts.setdefault(name, 0)
+        return self._prepare(1)
+
+    def handle(self, event: Event) -> list[Effect]:
+        """Take one event in and return what must now be done, in order."""
+        match event:
+            case Asked(host, question):
+                return self._grant(host, question)
+            case Evaluated():
+                return self._reply(event)
+            case Scored(round):
+                self._scores[round] = event
+                return self._record()
+            case Played(round):
+                self._played = round
+                return list(self._waiting.pop(round, ()))
+            case Closed(host, closing):
+                self._spend(host, self._efforts[host] + 1, closing.effort)
+                return self._record()
+            case LowWater(mark):
+                self._ledger.forget_before(min(mark, self._recorded + 1))
+                return []
+            case StopAt(last):
+                self._ledger.rounds = last
+                return self._record()
+
+    def _grant(self, host: str, question: Question) -> list[Effect]:
+        self._check(host, question)
+        if not self._ledger.buy(question):
+            return self._reply_again(host, question)
+        self._spend(host, question.round - 1, question.effort)
+        evaluate = Evaluate(host, question.round, question.agents, question.points)
+        effects: list[Effect] = []
+        if question.round <= self._played:
+            effects.append(evaluate)
+        else:
+            self._waiting[question.round].append(evaluate)
+        effects += self._chain_on()
+        if not self._history:
+            effects += self._prepare(question.round + 1)
+        return effects + self._record()
+
+    def _check(self, host: str, question: Question) -> None:
+        """The reveal rule, as far as one question can be judged by itself."""
+        agents = question.agents  # ascending
+        if agents[-1] >= self._agents or (self._owner[agents] != self._hosts[host]).any():
+            raise NotYours("a host may ask only for the agents seated there")
+        if question.points.shape[1] > self._points:
+            raise OverBudget(f"the game grants {self._points} points per agent and round")
+        if not self._set.contains(question.x).all() or not self._set.contains(question.points).all():
+            raise OutsideSet("decisions and points must lie in the feasible set")
+
+    def _reply_again(self, host: str, question: Question) -> list[Effect]:
+        values = self._ledger.values(question.round, question.agents)
+        return [] if values is None else [Reply(host, Answer(question.round, question.agents, *values))]
+
+    def _reply(self, done: Evaluated) -> list[Effect]:
+        self._ledger.fill(done.round, done.agents, done.f, done.g)
+        return [Reply(done.host, Answer(done.round, done.agents, done.f, done.g))]
+
+    def _spend(self, host: str, round: int, effort: Effort) -> None:
+        """Book a host's effort of a round, once."""
+        if round == self._efforts[host] + 1:
+            self._efforts[host] = round
+            self._spent[round].append(effort)
+
+    def _prepare(self, round: int) -> list[Effect]:
+        """Have the functions of a round fixed, if that was not asked before."""
+        if round <= self._playing or (self._ledger.rounds is not None and round > self._ledger.rounds):
+            return []
+        self._playing = round
+        past = np.stack(self._past) if self._past else None
+        return [Play(round, past)]
+
+    def _chain_on(self) -> list[Effect]:
+        """d_t = SHA-256(d_{t-1} || x_{0,t} .. x_{n-1,t}), for every round whose decisions are all in."""
+        effects: list[Effect] = []
+        while self._ledger.complete(self._chained + 1):
+            self._chained += 1
+            x = self._ledger.page(self._chained).x
+            self._chain.append(hashlib.sha256(self._chain[-1] + x.tobytes()).digest())
+            if self._chained % self._score_every == 0:
+                effects.append(Score(self._chained, x))
+            if self._history:
+                self._past = [*self._past, x][-self._history :]
+                effects += self._prepare(self._chained + 1)
+        return effects
+
+    def _record(self) -> list[Effect]:
+        """Record every round in order that is chained, scored, and whose hosts have told their effort."""
+        effects: list[Effect] = []
+        while self._recorded < self._chained and self._is_complete(self._recorded + 1):
+            self._recorded += 1
+            effects.append(self._row(self._recorded))
+        if self._recorded == self._ledger.rounds and not self._summarised:
+            self._summarised = True
+            effects.append(Summarise(self._recorded, self._chain[0].hex()))
+        return effects
+
+    def _is_complete(self, round: int) -> bool:
+        scored = round in self._scores or round % self._score_every != 0
+        return scored and len(self._spent[round]) == len(self._hosts)
+
+    def _row(self, round: int) -> Record:
+        score = self._scores.pop(round, None)
+        if score is not None:
+            values = (score.loss, score.violation, score.zero_loss, score.zero_violation)
+            self._totals = tuple(total + value for total, value in zip(self._totals, values, strict=True))
+        efforts = self._spent.pop(round)
+        effort = Effort(
+            sum(one.frames for one in efforts),
+            sum(one.bytes_sent for one in efforts),
+            sum(one.waited for one in efforts),
+        )
+        del self._chain[0]
+        x = self._ledger.page(round).x
+        return Record(round, score, self._totals, self._agents, effort, self._chain[0].hex()[:16], x)

@@ -1,0 +1,127 @@
+"""The run folder: the resolved spec, one row of metrics per round as the game goes, and at last the summary."""
+
+import json
+import os
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from slaternet.errors import BadSpec
+from slaternet.spec import Spec
+from slaternet_adversary.referee import Record, Summarise
+
+COLUMNS = (
+    "round",
+    "loss",
+    "violation",
+    "cumulative_loss",
+    "cumulative_violation",
+    "zero_loss",
+    "zero_violation",
+    "disagreement",
+    "agents",
+    "frames",
+    "bytes_sent",
+    "waited",
+    "seconds",
+    "digest",
+)
+"""Of metrics.csv. The `zero_` columns are cumulative: the baseline that never moves from the centre."""
+
+_DECISIONS = "decisions.f64"
+"""Decisions as they come, raw float64; packed into decisions.npz when the game is over."""
+
+
+def claim(folder: Path, *, force: bool = False) -> None:
+    """Make a run folder; one that holds a run already is refused unless forced, and then emptied of results."""
+    if (folder / "spec.toml").exists() and not force:
+        raise BadSpec(f"{folder} holds a run already; choose another --out, or overwrite it with --force")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in ("metrics.csv", "summary.json", "decisions.npz", _DECISIONS, "loss.png", "violation.png"):
+            (folder / name).unlink(missing_ok=True)
+    except OSError as error:
+        raise BadSpec(f"cannot write the run folder {folder}: {error.strerror}; choose another --out") from None
+
+
+class Results:
+    """Writes a run folder. A row that is written is not lost, whatever happens to the process."""
+
+    def __init__(self, folder: Path, spec: Spec, *, run: str) -> None:
+        self.folder = folder
+        self._spec = spec
+        self._run = run
+        self._totals = (0.0, 0.0, 0.0, 0.0)
+        _replace(folder / "spec.toml", spec.to_toml())
+        self._metrics: IO[str] = (folder / "metrics.csv").open("w", encoding="utf-8", newline="")
+        self._metrics.write(",".join(COLUMNS) + "\n")
+        self._metrics.flush()
+        self._decisions: IO[bytes] | None = (folder / _DECISIONS).open("wb") if spec.record.decisions else None
+
+    def record(self, row: Record, seconds: float) -> None:
+        """Append a round."""
+        score, effort, totals = row.score, row.effort, row.totals
+        loss, violation, away = (score.loss, score.violation, score.disagreement) if score else ("", "", "")
+        self._totals = totals
+        self._metrics.write(
+            f"{row.round},{loss},{violation},{totals[0]},{totals[1]},{totals[2]},{totals[3]},{away},{row.agents},"
+            f"{effort.frames},{effort.bytes_sent},{effort.waited:.6f},{seconds:.6f},{row.digest}\n"
+        )
+        self._metrics.flush()
+        if self._decisions is not None:
+            self._decisions.write(row.x.tobytes())
+            self._decisions.flush()
+
+    def finish(self, end: Summarise, seconds: float, hosts: int) -> None:
+        """Write what remains, the summary last and in one step: where it stands, the run is complete."""
+        spec = self._spec
+        if spec.run.rounds != end.rounds:
+            spec = spec.replace(**{"run.rounds": end.rounds})
+            _replace(self.folder / "spec.toml", spec.to_toml())
+        self.close()
+        if spec.record.decisions:
+            self._pack(end.rounds)
+        summary = {
+            "name": spec.run.name,
+            "run": self._run,
+            "algorithm": spec.algorithm.name,
+            "adversary": spec.adversary.plugin,
+            "graph": spec.graph.name,
+            "agents": spec.run.agents,
+            "rounds": end.rounds,
+            "scored_rounds": end.rounds // spec.record.score_every,
+            "seed": spec.run.seed,
+            "hosts": hosts,
+            "cumulative_loss": self._totals[0],
+            "cumulative_violation": self._totals[1],
+            "zero_loss": self._totals[2],
+            "zero_violation": self._totals[3],
+            "digest": end.digest,
+            "reproducible": spec.run.reproducible,
+            "seconds": seconds,
+            "rounds_per_second": end.rounds / seconds if seconds > 0 else 0.0,
+        }
+        _replace(self.folder / "summary.json", json.dumps(summary, indent=2) + "\n")
+
+    def _pack(self, rounds: int) -> None:
+        raw = self.folder / _DECISIONS
+        shape = (rounds, self._spec.run.agents, self._spec.run.dimension)
+        np.savez(self.folder / "decisions.npz", x=np.fromfile(raw, dtype="<f8").reshape(shape))
+        raw.unlink()
+
+    def close(self) -> None:
+        """Close the files; what was recorded stays."""
+        self._metrics.close()
+        if self._decisions is not None:
+            self._decisions.close()
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file so that it is there whole or not at all."""
+    draft = path.with_name(path.name + ".draft")
+    with draft.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)

@@ -1,0 +1,166 @@
+"""Executes the referee's effects that need the plugin or the disk, and hands on those that need a wire.
+
+Plugin calls happen one at a time. Replies go first: `handle` evaluates a question at once, while fixing the next round's
+functions and scoring finished rounds wait as pieces of work that the caller does between replies.
+"""
+
+import contextlib
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import structlog
+
+from slaternet.errors import PluginFailed
+from slaternet.model import Array
+from slaternet_adversary.api import Adversary, History, Round
+from slaternet_adversary.referee import (
+    Effect,
+    Evaluate,
+    Evaluated,
+    Event,
+    Play,
+    Played,
+    Record,
+    Referee,
+    Reply,
+    Score,
+    Summarise,
+)
+from slaternet_adversary.results import Results
+from slaternet_adversary.scores import Scoring
+
+Outward = Reply | Record | Summarise
+
+log = structlog.get_logger()
+
+
+class Runtime:
+    """A plugin under a referee, writing its results."""
+
+    def __init__(
+        self, plugin: Adversary, referee: Referee, results: Results, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self._plugin = plugin
+        self._referee = referee
+        self._results = results
+        self._clock = clock
+        self._began: float | None = None
+        self._hosts = 0
+        self._rounds: dict[int, Round] = {}
+        self._plays: deque[Play] = deque()
+        self._scores: deque[Score] = deque()
+        self._scoring: Scoring | None = None  # of the first of them
+
+    @property
+    def idle(self) -> bool:
+        """Whether no work waits."""
+        return not self._plays and not self._scores
+
+    def seat(self, hosts: Iterable[tuple[str, np.ndarray]]) -> list[Outward]:
+        """Begin the game with these hosts and their agents."""
+        seats = list(hosts)
+        self._hosts = len(seats)
+        self._began = self._clock()
+        return self._execute(self._referee.seat(seats))
+
+    def handle(self, event: Event) -> list[Outward]:
+        """Hand an event to the referee; return what must be said to others."""
+        return self._execute(self._referee.handle(event))
+
+    def work(self) -> list[Outward]:
+        """Do one piece of the waiting work: fixing functions first, then scoring."""
+        if self._plays:
+            return self.handle(self._play(self._plays.popleft()))
+        first = self._scores[0]
+        with self._guard(f"the score of round {first.round}"):
+            if self._scoring is None:
+                centre, constraints = self._plugin.game.set.centre, self._plugin.constraints
+                self._scoring = Scoring(self._rounds[first.round], first.round, first.x, centre, constraints)
+            scored = self._scoring.step()
+        if scored is None:
+            return []
+        self._scoring = None
+        self._scores.popleft()
+        return self.handle(scored)
+
+    @property
+    def totals(self) -> tuple[float, float, float, float]:
+        """Cumulative loss and violation so far, then those of the baseline."""
+        return self._referee.totals
+
+    def close(self) -> None:
+        """Close the run folder; what was recorded stays."""
+        self._results.close()
+
+    def _execute(self, effects: list[Effect]) -> list[Outward]:
+        out: list[Outward] = []
+        todo = deque(effects)
+        while todo:
+            effect = todo.popleft()
+            match effect:
+                case Evaluate():
+                    # before everything else that waits: a host stands still until it hears the values
+                    todo.extendleft(reversed(self._referee.handle(self._evaluate(effect))))
+                case Reply():
+                    out.append(effect)
+                case Play():
+                    self._plays.append(effect)
+                case Score():
+                    self._scores.append(effect)
+                case Record(round):
+                    del self._rounds[round]
+                    self._results.record(effect, self._seconds())
+                    out.append(effect)
+                case Summarise():
+                    self._results.finish(effect, self._seconds(), self._hosts)
+                    out.append(effect)
+        return out
+
+    def _seconds(self) -> float:
+        return 0.0 if self._began is None else self._clock() - self._began
+
+    def _play(self, effect: Play) -> Played:
+        past = None if effect.past is None else History(effect.past)
+        with self._guard(f"play({effect.round})"):
+            self._rounds[effect.round] = self._plugin.play(effect.round, past)
+        return Played(effect.round)
+
+    def _evaluate(self, effect: Evaluate) -> Evaluated:
+        agents, points = effect.agents, effect.points
+        functions = self._rounds[effect.round]
+        with self._guard(f"round {effect.round}"):
+            if self._plugin.rowwise or len(agents) == 1:
+                f, g = functions.loss(agents, points), functions.constraint(agents, points)
+            else:
+                # one agent per call: the plugin does not promise that a batch leaves an agent's values alone
+                rows = [slice(i, i + 1) for i in range(len(agents))]
+                f = np.concatenate([functions.loss(agents[row], points[row]) for row in rows])
+                g = np.concatenate([functions.constraint(agents[row], points[row]) for row in rows])
+            shape = points.shape[:2]
+            f = self._values(f, shape, "loss", effect.round)
+            g = self._values(g, (*shape, self._plugin.constraints), "constraint", effect.round)
+        return Evaluated(effect.host, effect.round, agents, f, g)
+
+    def _values(self, values: Array, shape: tuple[int, ...], what: str, round: int) -> Array:
+        array = np.ascontiguousarray(values, dtype=np.float64)
+        if array.shape != shape:
+            raise self._failure(f"{what} of round {round} has shape {array.shape} where {shape} was asked for")
+        if not np.isfinite(array).all():
+            raise self._failure(f"{what} of round {round} is not finite")
+        return array
+
+    def _failure(self, what: str) -> PluginFailed:
+        return PluginFailed(f"the adversary plugin {type(self._plugin).__name__} failed: {what}")
+
+    @contextlib.contextmanager
+    def _guard(self, where: str) -> Iterator[None]:
+        """The plugin edge: whatever the plugin raises is the operator's to see, in full, and nobody else's."""
+        try:
+            yield
+        except PluginFailed:
+            raise
+        except Exception as error:
+            log.exception("plugin failed", plugin=type(self._plugin).__name__, where=where)
+            raise self._failure(f"{where} raised {type(error).__name__}: {error}") from None

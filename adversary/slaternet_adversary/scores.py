@@ -1,0 +1,65 @@
+"""Scores of a round: (1/n) sum_i f_t(x_i) and (1/n) sum_i ||[g_t(x_i)]_+||, with the global f_t and g_t.
+
+f_t = (1/n) sum_j f_{j,t} and g_t = col(g_{1,t}, ..., g_{n,t}) are known to nobody but the adversary. A plugin's
+`network_loss` and `network_violation` are used where it has them; otherwise every agent's functions are evaluated at
+every decision. The work is cut into pieces of bounded size whose bounds follow from the game alone, so that the sums do
+not depend on timing.
+"""
+
+import numpy as np
+
+from slaternet.limits import LIMITS
+from slaternet.model import Agents, Array
+from slaternet_adversary.api import Round
+from slaternet_adversary.referee import Scored
+
+
+def disagreement(x: Array) -> float:
+    """Return (1/n) sum_i |x_i - mean x|."""
+    away = x - x.mean(axis=0)
+    return float(np.sqrt(np.sum(away * away, axis=1)).mean())
+
+
+class Scoring:
+    """The scoring of one round's decisions (n, p), and of the baseline that stays at the centre."""
+
+    def __init__(self, functions: Round, round: int, x: Array, centre: Array, constraints: int) -> None:
+        self._functions = getattr(functions, "scoring", lambda: functions)()
+        self._round = round
+        self._x = x
+        self._agents: Agents = np.arange(len(x))
+        self._points = np.concatenate((x, centre[None]))
+        self._losses, self._violations = np.empty(len(self._points)), np.empty(len(self._points))
+        self._done = 0
+        # the largest array of a piece holds n rows of points or of constraints per point
+        row = 8 * len(x) * max(x.shape[1], constraints, 1)
+        self._step = max(1, LIMITS.chunk_bytes // row)
+
+    def step(self) -> Scored | None:
+        """Do one piece of the work; return the score when it was the last."""
+        piece = slice(self._done, self._done + self._step)
+        self._losses[piece], self._violations[piece] = _network(self._functions, self._agents, self._points[piece])
+        self._done += self._step
+        return self._sum_up() if self._done >= len(self._points) else None
+
+    def _sum_up(self) -> Scored:
+        losses, violations = self._losses, self._violations
+        return Scored(
+            self._round,
+            float(losses[:-1].mean()),
+            float(violations[:-1].mean()),
+            float(losses[-1]),
+            float(violations[-1]),
+            disagreement(self._x),
+        )
+
+
+def _network(functions: Round, agents: Agents, points: Array) -> tuple[Array, Array]:
+    """Return the global loss and the norm of the global violation at points (N, p)."""
+    loss, violation = getattr(functions, "network_loss", None), getattr(functions, "network_violation", None)
+    everywhere = np.broadcast_to(points, (len(agents), *points.shape))
+    losses = loss(agents, points) if loss else functions.loss(agents, everywhere).mean(axis=0)
+    if violation:
+        return losses, violation(agents, points)
+    excess = np.maximum(functions.constraint(agents, everywhere), 0.0)
+    return losses, np.sqrt((excess * excess).sum(axis=(0, 2)))

@@ -1,0 +1,227 @@
+"""The gRPC face of the adversary, and its life: find the coordinator, serve, join, reveal, sum up, leave."""
+
+import asyncio
+import hmac
+from pathlib import Path
+
+import structlog
+
+from slaternet import codec
+from slaternet.errors import Malformed, NotSeated, NotYours, PluginFailed, Replaced, RunFailed, SlaternetError, Unknown, WrongRun
+from slaternet.limits import LIMITS
+from slaternet.link import Link
+from slaternet.membership import Applicant, Membership, find, reachable
+from slaternet.model import (
+    Closing,
+    ControlDown,
+    Description,
+    Failed,
+    Finished,
+    Heartbeat,
+    LowWater,
+    Opening,
+    Over,
+    Peer,
+    Progress,
+    Question,
+    Role,
+    Seating,
+    StopAt,
+)
+from slaternet.process import interruptible
+from slaternet.transport import serve
+from slaternet_adversary.build import build_referee, load_plugin
+from slaternet_adversary.referee import Asked, Closed, Record, Reply, Summarise
+from slaternet_adversary.results import Results, claim
+from slaternet_adversary.runtime import Outward, Runtime
+
+log = structlog.get_logger()
+
+
+class Revealer:
+    """The adversary in a game it has joined: one stream per host, work between replies."""
+
+    def __init__(self, membership: Membership, runtime: Runtime, description: Description) -> None:
+        self._membership = membership
+        self._runtime = runtime
+        self._description = description
+        self._hosts: dict[str, Peer] = {}
+        self._links: dict[str, Link] = {}
+        self._wake = asyncio.Event()
+        self._summarised = False
+        self._failure: SlaternetError | None = None
+        membership.listen(self._hear, self._opened)
+
+    async def play(self) -> None:
+        """Reveal and score until the game is over."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                worker = tasks.create_task(self._work(), name="work between replies")
+                await self._membership.attend()
+                worker.cancel()
+        except* RunFailed as failed:
+            raise (self._failure or failed.exceptions[0]) from None
+
+    def _opened(self) -> None:
+        self._membership.say(self._description)
+        if self._summarised:
+            self._membership.say(Finished())
+
+    def _hear(self, body: ControlDown) -> None:
+        match body:
+            case Seating(peers=peers):
+                if not self._hosts:
+                    self._hosts = {peer.name: peer for peer in peers}
+                    self._say(self._runtime.seat((peer.name, peer.seats) for peer in peers))
+                    log.info("seated", hosts=len(peers))
+            case LowWater() | StopAt():
+                self._say(self._runtime.handle(body))
+            case Over():
+                pass
+            case _:
+                raise Malformed("the coordinator says to the adversary what is not meant for it")
+
+    def _say(self, effects: list[Outward]) -> None:
+        for effect in effects:
+            match effect:
+                case Reply(host, answer):
+                    if (link := self._links.get(host)) is not None:
+                        for part in codec.encode_reveal_down(self._membership.head(answer.round), answer):
+                            link.send(part)
+                case Record(round, totals=totals):
+                    self._membership.report(Progress(round, totals[0], totals[1]))
+                case Summarise(rounds):
+                    self._summarised = True
+                    loss, violation, *_ = self._runtime.totals
+                    self._membership.say(Progress(rounds, loss, violation), rounds)
+                    self._membership.say(Finished(), rounds)
+        if not self._runtime.idle:
+            self._wake.set()
+
+    async def _work(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            try:
+                while not self._runtime.idle:
+                    self._say(self._runtime.work())
+                    await asyncio.sleep(0)  # a question that has come meanwhile goes first
+            except PluginFailed as error:
+                self._fail(error)
+
+    def _fail(self, error: SlaternetError) -> None:
+        """Tell the coordinator that the adversary cannot go on; it ends the game for all."""
+        self._failure = error
+        self._membership.say(Failed(str(error)))
+
+    async def accept(self, link: Link) -> None:
+        """Serve the stream of a host."""
+        spec = self._membership.spec
+        decoder = codec.RevealUpDecoder(spec.run.dimension, agents=spec.run.agents)
+        name = self._identify(decoder, await link.read())
+        if (older := self._links.get(name)) is not None:
+            older.end(Replaced("a newer stream of this host has taken over"))
+        self._links[name] = link
+        link.keep_alive(lambda: codec.encode_reveal_down(self._membership.head(), Heartbeat())[0])
+        try:
+            while (data := await link.read()) is not None:
+                self._take(name, decoder, data)
+        except PluginFailed as error:
+            self._fail(error)
+            raise PluginFailed("the adversary cannot go on") from None  # the rest is the operator's to see
+        finally:
+            if self._links.get(name) is link:
+                del self._links[name]
+
+    def _identify(self, decoder: codec.RevealUpDecoder, data: bytes | None) -> str:
+        message = decoder.decode(data) if data is not None else None
+        if message is None or not isinstance(message[1], Opening):
+            raise Malformed("a reveal stream begins with an opening")
+        head, opening = message
+        if head.run != self._membership.run:
+            raise WrongRun("the message belongs to another run")
+        if not self._hosts:
+            raise NotSeated("no host is seated yet")
+        peer = self._hosts.get(head.sender)
+        if peer is None:
+            raise Unknown("the sender is no host of this game")
+        if opening.incarnation < peer.incarnation:
+            raise Replaced("a newer incarnation of this host has joined")
+        if not hmac.compare_digest(opening.ticket, peer.accept):
+            raise Unknown("the ticket is not for this server")
+        return peer.name
+
+    def _take(self, name: str, decoder: codec.RevealUpDecoder, data: bytes) -> None:
+        message = decoder.decode(data)
+        if message is None:
+            return
+        head, body = message
+        if head.run != self._membership.run:
+            raise WrongRun("the message belongs to another run")
+        if head.sender != name or head.epoch != self._membership.epoch:
+            raise NotYours("a message must come from the host and the epoch of its stream")
+        match body:
+            case Question():
+                self._say(self._runtime.handle(Asked(name, body)))
+            case Closing():
+                self._say(self._runtime.handle(Closed(name, body)))
+            case Opening():
+                raise Malformed("a stream is opened once")
+            case Heartbeat():
+                pass
+
+
+class AdversaryService:
+    """The adversary of one game."""
+
+    def __init__(
+        self, coordinator: str, out: Path | None, *, listen: str, advertise: str = "", force: bool = False
+    ) -> None:
+        self._coordinator = coordinator
+        self._out = out
+        self._listen = listen
+        self._advertise = advertise
+        self._force = force
+        self._revealer: Revealer | None = None
+        self.folder: Path | None = None
+
+    async def run(self, stop: asyncio.Event) -> int:
+        """Live until the game is over or `stop` is set; return the exit code."""
+        return await interruptible(self._live(), stop, lambda: f"the adversary leaves; {self.folder} holds what was recorded")
+
+    async def _live(self) -> None:
+        name = Role.ADVERSARY.value
+        status = await find(self._coordinator, name)
+        server = await serve(
+            self._listen,
+            service="slaternet.v1.Adversary",
+            unary={},
+            streams={"Reveal": self._reveal},
+            hosts=min(status.agents, LIMITS.hosts),
+        )
+        try:
+            address = self._advertise or reachable(server.address, self._coordinator)
+            log.info("listening", address=server.address)
+            membership = await Membership.join(self._coordinator, Applicant(name, Role.ADVERSARY, address))
+            await self._play(membership)
+        finally:
+            await server.stop()
+
+    async def _play(self, membership: Membership) -> None:
+        spec = membership.spec
+        plugin, description = load_plugin(spec)
+        self.folder = self._out or Path("runs") / f"{spec.run.name}-{membership.run[:8]}"
+        claim(self.folder, force=self._force)
+        results = Results(self.folder, spec, run=membership.run)
+        runtime = Runtime(plugin, build_referee(spec, description), results)
+        try:
+            self._revealer = Revealer(membership, runtime, description)
+            await self._revealer.play()
+            log.info("the game is over", folder=str(self.folder))
+        finally:
+            runtime.close()
+
+    async def _reveal(self, link: Link) -> None:
+        if self._revealer is None:
+            raise NotSeated("the adversary has not joined yet")
+        await self._revealer.accept(link)

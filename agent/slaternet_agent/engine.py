@@ -1,0 +1,222 @@
+"""An agent host as a state machine: events in, effects out; no wire, no clock, no chance.
+
+A round of a host, t = 1, 2, 3, ...:
+
+    offer     z_t goes to every host that mixes it (once the topology of round t is known)
+    enter     all rows the host's agents mix are there: decide x_t and ask for values
+    finish    the values are there: z_{t+1}, and on to offering it
+
+Nothing else is waited for: no barrier, no permission. The topology window alone bounds how far a host runs ahead.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from slaternet.errors import Diverged, Malformed, NotYours, RoundNotOpen
+from slaternet.limits import LIMITS, Limits
+from slaternet.model import Agents, Answer, Array, Frame, Hold, Holding, Question, Seating, StopAt, Topology
+from slaternet_agent.algorithms.base import Algorithm, Decision, Seen
+from slaternet_agent.mixing import Board, Mixer, Plan, plans
+
+
+@dataclass(frozen=True, slots=True)
+class FrameArrived:
+    """A peer's rows of one round."""
+
+    peer: int  # index into Seating.peers
+    frame: Frame
+
+
+@dataclass(frozen=True, slots=True)
+class PeerWants:
+    """A stream to a peer is open; it lacks every frame from this round on."""
+
+    peer: int
+    round: int
+
+
+Event = Topology | FrameArrived | PeerWants | Answer | Hold | StopAt
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """A frame for a peer."""
+
+    peer: int
+    frame: Frame
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """The question of a round, for the adversary."""
+
+    question: Question
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A round is finished."""
+
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The last round is finished; only peers may still want frames."""
+
+
+Effect = Send | Ask | Report | Holding | Finish
+
+
+class Host:
+    """The agents seated at one host, playing."""
+
+    def __init__(
+        self, algorithm: Algorithm, seating: Seating, agents: int, rounds: int | None, limits: Limits = LIMITS
+    ) -> None:
+        self._algorithm = algorithm
+        self._seats = seating.seats
+        self._agents = agents
+        self._limits = limits
+        self._last = rounds
+        self._held = False
+        self._mixer = Mixer(len(self._seats), agents)
+        self._owner = np.full(agents, -1, dtype=np.intp)
+        for index, peer in enumerate(seating.peers):
+            self._owner[peer.seats] = index
+        self._place = np.zeros(agents, dtype=np.intp)
+        self._place[self._seats] = np.arange(len(self._seats))
+
+        self._state = algorithm.start(self._seats)
+        self._round = 1
+        self._offered = 0
+        self._question: Question | None = None
+        self._decision: Decision | None = None
+        # Kept from the low-water mark on, so that whatever a peer lacks can be sent again.
+        self._plans: dict[int, Plan] = {}
+        self._boards: dict[int, Board] = {}
+        self._sent: dict[int, Array] = {}
+        self._known = 0
+        self._forgotten = 0
+
+    @property
+    def round(self) -> int:
+        """The round being played, from 1."""
+        return self._round
+
+    @property
+    def known(self) -> int:
+        """The last round whose topology is known."""
+        return self._known
+
+    @property
+    def finished(self) -> bool:
+        """Whether the last round has been played."""
+        return self._last is not None and self._round > self._last
+
+    @property
+    def pending(self) -> Question | None:
+        """The question still unanswered, to be asked again on a new stream."""
+        return self._question
+
+    @property
+    def wanted(self) -> int:
+        """The first round in which rows of peers may still be lacking."""
+        return self._round if self._question is None else self._round + 1
+
+    def handle(self, event: Event) -> list[Effect]:
+        """Take one event in and return what must now be done, in order."""
+        match event:
+            case FrameArrived(peer, frame):
+                return self._take_frame(peer, frame)
+            case Answer():
+                return self._finish_round(event)
+            case Topology():
+                return self._take_topology(event)
+            case PeerWants(peer, first):
+                return self._offer_again(peer, first)
+            case Hold():
+                self._held = True
+                return [Holding(self._round if self._question is not None else self._round - 1)]
+            case StopAt(last):
+                self._held = False
+                self._last = last
+                return [Finish()] if self.finished else self._go_on()
+
+    def _take_topology(self, topology: Topology) -> list[Effect]:
+        for offset, plan in enumerate(plans(topology, self._seats, self._agents)):
+            self._plans.setdefault(topology.round + offset, plan)
+        self._known = max(self._known, topology.round + topology.rounds - 1)
+        self._forget(topology.low_water)
+        return self._go_on()
+
+    def _forget(self, mark: int) -> None:
+        for old in range(self._forgotten, min(mark, self._round)):
+            self._plans.pop(old, None)
+            self._boards.pop(old, None)
+            self._sent.pop(old, None)
+        self._forgotten = max(self._forgotten, min(mark, self._round))
+
+    def _take_frame(self, peer: int, frame: Frame) -> list[Effect]:
+        if frame.agents[-1] >= self._agents or (self._owner[frame.agents] != peer).any():
+            raise NotYours("a frame may hold only rows of agents seated at its sender")
+        if frame.round > self._round + self._limits.window:
+            raise RoundNotOpen("a frame may not run ahead of the topology window")
+        if frame.round < max(self._forgotten, 1):
+            return []
+        if not self._board(frame.round).put(frame.agents, frame.rows):
+            raise Diverged(f"two frames of round {frame.round} hold different rows of one agent; the run must stop")
+        return self._go_on() if frame.round == self._round else []
+
+    def _board(self, round: int) -> Board:
+        board = self._boards.get(round)
+        if board is None:
+            board = self._boards[round] = Board(self._agents, self._algorithm.width)
+        return board
+
+    def _go_on(self) -> list[Effect]:
+        plan = self._plans.get(self._round)
+        if plan is None or self.finished:
+            return []
+        effects = self._offer(plan) if self._offered < self._round else []
+        board = self._board(self._round)
+        if self._question is None and not self._held and board.known[plan.needed].all():
+            effects.append(self._enter(plan, board))
+        return effects
+
+    def _offer(self, plan: Plan) -> list[Effect]:
+        rows = self._algorithm.outgoing(self._state)
+        self._sent[self._round] = rows
+        self._board(self._round).put(self._seats, rows)
+        self._offered = self._round
+        return [self._send(self._round, peer, agents) for peer, agents in plan.debts]
+
+    def _send(self, round: int, peer: int, agents: Agents) -> Effect:
+        return Send(peer, Frame(round, agents, self._sent[round][self._place[agents]]))
+
+    def _offer_again(self, peer: int, first: int) -> list[Effect]:
+        rounds = range(max(first, self._forgotten, 1), self._offered + 1)
+        debts = ((t, agents) for t in rounds for debtor, agents in self._plans[t].debts if debtor == peer)
+        return [self._send(t, peer, agents) for t, agents in debts]
+
+    def _enter(self, plan: Plan, board: Board) -> Effect:
+        decision = self._algorithm.decide(self._state, self._mixer.gossip(plan, board), self._round)
+        self._decision = decision
+        self._question = Question(self._round, self._seats, decision.x, decision.points)
+        return Ask(self._question)
+
+    def _finish_round(self, answer: Answer) -> list[Effect]:
+        if answer.round < self._round:
+            return []  # an answer to a question that was asked again
+        if self._decision is None or self._question is None or answer.round != self._round:
+            raise RoundNotOpen("an answer came to a question that was not asked")
+        if answer.f.shape != self._question.points.shape[:2] or not np.array_equal(answer.agents, self._seats):
+            raise Malformed("an answer must cover the agents and points of its question")
+        self._state = self._algorithm.update(self._state, self._decision, Seen(answer.f, answer.g), self._round)
+        self._question = self._decision = None
+        self._round += 1
+        # the frames first: others wait for them
+        effects: list[Effect] = [Finish()] if self.finished else self._go_on()
+        effects.append(Report(self._round - 1))
+        return effects

@@ -1,0 +1,120 @@
+"""What a host knows of one round's graph, the rows that arrived for it, and their mixing: x_i = sum_j [W_t]_ij z_j."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from slaternet.errors import Malformed
+from slaternet.limits import LIMITS
+from slaternet.model import Agents, Array, Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One round of a topology: the host's rows of W_t, whom it waits for and whom it owes."""
+
+    starts: Agents  # (k + 1,)
+    columns: Agents
+    weights: Array
+    needed: Agents  # agents of other hosts whose rows are mixed here
+    debts: tuple[tuple[int, Agents], ...]  # index of a peer, and the own agents it is owed
+
+
+class Board:
+    """The rows of one round, filled in as frames arrive; a row stands at its agent's index."""
+
+    __slots__ = ("known", "rows")
+
+    def __init__(self, agents: int, width: int) -> None:
+        self.rows: Array = np.zeros((agents, width))
+        self.known: NDArray[np.bool_] = np.zeros(agents, dtype=bool)
+
+    def put(self, agents: Agents, rows: Array) -> bool:
+        """Take rows in; False where a row that is already here differs in one bit."""
+        double = self.known[agents]
+        if double.any() and self.rows[agents[double]].tobytes() != rows[double].tobytes():
+            return False
+        self.rows[agents] = rows
+        self.known[agents] = True
+        return True
+
+
+class Gossip:
+    """The rows an algorithm may read in one round; what it does not read is not computed."""
+
+    __slots__ = ("_board", "_matrix")
+
+    def __init__(self, matrix: csr_array, board: Board) -> None:
+        self._matrix = matrix
+        self._board = board
+
+    @property
+    def mixed(self) -> Array:
+        """The host's rows of W_t times the rows received, each summed in index order: exact under any batching."""
+        product: Array = self._matrix @ self._board.rows
+        return product
+
+    @property
+    def received(self) -> Array:
+        """Every row known in this round, the host's own included, in index order."""
+        return self._board.rows[self._board.known]
+
+
+class Mixer:
+    """Makes a round's gossip from its plan and board."""
+
+    def __init__(self, seats: int, agents: int) -> None:
+        self._matrix = csr_array((seats, agents))
+
+    def gossip(self, plan: Plan, board: Board) -> Gossip:
+        """Return what the algorithm may read; valid until the next call."""
+        # One matrix is refilled: building a csr_array anew costs three times the product itself.
+        self._matrix.data, self._matrix.indices, self._matrix.indptr = plan.weights, plan.columns, plan.starts
+        return Gossip(self._matrix, board)
+
+
+def plans(topology: Topology, seats: Agents, agents: int) -> list[Plan]:
+    """Cut a topology into rounds, having checked the host's own rows of every W_t (Assumption 4, as far as it sees it)."""
+    _check_rows(topology, seats, agents)
+    k = len(seats)
+    own = np.zeros(agents, dtype=bool)
+    own[seats] = True
+    edges = np.searchsorted(topology.debts[:, 0], np.arange(topology.rounds + 1))
+    result = []
+    for offset in range(topology.rounds):
+        starts = topology.starts[offset * k : (offset + 1) * k + 1]
+        low, high = starts[0], starts[-1]
+        columns = topology.columns[low:high]
+        wanted = np.zeros(agents, dtype=bool)
+        wanted[columns] = True
+        needed = np.flatnonzero(wanted & ~own)
+        debts = _debts(topology.debts[edges[offset] : edges[offset + 1]])
+        result.append(Plan(starts - low, columns, topology.weights[low:high], needed, debts))
+    return result
+
+
+def _debts(rows: Agents) -> tuple[tuple[int, Agents], ...]:
+    if not len(rows):
+        return ()
+    cuts = np.flatnonzero(np.diff(rows[:, 1])) + 1
+    return tuple((int(part[0, 1]), np.ascontiguousarray(part[:, 2])) for part in np.split(rows, cuts))
+
+
+def _check_rows(topology: Topology, seats: Agents, agents: int) -> None:
+    """Rows of W_t that do not average would leave the feasible set unnoticed: refuse them before they are used."""
+    starts, columns, weights = topology.starts, topology.columns, topology.weights
+    rows = np.tile(seats, topology.rounds)
+    lengths = np.diff(starts)
+    if len(lengths) != len(rows) or starts[0] != 0 or starts[-1] != len(columns) or (lengths < 1).any():
+        raise Malformed("a topology must hold one non-empty row per seat and round")
+    owner = np.repeat(np.arange(len(rows)), lengths)
+    key = owner * agents + columns
+    if columns.max() >= agents or (np.diff(key) <= 0).any():
+        raise Malformed("the columns of a row of W_t must be agents of the game in ascending order")
+    diagonal = np.bincount(owner[columns == rows[owner]], minlength=len(rows))
+    if not diagonal.all() or (weights <= 0.0).any():
+        raise Malformed("a row of W_t needs positive weights and a positive diagonal")
+    if np.abs(np.add.reduceat(weights, starts[:-1]) - 1.0).max() > LIMITS.stochastic:
+        raise Malformed(f"a row of W_t must sum to 1 within {LIMITS.stochastic:g}")

@@ -1,0 +1,209 @@
+"""Executes a host engine's effects over its streams: to the coordinator, the adversary and every peer."""
+
+import asyncio
+import time
+from dataclasses import replace
+
+import structlog
+
+from slaternet import codec
+from slaternet.errors import Diverged, Malformed, NotSeated, RunFailed, SlaternetError, WrongRun
+from slaternet.lines import Line
+from slaternet.link import Link
+from slaternet.membership import Membership
+from slaternet.model import (
+    Answer,
+    Closing,
+    ControlDown,
+    Effort,
+    Failed,
+    Finished,
+    Heartbeat,
+    Hold,
+    Holding,
+    Opening,
+    Over,
+    Peer,
+    Progress,
+    Question,
+    RevealUp,
+    Seating,
+    StopAt,
+    Topology,
+)
+from slaternet_agent.build import build_algorithm
+from slaternet_agent.engine import Ask, Event, Finish, Host, Report, Send
+from slaternet_agent.peers import Peers
+
+log = structlog.get_logger()
+
+_REVEAL = "/slaternet.v1.Adversary/Reveal"
+
+
+class Player:
+    """A host in a game it has joined."""
+
+    def __init__(self, membership: Membership) -> None:
+        self._membership = membership
+        membership.listen(self._hear, self._opened, have=lambda: self._host.known if self._host else 0)
+        self._host: Host | None = None
+        self._peers: Peers | None = None
+        self._reveal: Line | None = None
+        self._adversary: Peer | None = None
+        self._answers = codec.RevealDownDecoder()
+        self._tasks: asyncio.TaskGroup | None = None
+        self._lines: list[asyncio.Task[None]] = []
+        self._failure: SlaternetError | None = None
+        # what the round in progress has cost so far
+        self._frames = 0
+        self._bytes = 0
+        self._idle_since = time.perf_counter()
+        self._unanswered: list[bytes] = []
+        self._closing: list[bytes] = []
+
+    @property
+    def round(self) -> int:
+        """The round being played; 0 before the seating."""
+        return self._host.round if self._host else 0
+
+    async def play(self) -> None:
+        """Play until the game is over."""
+        try:
+            async with asyncio.TaskGroup() as self._tasks:
+                await self._membership.attend()
+        except* RunFailed as failed:
+            raise (self._failure or failed.exceptions[0]) from None
+
+    async def accept(self, link: Link) -> None:
+        """Serve a gossip stream that a peer opens."""
+        if self._peers is None:
+            raise NotSeated("this host has no seats yet")
+        try:
+            await self._peers.accept(link)
+        except Diverged as error:
+            self._fail(error)
+            raise
+
+    def _hear(self, body: ControlDown) -> None:
+        match body:
+            case Seating():
+                if self._host is None:
+                    self._sit_down(body)
+            case Topology() | Hold() | StopAt():
+                self._dispatch(body)
+            case Over():
+                for line in self._lines:
+                    line.cancel()
+            case _:
+                raise Malformed("the coordinator says to a host what is not meant for hosts")
+
+    def _opened(self) -> None:
+        if self._closing:
+            self._membership.say(Finished())
+
+    def _sit_down(self, seating: Seating) -> None:
+        if seating.adversary is None or seating.description is None or self._tasks is None:
+            raise Malformed("a host's seating names the adversary and describes its plugin")
+        spec = self._membership.spec
+        try:
+            algorithm = build_algorithm(spec, seating.description)
+        except SlaternetError as error:
+            self._fail(error)
+            return
+        self._host = Host(algorithm, seating, spec.run.agents, spec.run.rounds)
+        self._peers = Peers(
+            self._membership, seating, algorithm.width, hear=self._dispatch, wanted=lambda: self._seated.wanted
+        )
+        self._adversary = seating.adversary
+        self._reveal = Line(
+            seating.adversary.name,
+            seating.adversary.address,
+            _REVEAL,
+            opening=self._open_reveal,
+            heartbeat=lambda: self._encode(Heartbeat())[0],
+            hear=self._take_answer,
+            opened=self._ask_again,
+        )
+        self._lines = [self._tasks.create_task(self._keep(line)) for line in (self._reveal, *self._peers.lines)]
+        log.info("seated", agents=len(seating.seats), first=int(seating.seats[0]), peers=len(seating.peers))
+
+    @property
+    def _seated(self) -> Host:
+        if self._host is None:
+            raise NotSeated("this host has no seats yet")
+        return self._host
+
+    async def _keep(self, line: Line) -> None:
+        try:
+            await line.run()
+        except SlaternetError as error:
+            self._fail(error)
+
+    def _fail(self, error: SlaternetError) -> None:
+        """Tell the coordinator that this host cannot go on; it ends the game for all."""
+        self._failure = error
+        log.error("cannot go on", reason=str(error))
+        self._membership.say(Failed(str(error)))
+
+    def _dispatch(self, event: Event) -> None:
+        for effect in self._seated.handle(event):
+            match effect:
+                case Send(peer, frame) if self._peers is not None:
+                    sent = self._peers.send(peer, frame)
+                    self._bytes += sent
+                    self._frames += sent > 0
+                case Ask(question):
+                    self._ask(question)
+                case Report(round):
+                    self._idle_since = time.perf_counter()
+                    self._membership.report(Progress(round))
+                case Holding(round):
+                    self._membership.say(effect, round)
+                case Finish():
+                    self._finish()
+
+    def _spent(self) -> Effort:
+        effort = Effort(self._frames, self._bytes, time.perf_counter() - self._idle_since)
+        self._frames = self._bytes = 0
+        return effort
+
+    def _encode(self, body: RevealUp, round: int = 0) -> list[bytes]:
+        return codec.encode_reveal_up(self._membership.head(round), body)
+
+    def _ask(self, question: Question) -> None:
+        effort = self._spent() if question.round > 1 else Effort()
+        self._unanswered = self._encode(replace(question, effort=effort), question.round)
+        self._bytes += sum(map(len, self._unanswered))
+        self._ask_again()
+
+    def _ask_again(self) -> None:
+        for part in self._unanswered or self._closing:
+            if self._reveal is not None:
+                self._reveal.send(part)
+
+    def _finish(self) -> None:
+        last = self._seated.round - 1
+        self._closing = self._encode(Closing(self._spent()), last)
+        self._unanswered = []
+        self._ask_again()
+        self._membership.say(Progress(last), last)
+        self._membership.say(Finished(), last)
+        log.info("finished", round=last)
+
+    def _open_reveal(self) -> bytes:
+        self._answers = codec.RevealDownDecoder()
+        present = self._adversary.present if self._adversary else b""
+        return self._encode(Opening(self._membership.incarnation, present))[0]
+
+    def _take_answer(self, data: bytes) -> None:
+        message = self._answers.decode(data)
+        if message is None:
+            return
+        head, body = message
+        if head.run != self._membership.run:
+            raise WrongRun("the message belongs to another run")
+        if isinstance(body, Answer):
+            self._unanswered = []
+            self._dispatch(body)
+
+

@@ -1,0 +1,94 @@
+"""Assumption 4: double stochasticity of every W_t, and joint connectivity over windows of rounds.
+
+Strong connectivity needs no separate search. The sum of W_t over a window is a positive multiple of a doubly stochastic
+matrix: whatever weight leaves a group of agents also enters it, so a window that connects everyone when directions are
+ignored connects everyone strongly.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from slaternet.errors import BadSpec
+from slaternet.limits import LIMITS
+from slaternet_coordinator.graphs.generators import Graph
+from slaternet_coordinator.graphs.weights import Matrix
+
+_REMEDY = "correct the graph's weights"
+
+
+def check(matrix: Matrix) -> None:
+    """Raise BadSpec unless the weights are positive, rows and columns sum to 1 and everyone listens to itself."""
+    n, rows = matrix.agents, matrix.rows()
+    if not np.all(matrix.weights > 0.0):
+        raise BadSpec(f"graph.name gives a weight that is not positive; {_REMEDY}")
+    if np.count_nonzero(rows == matrix.columns) != n:
+        raise BadSpec(f"graph.name gives an agent no weight on itself; {_REMEDY}")
+    for what, index in (("row", rows), ("column", matrix.columns)):
+        sums = np.bincount(index, matrix.weights, n).tolist()
+        worst = max(range(n), key=lambda each: abs(sums[each] - 1.0))
+        if not abs(sums[worst] - 1.0) <= LIMITS.stochastic:
+            raise BadSpec(f"graph.name gives weights whose {what} {worst} sums to {sums[worst]!r}, not 1; {_REMEDY}")
+
+
+def connects(graph: Graph, rounds: int) -> bool:
+    """Say whether rounds 1..rounds together connect all agents; stops at the first round where they do."""
+    forest = _Forest()
+    return any(forest.add(graph.matrix(t), t) is not None for t in range(1, rounds + 1))
+
+
+def window(graph: Graph, rounds: int) -> int | None:
+    """Return the smallest B such that every window of B rounds in 1..rounds connects all agents, if there is one."""
+    forest, smallest = _Forest(), 0
+    for end in range(1, rounds + 1):
+        latest = forest.add(graph.matrix(end), end)
+        if latest is not None:
+            # No window that ends before the first connected one may lie within 1..rounds, so B is at least its end.
+            smallest = max(smallest or end, end - latest + 1)
+    return smallest or None
+
+
+class _Forest:
+    """The spanning forest of the newest edges: it tells the latest start of a connected window that ends now.
+
+    A window start..end is connected exactly if the spanning tree of greatest edge rounds uses no edge older than
+    `start`. A round's edges enter as stars, one for each group they connect, which connect the same agents.
+    """
+
+    def __init__(self) -> None:
+        self._edges: list[tuple[int, int, int]] = []  # (round, agent, agent), newest first
+
+    def add(self, matrix: Matrix, t: int) -> int | None:
+        """Take in the edges of round t; return the latest start of a connected window start..t, if there is one."""
+        group = _groups(matrix)
+        _, centres = np.unique(group, return_index=True)
+        star = [(t, int(centres[each]), agent) for agent, each in enumerate(group) if centres[each] != agent]
+        parent = [int(centres[each]) for each in group]
+        if len(centres) > 1:
+            star += [edge for edge in self._edges if _join(parent, edge[1], edge[2])]
+        self._edges = star
+        if matrix.agents == 1:
+            return t
+        return star[-1][0] if len(star) == matrix.agents - 1 else None
+
+
+def _groups(matrix: Matrix) -> NDArray[np.int32]:
+    shape = (matrix.agents, matrix.agents)
+    entries = csr_array((matrix.weights, matrix.columns, matrix.starts), shape=shape)
+    labels: NDArray[np.int32] = connected_components(entries, directed=False)[1]
+    return labels
+
+
+def _join(parent: list[int], one: int, other: int) -> bool:
+    """Unite the groups of two agents; say whether they were apart."""
+    one, other = _root(parent, one), _root(parent, other)
+    parent[one] = other
+    return one != other
+
+
+def _root(parent: list[int], agent: int) -> int:
+    while parent[agent] != agent:
+        parent[agent] = parent[parent[agent]]
+        agent = parent[agent]
+    return agent

@@ -1,0 +1,30 @@
+"""The laboratory: play games, read them back, draw them.
+
+`load` finds and resolves a spec, `play` and `simulate` play it, `Run` reads what they wrote.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from slaternet_lab.folder import Run
+    from slaternet_lab.play import play
+    from slaternet_lab.resolve import load
+    from slaternet_lab.simulation import simulate
+
+__all__ = ["Run", "load", "play", "simulate"]
+
+_HOMES = {
+    "Run": "slaternet_lab.folder",
+    "load": "slaternet_lab.resolve",
+    "play": "slaternet_lab.play",
+    "simulate": "slaternet_lab.simulation",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first used, so that reading results needs neither gRPC nor figures."""
+    import importlib
+
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

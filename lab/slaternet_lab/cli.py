@@ -1,0 +1,72 @@
+"""The `slaternet` command."""
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from typing import Annotated, NoReturn
+
+import structlog
+import typer
+
+from slaternet.errors import BadSpec, SlaternetError
+from slaternet_lab.commands import graphs, planning, playing, results, service
+
+app = typer.Typer(
+    name="slaternet",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"slaternet {version('slaternet')}")
+        raise typer.Exit
+
+
+@app.callback()
+def slaternet(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Distributed bandit convex optimisation with time-varying constraints, played over a real network."""
+
+
+def _register(command: Callable[..., None], panel: str, example: str) -> None:
+    app.command(rich_help_panel=panel, epilog=f"Example: {example}")(command)
+
+
+_PLAY, _LOOK, _AFTER, _SERVICES = "Play", "Before a game", "After a game", "Services"
+
+_register(playing.run, _PLAY, "slaternet run paper --hosts 4 --set run.rounds=200")
+_register(playing.simulate, _PLAY, "slaternet simulate mine.toml --set adversary.options.b=5 --out runs/mine")
+_register(planning.specs, _LOOK, "slaternet specs paper > mine.toml")
+_register(planning.check, _LOOK, "slaternet check mine.toml")
+_register(graphs.graph, _LOOK, "slaternet graph paper --rounds 1:100 --out W.npz")
+_register(results.show, _AFTER, "slaternet show runs/mine --json")
+_register(results.plot, _AFTER, "slaternet plot runs/mine runs/yours --out figures")
+_register(results.diff, _AFTER, "slaternet diff runs/mine runs/yours")
+_register(service.status, _SERVICES, "slaternet status 127.0.0.1:7000")
+_register(service.stop, _SERVICES, "slaternet stop 127.0.0.1:7000")
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command and exit; what the user can correct is one sentence on standard error, never a traceback."""
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    try:
+        app(arguments, prog_name="slaternet")
+    except SlaternetError as error:
+        _leave(str(error), error.exit_code)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        _leave(f"cannot use {error.filename}: {error.strerror}; choose another path", BadSpec.exit_code)
+    sys.exit(0)
+
+
+def _leave(sentence: str, code: int) -> NoReturn:
+    typer.echo(f"slaternet: {sentence}", err=True)
+    sys.exit(code)

@@ -1,0 +1,1 @@
+"""The commands of `slaternet`, one module for each kind of thing a user does."""

@@ -1,0 +1,113 @@
+"""`slaternet graph`: the time-varying graphs of a spec, shown or written for other tools."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+import typer
+from rich.table import Table
+
+from slaternet.errors import BadSpec
+from slaternet.plugins import absolute
+from slaternet_lab.commands.common import JsonOption, SetOption, SpecArgument, console, print_fields, print_json
+
+if TYPE_CHECKING:
+    from slaternet_coordinator.graphs import Graph
+
+_LISTED = 12
+"""Rounds shown one by one."""
+_ROUNDS = 1000
+"""Rounds looked at unless the user says how many."""
+_BYTES = 1 << 31
+"""Largest W that is written."""
+
+RoundsOption = Annotated[
+    str | None, typer.Option("--rounds", metavar="A:B", help="First and last round; absent: from 1, at most 1000.")
+]
+OutOption = Annotated[
+    Path | None, typer.Option("--out", help="Write W (rounds x n x n) and the round numbers to this .npz file.")
+]
+
+
+def graph(
+    spec: SpecArgument = None,
+    rounds: RoundsOption = None,
+    out: OutOption = None,
+    settings: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the graphs of a spec: edges, weights, and the window within which they connect."""
+    from slaternet_coordinator.graphs import build, checks
+    from slaternet_lab.assumptions import connecting
+    from slaternet_lab.resolve import read
+
+    parsed, base = read(spec, settings or ())
+    parsed = parsed.replace(**{"graph.name": absolute(parsed.graph.name, base)})
+    agents = parsed.run.agents
+    first, last = _interval(rounds, min(parsed.run.rounds or _ROUNDS, _ROUNDS))
+    drawn = build(parsed.graph, agents, parsed.run.seed)
+    if out is not None:
+        _write(drawn, first, last, agents, out)
+    lines = [_describe(drawn, t) for t in range(first, last + 1)]
+    window = checks.window(drawn, last)
+    if as_json:
+        print_json({"graph": parsed.graph.name, "agents": agents, "window": window, "rounds": lines})
+        return
+    _show(lines)
+    text = connecting(window) if window else "not even all graphs together connect everyone"
+    print_fields(
+        [
+            ("graph", f"{parsed.graph.name}, {agents} agents, rounds {first} to {last}"),
+            ("window", f"{text} in rounds 1 to {last}"),
+            *([("written", str(out))] if out else []),
+        ]
+    )
+
+
+def _interval(rounds: str | None, last: int) -> tuple[int, int]:
+    if rounds is None:
+        return 1, last
+    begin, colon, end = rounds.partition(":")
+    if not (begin.isdecimal() and (end if colon else begin).isdecimal()):
+        raise BadSpec(f"--rounds {rounds} is not A:B; write for example --rounds 1:100")
+    interval = int(begin), int(end if colon else begin)
+    if not 1 <= interval[0] <= interval[1]:
+        raise BadSpec(f"--rounds {rounds} must begin at 1 or later and not end before it begins")
+    return interval
+
+
+def _describe(graph: "Graph", t: int) -> dict[str, int | float]:
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
+    matrix = graph.matrix(t)
+    n = matrix.agents
+    entries = csr_array((matrix.weights, matrix.columns, matrix.starts), shape=(n, n))
+    others = len(matrix.columns) - n
+    return {
+        "round": t,
+        "edges": others if graph.directed else others // 2,
+        "largest_degree": int(np.diff(matrix.starts).max()) - 1,
+        "smallest_weight": float(matrix.weights.min()),
+        "groups": int(connected_components(entries, directed=graph.directed, connection="strong")[0]),
+    }
+
+
+def _show(lines: list[dict[str, int | float]]) -> None:
+    table = Table(box=None, pad_edge=False)
+    for heading in lines[0]:
+        table.add_column(heading.replace("_", " "), justify="right")
+    for line in lines[:_LISTED]:
+        table.add_row(*(f"{value:g}" for value in line.values()))
+    console().print(table)
+    if len(lines) > _LISTED:
+        console().print(f"... and {len(lines) - _LISTED} rounds more (--json lists all)")
+
+
+def _write(graph: "Graph", first: int, last: int, agents: int, out: Path) -> None:
+    rounds = np.arange(first, last + 1)
+    if len(rounds) * agents * agents * 8 > _BYTES:
+        raise BadSpec(f"--out would write more than {_BYTES >> 30} GiB; choose fewer rounds with --rounds A:B")
+    weights = np.stack([graph.matrix(int(t)).dense() for t in rounds])
+    with out.open("wb") as file:
+        np.savez_compressed(file, W=weights, rounds=rounds)

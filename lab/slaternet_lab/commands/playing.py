@@ -1,0 +1,98 @@
+"""Play a game: `run` over the network, `simulate` without one."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from slaternet.spec import Spec
+from slaternet_lab.commands.common import JsonOption, SetOption, SpecArgument, print_fields, print_json
+from slaternet_lab.folder import Run
+
+OutOption = Annotated[Path | None, typer.Option("--out", help="The run folder; runs/NAME-TIME if absent.")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite a run in that folder.")]
+HostsOption = Annotated[int, typer.Option("--hosts", min=1, help="Agent hosts to start.")]
+
+
+def run(
+    spec: SpecArgument = None,
+    hosts: HostsOption = 2,
+    settings: SetOption = None,
+    out: OutOption = None,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Play a spec over gRPC: a coordinator, an adversary and agent hosts as processes on this machine."""
+    from slaternet_lab.play import play
+    from slaternet_lab.progress import Progress
+
+    game = _resolved(spec, settings)
+    with Progress(game.run.rounds, Console(stderr=as_json)) as progress:
+        finished = play(game, hosts=hosts, out=out, force=force, progress=progress)
+    show_summary(finished, as_json=as_json)
+
+
+def simulate(
+    spec: SpecArgument = None,
+    settings: SetOption = None,
+    out: OutOption = None,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Play a spec in one process without a network; same digest, same run folder."""
+    from slaternet_lab.progress import Progress
+    from slaternet_lab.simulation import simulate as play_here
+
+    game = _resolved(spec, settings)
+    with Progress(game.run.rounds, Console(stderr=as_json)) as progress:
+        finished = play_here(game, out=out, force=force, progress=progress)
+    show_summary(finished, as_json=as_json)
+
+
+def show_summary(run: Run, *, as_json: bool) -> None:
+    """Print how a game ended, or how far it came."""
+    if as_json:
+        print_json({**(run.summary or _so_far(run)), "folder": str(run.folder)})
+        return
+    summary = run.summary or _so_far(run)
+    hosts = summary.get("hosts")
+    fields = [
+        ("algorithm", str(summary["algorithm"])),
+        (
+            "agents",
+            f"{summary['agents']} on {hosts} host{'s' if hosts != 1 else ''}" if hosts else str(summary["agents"]),
+        ),
+        ("rounds", f"{summary['rounds']}" if run.summary else f"{summary['rounds']} (the game is not over)"),
+        ("loss", f"{summary['cumulative_loss']:.2f} (cumulative)"),
+        ("violation", f"{summary['cumulative_violation']:.2f} (cumulative)"),
+        ("zero baseline", f"loss {summary['zero_loss']:.2f}, violation {summary['zero_violation']:.2f}"),
+        ("digest", str(summary["digest"])),
+        ("speed", f"{summary['rounds_per_second']:.0f} rounds/s ({summary['seconds']:.2f} s)"),
+        ("folder", str(run.folder)),
+    ]
+    print_fields(fields)
+
+
+def _so_far(run: Run) -> dict[str, object]:
+    """Return the summary's main keys from the last row of metrics.csv."""
+    metrics = run.metrics
+    last = {name: column[-1] if len(column) else 0 for name, column in metrics.items()}
+    cumulative = ("cumulative_loss", "cumulative_violation", "zero_loss", "zero_violation")
+    seconds = float(last["seconds"])
+    return {
+        "algorithm": run.spec.algorithm.name,
+        "agents": run.spec.run.agents,
+        "rounds": int(last["round"]),
+        **{name: float(last[name]) for name in cumulative},
+        "digest": str(last["digest"]),
+        "seconds": seconds,
+        "rounds_per_second": int(last["round"]) / seconds if seconds else 0.0,
+        "finished": False,
+    }
+
+
+def _resolved(what: str | None, settings: list[str] | None) -> Spec:
+    from slaternet_lab.resolve import load
+
+    return load(what, settings or ())

@@ -1,0 +1,109 @@
+"""`slaternet simulate`: the three engines in one process, by direct calls; same digest as over the network."""
+
+import uuid
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+
+from slaternet.errors import BadSpec
+from slaternet.limits import LIMITS
+from slaternet.model import PROTOCOL, Closing, Effort, Join, Progress, Role, Seating, Topology
+from slaternet.spec import Spec
+from slaternet_adversary.build import build_referee, load_plugin
+from slaternet_adversary.referee import Asked, Closed, Record, Reply, Summarise
+from slaternet_adversary.results import Results, claim
+from slaternet_adversary.runtime import Outward, Runtime
+from slaternet_agent import engine as agent
+from slaternet_agent.build import build_algorithm
+from slaternet_coordinator import engine as coordinator
+from slaternet_coordinator.graphs import build as build_graph
+from slaternet_coordinator.register import Register
+from slaternet_lab.finish import finish
+from slaternet_lab.folder import Run, new_folder
+from slaternet_lab.progress import Progress as Display
+
+HOST, ADVERSARY = "simulation", "adversary"
+
+
+def simulate(spec: Spec, *, out: Path | None = None, force: bool = False, progress: Display | None = None) -> Run:
+    """Play a resolved spec in this process and return its run folder."""
+    if spec.run.rounds is None:
+        raise BadSpec("run.rounds is missing and a simulation hears no stop; say --set run.rounds=1000")
+    folder = out or new_folder(spec)
+    claim(folder, force=force)
+    game = Simulation(spec, folder, progress.update if progress else None)
+    try:
+        game.play()
+    finally:
+        game.close()
+    return finish(folder)
+
+
+class Simulation:
+    """One host that seats everyone, the adversary and the coordinator, passing events to each other."""
+
+    def __init__(self, spec: Spec, folder: Path, watch: Callable[[int, float, float], None] | None = None) -> None:
+        self._spec = spec
+        self._watch = watch
+        plugin, self._description = load_plugin(spec)
+        results = Results(folder, spec, run=uuid.uuid4().hex)
+        self._adversary = Runtime(plugin, build_referee(spec, self._description), results)
+        register = Register(spec.run.agents, hosts=1, secret=bytes(32), fingerprint="")
+        graph = build_graph(spec.graph, spec.run.agents, spec.run.seed)
+        self._coordinator = coordinator.Coordinator(graph, register, spec.run.rounds)
+        self._host: agent.Host | None = None
+        self._todo: deque[agent.Effect | Outward | coordinator.Effect] = deque()
+        self._over = False
+
+    def play(self) -> None:
+        """Play to the end."""
+        self._tell(coordinator.Joined(ADVERSARY, Join(Role.ADVERSARY, "", 0, PROTOCOL, "")))
+        self._tell(coordinator.Said(ADVERSARY, self._description))
+        self._tell(coordinator.Joined(HOST, Join(Role.HOST, "", 0, PROTOCOL, "")))
+        while not self._over:
+            while self._todo:
+                self._execute(self._todo.popleft())
+            if not self._adversary.idle:
+                self._todo.extend(self._adversary.work())
+
+    def close(self) -> None:
+        """Close the run folder."""
+        self._adversary.close()
+
+    def _tell(self, event: coordinator.Event) -> None:
+        self._todo.extend(self._coordinator.handle(event))
+
+    def _execute(self, effect: agent.Effect | Outward | coordinator.Effect) -> None:
+        match effect:
+            case agent.Ask(question):
+                self._todo.extend(self._adversary.handle(Asked(HOST, question)))
+            case Reply(_, answer):
+                self._todo.extend(self._player.handle(answer))
+            case agent.Report(round) if round % LIMITS.report_every == 0:
+                self._tell(coordinator.Said(HOST, Progress(round)))
+            case Record(round, totals=totals) if round % LIMITS.report_every == 0:
+                self._tell(coordinator.Said(ADVERSARY, Progress(round, totals[0], totals[1])))
+                if self._watch:
+                    self._watch(round, totals[0], totals[1])
+            case coordinator.Tell(_, body):
+                self._hear(body)
+            case agent.Finish():
+                self._todo.extend(self._adversary.handle(Closed(HOST, Closing(Effort()))))
+            case Summarise():
+                self._over = True
+
+    @property
+    def _player(self) -> agent.Host:
+        if self._host is None:
+            raise AssertionError("a host plays only after it is seated")
+        return self._host
+
+    def _hear(self, body: object) -> None:
+        match body:
+            case Seating(seats) if len(seats):
+                algorithm = build_algorithm(self._spec, self._description)
+                self._host = agent.Host(algorithm, body, self._spec.run.agents, self._spec.run.rounds)
+                self._todo.extend(self._adversary.seat([(HOST, seats)]))
+            case Topology():
+                self._todo.extend(self._player.handle(body))

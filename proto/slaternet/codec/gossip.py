@@ -1,0 +1,80 @@
+"""Messages between two hosts."""
+
+from slaternet.codec.parts import Assembly, split
+from slaternet.codec.wire import (
+    HEARTBEAT,
+    SeatReader,
+    from_round_one,
+    pack,
+    parse,
+    read_head,
+    read_numbers,
+    read_opening,
+    write_head,
+    write_ids,
+    write_numbers,
+    write_opening,
+)
+from slaternet.errors import Malformed
+from slaternet.limits import LIMITS
+from slaternet.model import Frame, Gossip, Head, Heartbeat, Opening, Wanted
+from slaternet.v1 import agent_pb2 as pb
+from slaternet.v1 import common_pb2
+
+
+def encode_gossip(head: Head, body: Gossip) -> list[bytes]:
+    """Return the messages that carry `body`: several where a frame travels in parts."""
+    about = write_head(head)
+    match body:
+        case Frame():
+            return [pack(pb.GossipMessage(head=about, frame=frame)) for frame in _frames(body)]
+        case Opening():
+            message = pb.GossipMessage(head=about, opening=write_opening(body))
+        case Wanted():
+            message = pb.GossipMessage(head=about, wanted=pb.Wanted())
+        case Heartbeat():
+            message = pb.GossipMessage(head=about, heartbeat=common_pb2.Heartbeat())
+    return [pack(message)]
+
+
+def _frames(frame: Frame) -> list[pb.Frame]:
+    agents = write_ids(frame.agents)
+    pieces = split(write_numbers(frame.rows))
+    if len(pieces) == 1:
+        return [pb.Frame(agents=agents, rows=pieces[0])]
+    return [pb.Frame(agents=agents, rows=piece, part=part, parts=len(pieces)) for part, piece in enumerate(pieces)]
+
+
+class GossipDecoder:
+    """Decodes one direction of one gossip stream; `width` numbers an agent, `agents` in the game."""
+
+    def __init__(self, width: int, *, agents: int = LIMITS.agents) -> None:
+        self._width = width
+        self._seats = SeatReader(agents)
+        self._assembly = Assembly()
+
+    def decode(self, data: bytes) -> tuple[Head, Gossip] | None:
+        """Return what one message says; None where it is an unfinished part."""
+        message = parse(pb.GossipMessage, data)
+        head = read_head(message.head)
+        kind = message.WhichOneof("body")
+        if kind == "frame":
+            return self._frame(head, message.frame)
+        if kind == "heartbeat":
+            return head, HEARTBEAT
+        self._assembly.check_idle()
+        if kind == "opening":
+            return head, read_opening(message.opening)
+        if kind == "wanted":
+            return head, Wanted(from_round_one(head))
+        raise Malformed("a message on this stream is an opening, a wish, a heartbeat or a frame")
+
+    def _frame(self, head: Head, message: pb.Frame) -> tuple[Head, Gossip] | None:
+        seats, piece = message.agents, message.rows
+        agents = self._seats.read(seats)
+        length = 8 * agents.size * self._width
+        payload = self._assembly.take(piece, message.part, message.parts, (head, seats), length)
+        if payload is None:
+            return None
+        rows = read_numbers(payload).reshape(agents.size, self._width)
+        return head, Frame(from_round_one(head), agents, rows)

@@ -1,0 +1,149 @@
+"""Messages between a host and the adversary."""
+
+from slaternet.codec.parts import Assembly, split
+from slaternet.codec.wire import (
+    HEARTBEAT,
+    SeatReader,
+    below,
+    finite,
+    from_round_one,
+    pack,
+    parse,
+    read_head,
+    read_numbers,
+    read_opening,
+    write_head,
+    write_ids,
+    write_numbers,
+    write_opening,
+)
+from slaternet.errors import Malformed
+from slaternet.limits import LIMITS
+from slaternet.model import Answer, Closing, Effort, Head, Heartbeat, Opening, Question, RevealDown, RevealUp
+from slaternet.v1 import adversary_pb2 as pb
+from slaternet.v1 import common_pb2
+
+
+def encode_reveal_up(head: Head, body: RevealUp) -> list[bytes]:
+    """Return the messages that carry `body`: several where a question travels in parts."""
+    about = write_head(head)
+    match body:
+        case Question():
+            return [pack(pb.RevealUp(head=about, question=question)) for question in _questions(body)]
+        case Opening():
+            message = pb.RevealUp(head=about, opening=write_opening(body))
+        case Heartbeat():
+            message = pb.RevealUp(head=about, heartbeat=common_pb2.Heartbeat())
+        case Closing():
+            message = pb.RevealUp(head=about, closing=pb.Closing(effort=_write_effort(body.effort)))
+    return [pack(message)]
+
+
+def _questions(body: Question) -> list[pb.Question]:
+    agents, points, effort = write_ids(body.agents), body.points.shape[1], _write_effort(body.effort)
+    pieces = split(write_numbers(body.x, body.points))
+    if len(pieces) == 1:
+        return [pb.Question(agents=agents, points=points, data=pieces[0], effort=effort)]
+    return [
+        pb.Question(agents=agents, points=points, data=piece, part=part, parts=len(pieces), effort=effort)
+        for part, piece in enumerate(pieces)
+    ]
+
+
+def _write_effort(effort: Effort) -> pb.Effort:
+    return pb.Effort(frames=effort.frames, bytes_sent=effort.bytes_sent, waited=effort.waited)
+
+
+def _read_effort(message: pb.Effort) -> Effort:
+    return Effort(message.frames, message.bytes_sent, finite(message.waited))
+
+
+def encode_reveal_down(head: Head, body: RevealDown) -> list[bytes]:
+    """Return the messages that carry `body`: several where an answer travels in parts."""
+    about = write_head(head)
+    match body:
+        case Answer():
+            return [pack(pb.RevealDown(head=about, answer=answer)) for answer in _answers(body)]
+        case Heartbeat():
+            return [pack(pb.RevealDown(head=about, heartbeat=common_pb2.Heartbeat()))]
+
+
+def _answers(body: Answer) -> list[pb.Answer]:
+    agents = write_ids(body.agents)
+    _, points, constraints = body.g.shape
+    pieces = split(write_numbers(body.f, body.g))
+    if len(pieces) == 1:
+        return [pb.Answer(agents=agents, points=points, constraints=constraints, data=pieces[0])]
+    return [
+        pb.Answer(agents=agents, points=points, constraints=constraints, data=piece, part=part, parts=len(pieces))
+        for part, piece in enumerate(pieces)
+    ]
+
+
+class RevealUpDecoder:
+    """Decodes what one host asks; `dimension` numbers a point, `agents` in the game."""
+
+    def __init__(self, dimension: int, *, agents: int = LIMITS.agents) -> None:
+        self._dimension = dimension
+        self._seats = SeatReader(agents)
+        self._assembly = Assembly()
+
+    def decode(self, data: bytes) -> tuple[Head, RevealUp] | None:
+        """Return what one message says; None where it is an unfinished part."""
+        message = parse(pb.RevealUp, data)
+        head = read_head(message.head)
+        kind = message.WhichOneof("body")
+        if kind == "question":
+            return self._question(head, message.question)
+        if kind == "heartbeat":
+            return head, HEARTBEAT
+        self._assembly.check_idle()
+        if kind == "opening":
+            return head, read_opening(message.opening)
+        if kind == "closing":
+            return head, Closing(_read_effort(message.closing.effort))
+        raise Malformed("a message on this stream is an opening, a heartbeat, a question or a closing")
+
+    def _question(self, head: Head, message: pb.Question) -> tuple[Head, RevealUp] | None:
+        seats = message.agents
+        agents = self._seats.read(seats)
+        k, s, p = agents.size, below(message.points, LIMITS.points), self._dimension
+        shape = (head, seats, s)
+        payload = self._assembly.take(message.data, message.part, message.parts, shape, 8 * k * p * (1 + s))
+        if payload is None:
+            return None
+        numbers = read_numbers(payload)
+        x, points = numbers[: k * p].reshape(k, p), numbers[k * p :].reshape(k, s, p)
+        return head, Question(from_round_one(head), agents, x, points, _read_effort(message.effort))
+
+
+class RevealDownDecoder:
+    """Decodes what the adversary answers one host."""
+
+    def __init__(self, *, agents: int = LIMITS.agents) -> None:
+        self._seats = SeatReader(agents)
+        self._assembly = Assembly()
+
+    def decode(self, data: bytes) -> tuple[Head, RevealDown] | None:
+        """Return what one message says; None where it is an unfinished part."""
+        message = parse(pb.RevealDown, data)
+        head = read_head(message.head)
+        kind = message.WhichOneof("body")
+        if kind == "answer":
+            return self._answer(head, message.answer)
+        if kind == "heartbeat":
+            return head, HEARTBEAT
+        raise Malformed("a message on this stream is a heartbeat or an answer")
+
+    def _answer(self, head: Head, message: pb.Answer) -> tuple[Head, RevealDown] | None:
+        seats = message.agents
+        agents = self._seats.read(seats)
+        k, s = agents.size, below(message.points, LIMITS.points)
+        m = below(message.constraints, LIMITS.constraints)
+        shape = (head, seats, s, m)
+        payload = self._assembly.take(message.data, message.part, message.parts, shape, 8 * k * s * (1 + m))
+        if payload is None:
+            return None
+        numbers = read_numbers(payload)
+        f, g = numbers[: k * s].reshape(k, s), numbers[k * s :].reshape(k, s, m)
+        return head, Answer(from_round_one(head), agents, f, g)

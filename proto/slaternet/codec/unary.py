@@ -1,0 +1,159 @@
+"""Messages of the coordinator's unary calls: joining, and asking how the game stands."""
+
+from slaternet.codec.wire import (
+    address,
+    below,
+    clip,
+    counted,
+    digest,
+    finite,
+    fits,
+    name,
+    pack,
+    parse,
+    read_head,
+    read_head_outside,
+    text,
+    ticket,
+    write_head,
+)
+from slaternet.errors import Malformed
+from slaternet.limits import LIMITS
+from slaternet.model import Head, HostStatus, Join, Role, Status, Welcome
+from slaternet.v1 import coordinator_pb2 as pb
+
+_ROLES = {str(role): role for role in Role}
+_PHASES = frozenset({"gathering", "playing", "stopping", "over", "failed"})
+
+
+def encode_join(head: Head, body: Join) -> bytes:
+    """Return the request for a place in the game."""
+    return pack(
+        pb.JoinRequest(
+            head=write_head(head),
+            role=body.role,
+            address=body.address,
+            seats=body.seats,
+            protocol=body.protocol,
+            fingerprint=body.fingerprint,
+        )
+    )
+
+
+def decode_join(data: bytes) -> tuple[Head, Join]:
+    """Return who asks for which place."""
+    message = parse(pb.JoinRequest, data)
+    head = read_head_outside(message.head)
+    name(head.sender)
+    if head.run or head.epoch or head.round:
+        raise Malformed("who asks for a place belongs to no run yet")
+    if message.role not in _ROLES:
+        raise Malformed("a role is host or adversary")
+    return head, Join(
+        role=_ROLES[message.role],
+        address=address(message.address),
+        seats=below(message.seats, LIMITS.agents),
+        protocol=message.protocol,
+        fingerprint=digest(message.fingerprint),
+    )
+
+
+def encode_welcome(head: Head, body: Welcome) -> bytes:
+    """Return the coordinator's answer to who joined."""
+    return pack(pb.Welcome(head=write_head(head), incarnation=body.incarnation, ticket=body.ticket, spec=body.spec))
+
+
+def decode_welcome(data: bytes) -> tuple[Head, Welcome]:
+    """Return what joining has given."""
+    message = parse(pb.Welcome, data)
+    head = read_head(message.head)
+    spec = message.spec
+    if not spec or not fits(spec, LIMITS.spec_bytes):
+        raise Malformed("a spec has 1 byte to 256 KiB")
+    return head, Welcome(counted(message.incarnation), ticket(message.ticket), spec)
+
+
+def encode_status_request(head: Head) -> bytes:
+    """Return the question how the game stands."""
+    return pack(pb.StatusRequest(head=write_head(head)))
+
+
+def decode_status_request(data: bytes) -> Head:
+    """Return who asks how the game stands."""
+    return read_head_outside(parse(pb.StatusRequest, data).head)
+
+
+def encode_status_reply(head: Head, body: Status) -> bytes:
+    """Return how the game stands."""
+    return pack(
+        pb.StatusReply(
+            head=write_head(head),
+            phase=body.phase,
+            agents=body.agents,
+            rounds=body.rounds,
+            published=body.published,
+            cumulative_loss=body.cumulative_loss,
+            cumulative_violation=body.cumulative_violation,
+            hosts=[_write_host(host) for host in body.hosts],
+            waiting_for=clip(body.waiting_for),
+            failure=clip(body.failure),
+        )
+    )
+
+
+def decode_status_reply(data: bytes) -> tuple[Head, Status]:
+    """Return how the game stands."""
+    message = parse(pb.StatusReply, data)
+    head = read_head(message.head)
+    if message.phase not in _PHASES:
+        raise Malformed("a phase is gathering, playing, stopping, over or failed")
+    if len(message.hosts) > LIMITS.hosts + 1:
+        raise Malformed("a status names more processes than a game may have")
+    return head, Status(
+        round=head.round,
+        phase=message.phase,
+        agents=below(message.agents, LIMITS.agents),
+        rounds=message.rounds,
+        published=message.published,
+        cumulative_loss=finite(message.cumulative_loss),
+        cumulative_violation=finite(message.cumulative_violation),
+        hosts=tuple(_read_host(host) for host in message.hosts),
+        waiting_for=text(message.waiting_for, LIMITS.text_bytes),
+        failure=text(message.failure, LIMITS.text_bytes),
+    )
+
+
+def _write_host(host: HostStatus) -> pb.HostStatus:
+    return pb.HostStatus(
+        name=host.name, address=host.address, seats=host.seats, round=host.round, connected=host.connected
+    )
+
+
+def _read_host(message: pb.HostStatus) -> HostStatus:
+    return HostStatus(
+        name=name(message.name),
+        address=address(message.address),
+        seats=below(message.seats, LIMITS.agents),
+        round=message.round,
+        connected=message.connected,
+    )
+
+
+def encode_stop_request(head: Head) -> bytes:
+    """Return the wish to end the game."""
+    return pack(pb.StopRequest(head=write_head(head)))
+
+
+def decode_stop_request(data: bytes) -> Head:
+    """Return who wishes to end the game."""
+    return read_head_outside(parse(pb.StopRequest, data).head)
+
+
+def encode_stop_reply(head: Head) -> bytes:
+    """Return the last round of the game, the head's; 0 where it is not settled yet."""
+    return pack(pb.StopReply(head=write_head(head)))
+
+
+def decode_stop_reply(data: bytes) -> Head:
+    """Return the last round of the game in the head; 0 where it is not settled yet."""
+    return read_head(parse(pb.StopReply, data).head)

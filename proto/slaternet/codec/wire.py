@@ -1,0 +1,212 @@
+"""What all messages share: parsing within limits, heads, texts, tickets, agent ids and numbers.
+
+Every refusal is `Malformed` with a constant sentence: what a peer sent is never repeated to it.
+"""
+
+import math
+import re
+from typing import TypeVar
+
+import numpy as np
+from google.protobuf.message import DecodeError, Message
+
+from slaternet.errors import Malformed, OverBudget
+from slaternet.limits import LIMITS
+from slaternet.model import Agents, Array, Head, Heartbeat, Opening
+from slaternet.v1 import common_pb2 as pb
+
+_MOST_ROUNDS = 1 << 63  # rounds must fit the signed integers of journals and arrays
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
+_HASH = re.compile(r"[0-9a-f]{64}")
+
+_ID = np.dtype("<u4")
+_NUMBER = np.dtype("<f8")
+
+HEARTBEAT = Heartbeat()
+
+M = TypeVar("M", bound=Message)
+
+
+def parse(kind: type[M], data: bytes) -> M:
+    """Return the message in `data`, its fields still unchecked."""
+    if len(data) > LIMITS.message_bytes:
+        raise Malformed("a message is longer than the protocol allows")
+    try:
+        return kind.FromString(data)
+    except DecodeError:
+        raise Malformed("the bytes are not a message of the kind expected here") from None
+
+
+def pack(message: Message) -> bytes:
+    """Return the bytes of `message`, refused here rather than at the receiver where they are too many."""
+    data = message.SerializeToString()
+    if len(data) > LIMITS.message_bytes:
+        raise OverBudget(f"a message of {len(data)} bytes is above the {LIMITS.message_bytes} allowed; use more hosts")
+    return data
+
+
+def write_head(head: Head) -> pb.Head:
+    """Return the head as it travels."""
+    return pb.Head(run=head.run, epoch=head.epoch, round=head.round, sender=head.sender)
+
+
+def read_head(message: pb.Head) -> Head:
+    """Return the head of a message within a run; an absent head has no run and is refused."""
+    head = read_head_outside(message)
+    if not head.run:
+        raise Malformed("a head needs the run it belongs to")
+    return head
+
+
+def read_head_outside(message: pb.Head) -> Head:
+    """Return the head of a message that may come from outside any run."""
+    head = Head(message.run, message.epoch, message.round, message.sender)
+    if not head.sender or not fits(head.sender, LIMITS.name_bytes) or not fits(head.run, LIMITS.name_bytes):
+        raise Malformed("a head needs a sender of 1 to 64 bytes and a run of at most 64")
+    if head.round >= _MOST_ROUNDS:
+        raise Malformed("a round is beyond every game")
+    return head
+
+
+def from_round_one(head: Head) -> int:
+    """Return the round of a message that must be about one."""
+    if not head.round:
+        raise Malformed("this message must name a round, from 1")
+    return head.round
+
+
+def write_opening(opening: Opening) -> pb.Opening:
+    """Return the opening as it travels."""
+    return pb.Opening(incarnation=opening.incarnation, ticket=opening.ticket, round=opening.round)
+
+
+def read_opening(message: pb.Opening) -> Opening:
+    """Return the opening of a stream."""
+    if message.round >= _MOST_ROUNDS:
+        raise Malformed("a round is beyond every game")
+    return Opening(counted(message.incarnation), ticket(message.ticket), message.round)
+
+
+def fits(text: str, limit: int) -> bool:
+    """Say whether `text` has at most `limit` bytes."""
+    return len(text) <= limit and (text.isascii() or len(text.encode()) <= limit)
+
+
+def text(value: str, limit: int) -> str:
+    """Return a text of at most `limit` bytes, possibly empty."""
+    if not fits(value, limit):
+        raise Malformed("a text is longer than the protocol allows")
+    return value
+
+
+def clip(value: str) -> str:
+    """Return the sentence cut to what may travel."""
+    return value.encode()[: LIMITS.text_bytes].decode(errors="ignore")
+
+
+def name(value: str) -> str:
+    """Return the name of a process."""
+    if len(value) > LIMITS.name_bytes or not _NAME.fullmatch(value):
+        raise Malformed("a name is made of a-z, 0-9 and -, of 1 to 64 bytes, and does not begin with -")
+    return value
+
+
+def address(value: str) -> str:
+    """Return an address; whether anyone answers there is not looked at."""
+    if not value or not fits(value, LIMITS.address_bytes):
+        raise Malformed("an address is HOST:PORT of at most 256 bytes")
+    return value
+
+
+def digest(value: str) -> str:
+    """Return a SHA-256 in hexadecimal digits."""
+    if not _HASH.fullmatch(value):
+        raise Malformed("a hash is 64 lower-case hexadecimal digits")
+    return value
+
+
+def ticket(value: bytes) -> bytes:
+    """Return a ticket."""
+    if len(value) != LIMITS.ticket_bytes:
+        raise Malformed("a ticket has 32 bytes")
+    return value
+
+
+def counted(value: int) -> int:
+    """Return an incarnation."""
+    if not 1 <= value < _MOST_ROUNDS:
+        raise Malformed("incarnations count from 1")
+    return value
+
+
+def below(value: int, limit: int) -> int:
+    """Return a count that is at most `limit`."""
+    if value > limit:
+        raise Malformed("a count is above its limit")
+    return value
+
+
+def finite(value: float) -> float:
+    """Return a number that is neither infinite nor undefined."""
+    if not math.isfinite(value):
+        raise Malformed("numbers must be finite")
+    return value
+
+
+def write_ids(ids: Agents) -> bytes:
+    """Return ids as little-endian uint32."""
+    return ids.astype(_ID).tobytes()
+
+
+def read_ids(data: bytes) -> Agents:
+    """Return ids from little-endian uint32, in whatever order."""
+    if len(data) % 4:
+        raise Malformed("ids are 4 bytes each")
+    return np.frombuffer(data, _ID).astype(np.intp)
+
+
+def read_agents(data: bytes, agents: int = LIMITS.agents) -> Agents:
+    """Return strictly ascending agent ids below `agents`, possibly none."""
+    if len(data) > 4 * agents:
+        raise Malformed("a message names more agents than the game has")
+    ids = read_ids(data)
+    if not ids.size:
+        return ids
+    if ids[-1] >= agents or not (ids[1:] > ids[:-1]).all():
+        raise Malformed("agent ids must ascend and lie within the game")
+    return ids
+
+
+class SeatReader:
+    """Reads the agents of a message that must name some; nearly always the same as in the message before."""
+
+    def __init__(self, agents: int) -> None:
+        self._limit = agents
+        self._data = b""
+        self._agents: Agents = np.empty(0, np.intp)
+
+    def read(self, data: bytes) -> Agents:
+        """Return strictly ascending agent ids of the game, at least one."""
+        if data != self._data or not data:
+            agents = read_agents(data, self._limit)
+            if not agents.size:
+                raise Malformed("a message must name the agents it speaks for")
+            agents.setflags(write=False)
+            self._data, self._agents = data, agents
+        return self._agents
+
+
+def write_numbers(*arrays: Array) -> bytes:
+    """Return arrays one after the other as little-endian float64, each in C order."""
+    return b"".join([array.astype(_NUMBER, copy=False).tobytes() for array in arrays])
+
+
+def read_numbers(data: bytes) -> Array:
+    """Return finite numbers from little-endian float64."""
+    if len(data) % 8:
+        raise Malformed("numbers are 8 bytes each")
+    numbers = np.frombuffer(data, _NUMBER)
+    # The sum of squares is finite only where every number is, and costs a quarter of looking at each.
+    if not math.isfinite(numbers.dot(numbers)) and not np.isfinite(numbers).all():
+        raise Malformed("numbers must be finite")
+    return numbers

@@ -1,0 +1,152 @@
+"""Every error that crosses a boundary.
+
+    SlaternetError
+    +-- Refused              the caller is at fault; the same bytes never help
+    |   +-- Malformed            INVALID_ARGUMENT     fix the message
+    |   +-- WrongRun             INVALID_ARGUMENT     join the run first
+    |   +-- OutsideSet           OUT_OF_RANGE         ask inside the feasible set
+    |   +-- Unknown              UNAUTHENTICATED      join, and present the ticket meant for this server
+    |   +-- NotYours             PERMISSION_DENIED    speak for your own seats
+    |   +-- Replaced             ABORTED              a newer incarnation or stream of this name took over
+    |   +-- OverBudget           RESOURCE_EXHAUSTED   ask for no more than the game grants
+    |   +-- AlreadyAsked         ALREADY_EXISTS       a round's question cannot be changed
+    |   +-- Mismatch             FAILED_PRECONDITION  run the same version, spec and libraries everywhere
+    +-- Unready              the same bytes may help later
+    |   +-- RoundNotOpen         FAILED_PRECONDITION  wait for the round
+    |   +-- NotSeated            UNAVAILABLE          wait for the seating
+    |   +-- Forgotten            NOT_FOUND            the round lies before the low-water mark
+    +-- Diverged             DATA_LOSS            two copies of one thing differ; the run stops
+    +-- PluginFailed         INTERNAL             see the adversary's log; agents are told nothing more
+    +-- Unreachable          UNAVAILABLE          start the process named, or correct its address
+    +-- BadSpec              (never on the wire)  correct the key named; exit code 2
+    +-- RunFailed            (never on the wire)  a process of a run died or the game failed; exit code 3
+
+The text of an error is one sentence that names the culprit and the remedy. Texts that go to a peer never contain
+values of a function.
+"""
+
+from typing import ClassVar
+
+
+class SlaternetError(Exception):
+    """Base of all errors a user or peer may see."""
+
+    status: ClassVar[str] = "INTERNAL"
+    """Name of the gRPC status the error travels as."""
+    exit_code: ClassVar[int] = 1
+
+
+class Refused(SlaternetError):
+    """The caller is at fault; the same bytes never help."""
+
+    exit_code = 4
+
+
+class Malformed(Refused):
+    """A message that does not keep the wire contract."""
+
+    status = "INVALID_ARGUMENT"
+
+
+class WrongRun(Refused):
+    """A message of another run."""
+
+    status = "INVALID_ARGUMENT"
+
+
+class OutsideSet(Refused):
+    """A point outside the feasible set."""
+
+    status = "OUT_OF_RANGE"
+
+
+class Unknown(Refused):
+    """A caller without the ticket for this server."""
+
+    status = "UNAUTHENTICATED"
+
+
+class NotYours(Refused):
+    """A message in another host's name, or about another host's agents."""
+
+    status = "PERMISSION_DENIED"
+
+
+class Replaced(Refused):
+    """A stream or incarnation that a newer one of the same name has replaced."""
+
+    status = "ABORTED"
+
+
+class OverBudget(Refused):
+    """A question for more than the game grants."""
+
+    status = "RESOURCE_EXHAUSTED"
+
+
+class AlreadyAsked(Refused):
+    """A second, different question about a round."""
+
+    status = "ALREADY_EXISTS"
+
+
+class Mismatch(Refused):
+    """Two processes that would not play the same game."""
+
+    status = "FAILED_PRECONDITION"
+
+
+class Unready(SlaternetError):
+    """The same bytes may help later."""
+
+    exit_code = 4
+
+
+class RoundNotOpen(Unready):
+    """A round outside the window."""
+
+    status = "FAILED_PRECONDITION"
+
+
+class NotSeated(Unready):
+    """A caller that has no seats yet."""
+
+    status = "UNAVAILABLE"
+
+
+class Forgotten(Unready):
+    """A round that lies before the low-water mark."""
+
+    status = "NOT_FOUND"
+
+
+class Diverged(SlaternetError):
+    """Two copies of one thing differ: the run stops rather than go on wrong."""
+
+    status = "DATA_LOSS"
+    exit_code = 5
+
+
+class PluginFailed(SlaternetError):
+    """A plugin raised or broke its contract; for the operator's eyes."""
+
+    exit_code = 6
+
+
+class Unreachable(SlaternetError):
+    """A process that does not answer."""
+
+    status = "UNAVAILABLE"
+    exit_code = 4
+
+
+class BadSpec(SlaternetError):
+    """Input the user can correct: a spec, an option, a file."""
+
+    exit_code = 2
+
+
+class RunFailed(SlaternetError):
+    """A process of a run died, or the game failed."""
+
+    exit_code = 3

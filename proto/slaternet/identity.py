@@ -1,0 +1,53 @@
+"""Who a process is to others: tickets between processes, and the fingerprint of its arithmetic."""
+
+import functools
+import hashlib
+import hmac
+
+import numpy as np
+import scipy
+from scipy.sparse import csr_array
+
+from slaternet.model import Array
+
+
+def ticket(secret: bytes, holder: str, incarnation: int, server: str) -> bytes:
+    """Return the 32 bytes with which this incarnation of `holder` opens streams at `server` and nowhere else.
+
+    Who knows the secret can make it again, so it need not be kept; names hold no NUL, so no two triples agree.
+    """
+    return hmac.digest(secret, f"{holder}\0{incarnation}\0{server}".encode(), "sha256")
+
+
+@functools.cache
+def fingerprint() -> str:
+    """Return a hash of everything the state path's arithmetic consists of, done on fixed numbers, and of the libraries.
+
+    Processes with equal fingerprints compute equal bits; those with different ones may.
+    """
+    digest = hashlib.sha256(f"numpy {np.__version__} scipy {scipy.__version__}".encode())
+    for result in _battery():
+        digest.update(result.astype("<f8").tobytes())
+    return digest.hexdigest()
+
+
+def _battery() -> list[Array]:
+    generator = np.random.Generator(np.random.Philox(key=[2024, 1], counter=[0, 0, 3, 5]))
+    normals = generator.standard_normal((64, 129))
+    uniforms = generator.random((64, 129))
+    # Lengths around the widths of vector registers and of numpy's unrolled and pairwise summation.
+    sums = [
+        np.sum(normals[:, :length].copy() * uniforms[:, :length], axis=1) for length in (1, 2, 7, 8, 10, 12, 33, 129)
+    ]
+    lengths = np.sqrt(np.sum(normals * normals, axis=1))
+    onto_box = np.clip(normals / 3.0, -0.5, 0.5)
+    onto_ball = normals * np.minimum(1.0, 2.0 / lengths)[:, None]
+    return [normals, uniforms, *sums, lengths, onto_box, onto_ball, _mixed(normals, uniforms)]
+
+
+def _mixed(normals: Array, uniforms: Array) -> Array:
+    starts = np.arange(0, 64 * 8 + 1, 8)
+    columns = np.arange(64 * 8) * 5 % 64  # eight different columns a row
+    matrix = csr_array((uniforms.ravel()[: columns.size], columns, starts), shape=(64, 64))
+    product: Array = matrix @ normals
+    return product

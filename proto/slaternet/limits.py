@@ -1,0 +1,70 @@
+"""Every number that bounds what a peer can make us spend, in one place."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds of the protocol. No literal of this kind stands anywhere else."""
+
+    message_bytes: int = 1 << 20
+    """Largest message gRPC accepts; larger payloads travel in parts."""
+    part_bytes: int = 1 << 19
+    """Payload of one part."""
+    parts: int = 4096
+    """Parts of one payload."""
+    metadata_bytes: int = 8192
+    """Headers of one call."""
+    name_bytes: int = 64
+    """Names of runs and processes."""
+    address_bytes: int = 256
+    """HOST:PORT."""
+    spec_bytes: int = 1 << 18
+    """The resolved spec, as TOML."""
+    text_bytes: int = 1024
+    """Sentences for the operator."""
+    ticket_bytes: int = 32
+    """Tickets are exactly this long."""
+    agents: int = 1 << 16
+    """Agents of a game."""
+    dimension: int = 1 << 17
+    """Coordinates of a decision."""
+    points: int = 1 << 17
+    """Points per question and agent, before the game's own grant is looked at."""
+    constraints: int = 1 << 12
+    """Rows of g per agent."""
+    hosts: int = 4096
+    """Agent hosts of a game."""
+    topology_rounds: int = 1024
+    """Rounds in one Topology message."""
+    window: int = 64
+    """L: how many rounds topology, frames and questions may run ahead of the slowest host and of the score."""
+    report_every: int = 8
+    """Rounds between two progress reports, unless `report_seconds` have passed."""
+    report_seconds: float = 0.1
+    """Seconds after which progress is reported whatever the round."""
+    tolerance: float = 1e-9
+    """Of R(X): how far outside X a point may lie by rounding."""
+    stochastic: float = 1e-12
+    """How far a row or column of W_t may miss the sum 1."""
+    opening_seconds: float = 5.0
+    """How long a stream may take to open."""
+    unary_seconds: float = 5.0
+    """Deadline of every unary call."""
+    heartbeat_seconds: float = 5.0
+    """Quiet time after which a heartbeat is sent."""
+    silence_seconds: float = 15.0
+    """Silence that ends a stream."""
+    hold_seconds: float = 5.0
+    """How long a host may take to answer Hold."""
+    farewell_seconds: float = 60.0
+    """How long the coordinator waits for acknowledgements when the game is over."""
+    backoff_seconds: float = 2.0
+    """Longest pause between two attempts to connect."""
+    grace_seconds: float = 2.0
+    """How long a server lets calls finish when it stops."""
+    chunk_bytes: int = 1 << 22
+    """Largest array the referee's scoring asks a plugin to fill at once."""
+
+
+LIMITS = Limits()

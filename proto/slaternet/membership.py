@@ -1,0 +1,193 @@
+"""Being a member of a game: joining, and the control stream. Hosts and the adversary do it alike."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from slaternet import codec, identity
+from slaternet.errors import Malformed, RunFailed, Unreachable
+from slaternet.limits import LIMITS
+from slaternet.lines import Backoff, Line
+from slaternet.model import (
+    PROTOCOL,
+    Acknowledged,
+    ControlDown,
+    ControlUp,
+    Head,
+    Heartbeat,
+    Join,
+    Opening,
+    Over,
+    Progress,
+    Role,
+    Seating,
+    Status,
+    Welcome,
+)
+from slaternet.spec import Spec
+from slaternet.transport import call, open_channel
+
+log = structlog.get_logger()
+
+COORDINATOR = "coordinator"
+_JOIN = "/slaternet.v1.Coordinator/Join"
+_STATUS = "/slaternet.v1.Coordinator/Status"
+_CONTROL = "/slaternet.v1.Coordinator/Control"
+
+
+async def find(coordinator: str, name: str) -> Status:
+    """Wait until a coordinator answers at an address, saying so; return how its game stands."""
+    backoff, waiting = Backoff(), False
+    while True:
+        try:
+            async with open_channel(coordinator) as channel:
+                reply = await call(channel, _STATUS, codec.encode_status_request(Head("", 0, 0, name)))
+            return codec.decode_status_reply(reply)[1]
+        except Unreachable as error:
+            if not waiting:
+                log.info("waiting for the coordinator", address=coordinator, reason=str(error))
+            waiting = True
+        await backoff.wait()
+
+
+def reachable(listening: str, coordinator: str) -> str:
+    """Return the address to tell others: where a wildcard was listened on, the one that faces the coordinator."""
+    host, _, port = listening.rpartition(":")
+    if host.strip("[]") not in ("", "0.0.0.0", "::"):
+        return listening
+    there, _, number = coordinator.rpartition(":")
+    with socket.socket(socket.AF_INET6 if ":" in there else socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((there.strip("[]"), int(number)))  # a datagram socket sends nothing by connecting
+        here = probe.getsockname()[0]
+    return f"[{here}]:{port}" if ":" in here else f"{here}:{port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Applicant:
+    """Who asks for a place."""
+
+    name: str
+    role: Role
+    address: str
+    seats: int = 0
+
+
+class Membership:
+    """A place in the game, once joined: the run's id, the spec, and the control stream."""
+
+    def __init__(self, coordinator: str, applicant: Applicant, head: Head, welcome: Welcome) -> None:
+        self._applicant = applicant
+        self._welcome = welcome
+        self.run = head.run
+        self.spec = Spec.parse(welcome.spec, source="the coordinator's spec")
+        self.epoch = 0
+        self._decoder = codec.ControlDownDecoder()
+        self._reported = Progress(0)
+        self._reported_at = 0.0
+        self._over: asyncio.Future[Over] = asyncio.get_running_loop().create_future()
+        self._line = Line(
+            COORDINATOR,
+            coordinator,
+            _CONTROL,
+            opening=self._opening,
+            heartbeat=lambda: codec.encode_control_up(self.head(), Heartbeat()),
+            hear=self._hear,
+            opened=lambda: self._opened(),
+        )
+        self._opened: Callable[[], None] = lambda: None
+        self._have: Callable[[], int] = lambda: 0
+        self._listener: Callable[[ControlDown], None] = lambda body: None
+
+    @classmethod
+    async def join(cls, coordinator: str, applicant: Applicant) -> "Membership":
+        """Ask for a place; wait for the coordinator where it does not answer yet."""
+        join = Join(applicant.role, applicant.address, applicant.seats, PROTOCOL, identity.fingerprint())
+        request = codec.encode_join(Head("", 0, 0, applicant.name), join)
+        backoff = Backoff()
+        while True:
+            try:
+                async with open_channel(coordinator) as channel:
+                    head, welcome = codec.decode_welcome(await call(channel, _JOIN, request))
+                return cls(coordinator, applicant, head, welcome)
+            except Unreachable as error:
+                log.info("waiting for the coordinator", address=coordinator, reason=str(error))
+            await backoff.wait()
+
+    @property
+    def name(self) -> str:
+        """The name under which this process plays."""
+        return self._applicant.name
+
+    @property
+    def incarnation(self) -> int:
+        """Which incarnation of the name this process is."""
+        return self._welcome.incarnation
+
+    def head(self, round: int = 0) -> Head:
+        """Return the head of a message about a round."""
+        return Head(self.run, self.epoch, round, self.name)
+
+    def listen(
+        self, hear: Callable[[ControlDown], None], opened: Callable[[], None], have: Callable[[], int] = lambda: 0
+    ) -> None:
+        """Say who hears the coordinator, what to do when the stream opens, and which topology is held."""
+        self._listener, self._opened, self._have = hear, opened, have
+
+    async def attend(self) -> None:
+        """Keep the control stream until the game is over; a failed game raises RunFailed."""
+        line = asyncio.create_task(self._line.run(), name="control")
+        try:
+            await asyncio.wait((line, self._over), return_when=asyncio.FIRST_COMPLETED)
+            if line.done():
+                line.result()
+            over = self._over.result()
+            with contextlib.suppress(TimeoutError):  # the coordinator ends the stream once it has heard us
+                await asyncio.wait_for(self._line.wait_down(), LIMITS.grace_seconds)
+        finally:
+            line.cancel()
+            await asyncio.gather(line, return_exceptions=True)
+        if over.failure:
+            raise RunFailed(f"the game failed: {over.failure}")
+
+    def say(self, body: ControlUp, round: int = 0) -> None:
+        """Tell the coordinator something."""
+        self._line.send(codec.encode_control_up(self.head(round), body))
+
+    def report(self, progress: Progress) -> None:
+        """Report progress, as often as others need it and no oftener."""
+        now = asyncio.get_running_loop().time()
+        few = progress.round - self._reported.round < LIMITS.report_every
+        if few and now - self._reported_at < LIMITS.report_seconds:
+            return
+        self._reported, self._reported_at = progress, now
+        self.say(progress, progress.round)
+
+    def _opening(self) -> bytes:
+        self._decoder = codec.ControlDownDecoder()
+        opening = Opening(self._welcome.incarnation, self._welcome.ticket, self._have())
+        return codec.encode_control_up(self.head(), opening)
+
+    def _hear(self, data: bytes) -> None:
+        message = self._decoder.decode(data)
+        if message is None:
+            return
+        head, body = message
+        if head.run != self.run or head.sender != COORDINATOR:
+            raise Malformed("a control message must come from the coordinator of this run")
+        match body:
+            case Heartbeat():
+                return
+            case Over():
+                self._listener(body)
+                self.say(Acknowledged())
+                if not self._over.done():
+                    self._over.set_result(body)
+            case Seating():
+                self.epoch = head.epoch
+                self._listener(body)
+            case _:
+                self._listener(body)

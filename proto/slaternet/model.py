@@ -1,0 +1,279 @@
+"""The messages of the game as plain records: what codec, engines and shells pass around.
+
+Agents are 0..n-1, rounds are 1, 2, 3, ... Arrays are float64 and C-contiguous, agent ids are `numpy.intp`.
+k is the number of agents a message speaks for, p the dimension, s the points per agent, m the constraints per agent.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Agents = NDArray[np.intp]
+
+PROTOCOL = 1
+"""Version of the wire protocol; processes of different versions refuse each other."""
+
+
+class Role(StrEnum):
+    """What a process is in the game."""
+
+    HOST = "host"
+    ADVERSARY = "adversary"
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What every message says about itself."""
+
+    run: str
+    epoch: int
+    round: int
+    sender: str
+
+
+# Joining and opening streams
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """A process asks for a place in the game; its name is the head's sender."""
+
+    role: Role
+    address: str
+    seats: int  # 0: an even share
+    protocol: int
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Welcome:
+    """The coordinator's answer; the head carries the run's id."""
+
+    incarnation: int
+    ticket: bytes
+    spec: str
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """First message on every stream."""
+
+    incarnation: int
+    ticket: bytes
+    round: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """Says only that the sender lives."""
+
+
+# Control
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What the adversary's plugin is, as far as others must know."""
+
+    constraints: int
+    loss_gradient: bool = False
+    constraint_gradient: bool = False
+    history: int = 0
+    rowwise: bool = True
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A process others talk to, and the tickets between it and the receiver."""
+
+    name: str
+    address: str
+    incarnation: int
+    seats: Agents
+    present: bytes = b""
+    accept: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Seating:
+    """Who sits where."""
+
+    seats: Agents
+    peers: tuple[Peer, ...]
+    adversary: Peer | None = None
+    description: Description | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """A host's rows of W_t for consecutive rounds, and the rows of z it owes to others.
+
+    Row r of the i-th round lies at columns[starts[i k + r] : starts[i k + r + 1]], weights alike.
+    """
+
+    round: int  # the first
+    rounds: int
+    starts: Agents  # (rounds k + 1,)
+    columns: Agents
+    weights: Array
+    debts: Agents  # (N, 3): round offset, index into Seating.peers, agent; sorted
+    low_water: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A host has finished a round; the adversary has scored it (the head's round)."""
+
+    round: int
+    cumulative_loss: float = 0.0
+    cumulative_violation: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Enter no further round until StopAt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """Answer to Hold: the last round entered."""
+
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopAt:
+    """The last round of the game."""
+
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class LowWater:
+    """M: nobody asks again for what came before it."""
+
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Host: the last round is played. Adversary: the summary is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The sender cannot go on."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """The game is over; `failure` says why it failed, empty where it ended well."""
+
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """Answer to Over; the sender leaves."""
+
+
+# Asking how the game stands
+
+
+@dataclass(frozen=True, slots=True)
+class HostStatus:
+    """One process of the game."""
+
+    name: str
+    address: str
+    seats: int
+    round: int
+    connected: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How the game stands."""
+
+    round: int  # the last round scored
+    phase: str
+    agents: int
+    rounds: int  # 0: until stopped
+    published: int
+    cumulative_loss: float
+    cumulative_violation: float
+    hosts: tuple[HostStatus, ...]
+    waiting_for: str = ""
+    failure: str = ""
+
+
+# Gossip
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The sender lacks every frame from this round on."""
+
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The iterates of one round that one host owes another."""
+
+    round: int
+    agents: Agents  # (k,)
+    rows: Array  # (k, width)
+
+
+# Reveal
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """What a host spent on a round."""
+
+    frames: int = 0
+    bytes_sent: int = 0
+    waited: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One purchase of values for every agent named."""
+
+    round: int
+    agents: Agents  # (k,)
+    x: Array  # (k, p)
+    points: Array  # (k, s, p)
+    effort: Effort = field(default=Effort(), compare=False)  # of the round before
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """What the last round cost."""
+
+    effort: Effort
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The values bought."""
+
+    round: int
+    agents: Agents  # (k,)
+    f: Array  # (k, s)
+    g: Array  # (k, s, m)
+
+
+ControlUp = Opening | Heartbeat | Description | Progress | Holding | Finished | Acknowledged | Failed
+ControlDown = Heartbeat | Seating | Topology | Hold | StopAt | LowWater | Over
+Gossip = Opening | Wanted | Heartbeat | Frame
+RevealUp = Opening | Heartbeat | Question | Closing
+RevealDown = Heartbeat | Answer

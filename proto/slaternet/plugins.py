@@ -1,0 +1,165 @@
+"""Finding the code that a spec names: adversaries, algorithms and graphs.
+
+A target is one of
+    zhang2024            a name in the entry-point group (built-ins are registered there too)
+    pkg.module:Class     a class of an installed package
+    path/file.py:Class   a class of a single file; the file's folder is not searched for further imports, so that the
+                         SHA-256 of the file covers everything that was written for the game
+"""
+
+import difflib
+import functools
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from slaternet.errors import BadSpec, PluginFailed
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A class that a spec named, and the SHA-256 of the code it stands in."""
+
+    target: str
+    factory: type[Any]
+    sha256: str
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """Return the remedy for an unknown word: `did you mean X?`, or all known ones when none is near."""
+    names = sorted(known)
+    near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
+    if near:
+        return f"did you mean {near[0]}?"
+    return f"choose from {', '.join(names)}" if names else "there is none to choose from"
+
+
+def load(group: str, target: str, *, key: str) -> Loaded:
+    """Import the class that `target` names in the entry-point `group`.
+
+    Raises BadSpec naming `key` where there is no such thing, PluginFailed where its code raises on import.
+    """
+    where, name = _place(group, target, key)
+    if _is_file(where):
+        path = Path(where)
+        if not path.is_file():
+            raise BadSpec(f"{key} names the file {where}, which does not exist; correct the path")
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        module = _import_file(str(path.resolve()), digest, key)
+    else:
+        module = _import_module(where, key)
+        digest = _hash(module)
+    return Loaded(target, _class_in(module, name, where, key), digest)
+
+
+def absolute(target: str, base: Path) -> str:
+    """Return `target` with a relative file path made absolute against `base`; other targets unchanged."""
+    where, colon, name = target.rpartition(":")
+    if not colon or not _is_file(where):
+        return target
+    return f"{(base / where).resolve()}:{name}"
+
+
+def check_options(factory: type[Any], options: Mapping[str, object], *, key: str, given: int) -> None:
+    """Compare `options` with the constructor's parameters beyond the `given` leading ones that we supply.
+
+    Raises BadSpec naming the option under `key`: one that the constructor does not take, or one that it needs.
+    """
+    parameters = list(inspect.signature(factory).parameters.values())[given:]
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    named = {each.name: each for each in parameters if each.kind not in variadic}
+    open_ended = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters)
+    for option in options:
+        if option not in named and not open_ended:
+            raise BadSpec(f"{key}.{option} is not an option of {factory.__name__}; {suggestion(option, named)}")
+    for name, parameter in named.items():
+        if parameter.default is inspect.Parameter.empty and name not in options:
+            raise BadSpec(f"{key}.{name} is missing; {factory.__name__} needs it")
+
+
+def _place(group: str, target: str, key: str) -> tuple[str, str]:
+    """Split a target into module or file, and class."""
+    if ":" not in target:
+        known = {entry.name: entry.value for entry in entry_points(group=group)}
+        if target not in known:
+            remedy = suggestion(target, known)
+            raise BadSpec(f'{key} = "{target}" is not known; {remedy} (your own: "path/file.py:Class")')
+        target = known[target]
+    where, _, name = target.rpartition(":")
+    if not where or not name:
+        raise BadSpec(f'{key} = "{target}" must name a class as "path/file.py:Class" or "pkg.module:Class"')
+    return where, name
+
+
+def _is_file(where: str) -> bool:
+    return where.endswith(".py") or "/" in where or "\\" in where
+
+
+@functools.cache
+def _import_file(path: str, digest: str, key: str) -> ModuleType:
+    """Execute a file once per content, under a name no package can have."""
+    name = f"slaternet_plugin_{digest}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise BadSpec(f"{key} names the file {path}, which is not Python; its name must end in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and pickle look a class's module up there
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # the plugin edge: whatever the author's code raises
+        del sys.modules[name]
+        raise _failed(f"{key} names {path}, which raised", error) from error
+    return module
+
+
+def _import_module(name: str, key: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise BadSpec(
+                f"{key} names the module {name}, which is not installed; install its package or name its file"
+            ) from error
+        raise _failed(f"{key} names {name}, which raised", error) from error
+    except Exception as error:  # the plugin edge: whatever the author's code raises
+        raise _failed(f"{key} names {name}, which raised", error) from error
+
+
+def _failed(who: str, error: Exception) -> PluginFailed:
+    """Say what an author's code raised, and on which line of which file."""
+    if isinstance(error, SyntaxError):
+        file, line, text = error.filename or "", error.lineno, error.msg
+    else:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        file, line, text = frame.filename, frame.lineno, str(error)
+    return PluginFailed(f"{who} {type(error).__name__} at {Path(file).name}, line {line}: {text}; correct its code")
+
+
+def _class_in(module: ModuleType, name: str, where: str, key: str) -> type[Any]:
+    found = getattr(module, name, None)
+    if not isinstance(found, type):
+        classes = [each for each, value in vars(module).items() if isinstance(value, type)]
+        raise BadSpec(f"{key} names {name}, which is not a class of {where}; {suggestion(name, classes)}")
+    return found
+
+
+def _hash(module: ModuleType) -> str:
+    """SHA-256 of a module's file, or of a package's .py files in the order of their paths."""
+    if module.__file__ is None:
+        return ""  # compiled into the interpreter, or a namespace without code
+    file = Path(module.__file__)
+    if not hasattr(module, "__path__"):
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    digest = hashlib.sha256()
+    for path in sorted(file.parent.rglob("*.py")):
+        digest.update(path.relative_to(file.parent).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,112 @@
+"""How every process of a game runs: one event loop, an event that says stop, and a log."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+import structlog
+
+from slaternet.errors import SlaternetError
+
+TETHER = "SLATERNET_TETHERED"
+"""Set to 1, this variable makes a process stop when its standard input ends: no child outlives its parent."""
+
+_STDIN = 0
+_IMPATIENT = 130
+
+Main = Callable[[asyncio.Event], Awaitable[int]]
+
+
+def run(main: Main) -> int:
+    """Run `main(stopping)` to its end and return its exit code.
+
+    SIGTERM, SIGINT and, in a tethered process, the end of standard input set `stopping`; a second signal exits at once.
+    """
+    configure_log()
+    return _runner()(_supervised(main))
+
+
+def configure_log() -> None:
+    """Log to standard error, one line an event: time, level, what happened, key=value."""
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="%Y-%m-%d %H:%M:%S", utc=False),
+            structlog.dev.ConsoleRenderer(
+                colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+            ),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.WARNING, format="%(asctime)s [%(levelname)s] %(message)s logger=%(name)s"
+    )
+
+
+def _runner() -> Callable[[Coroutine[Any, Any, int]], int]:
+    try:
+        import uvloop
+    except ImportError:  # no uvloop for this platform
+        return asyncio.run
+    return uvloop.run
+
+
+async def _supervised(main: Main) -> int:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    signalled = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, _on_signal, signalled, stopping)
+    if os.environ.get(TETHER) == "1":
+        loop.add_reader(_STDIN, _on_input, loop, stopping)
+    return await main(stopping)
+
+
+def _on_signal(signalled: asyncio.Event, stopping: asyncio.Event) -> None:
+    if signalled.is_set():
+        os._exit(_IMPATIENT)
+    signalled.set()
+    stopping.set()
+
+
+def _on_input(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> None:
+    if not os.read(_STDIN, 4096):
+        loop.remove_reader(_STDIN)
+        stopping.set()
+
+
+async def interruptible(work: Coroutine[Any, Any, None], stopping: asyncio.Event, parting: Callable[[], str]) -> int:
+    """Do the work of a service until it is done or `stopping` is set; return the exit code.
+
+    `parting` says what is left behind when the service leaves before its work is done.
+    """
+    doing = asyncio.create_task(work)
+    waiting = asyncio.create_task(stopping.wait())
+    try:
+        await asyncio.wait((doing, waiting), return_when=asyncio.FIRST_COMPLETED)
+        if doing.done():
+            doing.result()
+            return 0
+        structlog.get_logger().info(parting())
+        return _IMPATIENT
+    finally:
+        for task in (doing, waiting):
+            task.cancel()
+        await asyncio.gather(doing, waiting, return_exceptions=True)
+
+
+def main(program: str, work: Callable[[], int]) -> int:
+    """Run a command and return its exit code; an error of ours is one sentence on standard error."""
+    try:
+        return work()
+    except SlaternetError as error:
+        print(f"{program}: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return _IMPATIENT

@@ -1,0 +1,279 @@
+"""The run spec: what decides every bit of a game, as TOML.
+
+    [run] name, agents, rounds (absent: until stopped), dimension, seed, reproducible
+    [set] kind and its numbers              [algorithm] name, schedule and their numbers
+    [feedback] what is granted per round    [graph] name and its numbers
+    [adversary] plugin, [adversary.options] [record] decisions, score_every
+
+This module knows the keys and their ranges. Whether a name exists and its numbers suit it is known where the name is
+looked up: feasible sets, schedules, algorithms, graphs, plugins.
+"""
+
+import hashlib
+import json
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import tomli_w
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+
+from slaternet.errors import BadSpec
+from slaternet.limits import LIMITS
+from slaternet.plugins import suggestion
+from slaternet.sets import FeasibleSet, make_set
+
+_NAME = rf"^[A-Za-z0-9][A-Za-z0-9._-]{{0,{LIMITS.name_bytes - 1}}}$"
+_SHA256 = r"^([0-9a-f]{64})?$"
+
+_PATTERNS = {
+    "name": f"1 to {LIMITS.name_bytes} letters, digits, dots, dashes or underscores",
+    "sha256": "64 hexadecimal digits",
+}
+_EXPECTED = {
+    "greater_than_equal": "at least {ge}",
+    "less_than_equal": "at most {le}",
+    "less_than": "below {lt}",
+    "int_type": "a whole number",
+    "bool_type": "true or false",
+    "string_type": "text in quotes",
+    "literal_error": "{expected}",
+}
+
+
+class Section(BaseModel):
+    """A table whose keys are all known."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class OpenSection(BaseModel):
+    """A table whose further keys belong to whatever its name names."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", strict=True)
+
+    @model_validator(mode="after")
+    def _plain(self) -> Self:
+        _check_plain(self.numbers)
+        return self
+
+    @property
+    def numbers(self) -> dict[str, object]:
+        """Everything beyond the section's own keys."""
+        return dict(self.model_extra or {})
+
+
+class RunSection(Section):
+    """The size of the game."""
+
+    name: Annotated[str, Field(pattern=_NAME)] = "game"
+    agents: Annotated[int, Field(ge=1, le=LIMITS.agents)]
+    rounds: Annotated[int, Field(ge=1, lt=1 << 63)] | None = None
+    dimension: Annotated[int, Field(ge=1, le=LIMITS.dimension)]
+    seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 1
+    reproducible: bool = True
+
+
+class SetSection(OpenSection):
+    """The feasible set X."""
+
+    kind: str
+
+
+class AlgorithmSection(OpenSection):
+    """What every agent runs; the numbers go to the schedule and to the algorithm."""
+
+    name: str
+    schedule: str
+    sha256: Annotated[str, Field(pattern=_SHA256)] = ""
+
+
+class FeedbackSection(Section):
+    """What the adversary grants per agent and round."""
+
+    points: Annotated[int, Field(ge=0, le=LIMITS.points)] = 0
+    loss_gradient: bool = False
+    constraint_gradient: bool = False
+
+
+class GraphSection(OpenSection):
+    """Who may talk to whom."""
+
+    name: str
+
+
+class AdversarySection(Section):
+    """Who chooses the functions."""
+
+    plugin: str
+    isolation: Literal["none"] = "none"
+    options: dict[str, Any] = {}
+    sha256: Annotated[str, Field(pattern=_SHA256)] = ""
+
+    @model_validator(mode="after")
+    def _plain(self) -> Self:
+        _check_plain(self.options, ".options")
+        return self
+
+
+class RecordSection(Section):
+    """What is written besides the metrics."""
+
+    decisions: bool = False
+    score_every: Annotated[int, Field(ge=1, lt=1 << 63)] = 1
+
+
+class Spec(Section):
+    """One game, completely."""
+
+    run: RunSection
+    set: SetSection
+    algorithm: AlgorithmSection
+    feedback: FeedbackSection | None = None
+    graph: GraphSection
+    adversary: AdversarySection
+    record: RecordSection = RecordSection()
+
+    SECTIONS: ClassVar[tuple[str, ...]] = ("run", "set", "algorithm", "feedback", "graph", "adversary", "record")
+
+    @classmethod
+    def parse(cls, text: str, *, source: str) -> "Spec":
+        """Read a spec from TOML; BadSpec is one sentence that begins with `source`."""
+        return cls.load(read(text, source=source), source=source)
+
+    @classmethod
+    def load(cls, data: Mapping[str, object], *, source: str) -> "Spec":
+        """Read a spec from tables, as `override` returns them."""
+        try:
+            return cls.model_validate(dict(data))
+        except ValidationError as error:
+            errors = error.errors(include_url=False)
+            more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+            raise BadSpec(f"{source}: {_sentence(errors[0])}{more}") from error
+
+    def tables(self) -> dict[str, dict[str, object]]:
+        """Return the spec as nested tables, absent things left out."""
+        tables: dict[str, dict[str, object]] = self.model_dump(exclude_none=True)
+        for table in tables.values():
+            if table.get("sha256") == "":
+                del table["sha256"]
+        return tables
+
+    def to_toml(self) -> str:
+        """Return text that parses to an equal spec."""
+        return tomli_w.dumps(self.tables())
+
+    def digest(self) -> str:
+        """SHA-256 (hex) of the spec in a canonical form: equal specs, and only they, have equal digests."""
+        canonical = json.dumps(self.tables(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+    def replace(self, **changes: object) -> "Spec":
+        """Return a spec with the dotted keys changed, `replace(**{"run.rounds": 50})`; None removes a key."""
+        tables: dict[str, object] = dict(self.tables())
+        for key, value in changes.items():
+            _assign(tables, key, value)
+        return Spec.load(tables, source="spec")
+
+    def feasible_set(self) -> FeasibleSet:
+        """Return X."""
+        return make_set(self.set.kind, self.run.dimension, self.set.numbers)
+
+
+def read(text: str, *, source: str) -> dict[str, object]:
+    """Return the tables of a TOML text; BadSpec names line and column of a mistake."""
+    if len(text.encode()) > LIMITS.spec_bytes:
+        raise BadSpec(f"{source} is longer than {LIMITS.spec_bytes} bytes; a spec holds settings, not data")
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        what = str(error)
+        raise BadSpec(f"{source} is not TOML: {what[:1].lower()}{what[1:]}; correct it there") from error
+
+
+def override(spec: str | Mapping[str, object], settings: Sequence[str], *, source: str = "spec") -> dict[str, object]:
+    """Apply `key=value` settings to a spec given as text or tables.
+
+    The value is read as TOML, and as a plain string where it is none; an empty value removes the key.
+    """
+    tables: dict[str, object] = read(spec, source=source) if isinstance(spec, str) else dict(spec)
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals or not all(key.strip().split(".")) or "." not in key:
+            raise BadSpec(f"--set {setting} is not section.key=value; write for example --set run.rounds=200")
+        _assign(tables, key.strip(), _value(value.strip()))
+        if key.strip() in ("algorithm.name", "adversary.plugin"):
+            _assign(tables, key.strip().split(".")[0] + ".sha256", None)  # it spoke of the code that is replaced
+    return tables
+
+
+def _value(text: str) -> object:
+    if not text:
+        return None
+    try:
+        tables = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    return tables["value"] if len(tables) == 1 else text
+
+
+def _assign(tables: dict[str, object], key: str, value: object) -> None:
+    *path, last = key.split(".")
+    table = tables
+    for depth, part in enumerate(path):
+        inner = table.setdefault(part, {})
+        if not isinstance(inner, dict):
+            raise BadSpec(f"{key} cannot be set, because {'.'.join(path[: depth + 1])} is a value and not a section")
+        table[part] = table = dict(inner)
+    if value is None:
+        table.pop(last, None)
+    else:
+        table[last] = value
+
+
+def _check_plain(value: object, key: str = "") -> None:
+    """Refuse what has no canonical form, dates and numbers that are not finite, naming its place below `key`."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            _check_plain(inner, f"{key}.{name}")
+    elif isinstance(value, list):
+        for inner in value:
+            _check_plain(inner, key)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{key} must be finite, not {value}")
+    elif not isinstance(value, bool | int | float | str):
+        raise ValueError(f"{key} must be a number, text, list or table, not {value}")
+
+
+def _sentence(error: ErrorDetails) -> str:
+    """Turn one of pydantic's findings into a sentence that names key and remedy."""
+    path = [str(part) for part in error["loc"]]
+    key = ".".join(path)
+    match error["type"]:
+        case "missing" if len(path) == 1:
+            return f"[{key}] is missing; add the section"
+        case "missing":
+            return f"{key} is missing; add it to [{path[0]}]"
+        case "extra_forbidden" if len(path) == 1:
+            return f"[{key}] is not a section of a spec; {suggestion(key, Spec.SECTIONS)}"
+        case "extra_forbidden":
+            return f"{key} is not a key of [{path[0]}]; {suggestion(path[-1], _keys(path[0]))}"
+        case "value_error":
+            return f"{key}{error['ctx']['error']}"
+        case _:
+            return f"{key} must be {_expected(error)}, not {repr(error['input'])[:60]}"
+
+
+def _keys(section: str) -> list[str]:
+    annotation = Spec.model_fields[section].annotation
+    model = FeedbackSection if section == "feedback" else annotation
+    return list(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
+
+
+def _expected(error: ErrorDetails) -> str:
+    if error["type"] == "string_pattern_mismatch":
+        return _PATTERNS[str(error["loc"][-1])]
+    template = _EXPECTED.get(error["type"], "a table")
+    return template.format(**error.get("ctx", {})).replace("'", '"')

@@ -1,0 +1,168 @@
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from slaternet.errors import BadSpec, PluginFailed
+from slaternet.plugins import absolute, check_options, load, suggestion
+
+GROUP = "slaternet.graphs"
+
+
+class Bowl:
+    def __init__(self, game: object, *, budget: float, depth: float = 1.0) -> None: ...
+
+
+class Anything:
+    def __init__(self, game: object, **options: object) -> None: ...
+
+
+def refusal(target: str) -> str:
+    with pytest.raises(BadSpec) as refused:
+        load(GROUP, target, key="graph.name")
+    return str(refused.value)
+
+
+def write(folder: Path, text: str, name: str = "mine.py") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def test_a_file_target_gives_its_class_and_the_hash_of_its_bytes(tmp_path: Path) -> None:
+    path = write(tmp_path, "class Mine:\n    answer = 42\n")
+
+    loaded = load(GROUP, f"{path}:Mine", key="graph.name")
+
+    assert loaded.factory.answer == 42
+    assert loaded.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_file_is_executed_again_only_when_its_bytes_changed(tmp_path: Path) -> None:
+    path = write(tmp_path, "class Mine:\n    answer = 1\n")
+    first = load(GROUP, f"{path}:Mine", key="graph.name")
+    same = load(GROUP, f"{path}:Mine", key="graph.name")
+    write(tmp_path, "class Mine:\n    answer = 2\n")
+
+    changed = load(GROUP, f"{path}:Mine", key="graph.name")
+
+    assert same.factory is first.factory
+    assert changed.factory.answer == 2
+    assert changed.sha256 != first.sha256
+
+
+def test_a_dataclass_in_a_file_finds_its_module(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        "from __future__ import annotations\nfrom dataclasses import dataclass\n\n"
+        "@dataclass\nclass Mine:\n    size: int = 3\n",
+    )
+
+    assert load(GROUP, f"{path}:Mine", key="graph.name").factory().size == 3
+
+
+def test_a_module_target_gives_a_class_of_an_installed_package() -> None:
+    loaded = load(GROUP, "slaternet.limits:Limits", key="graph.name")
+
+    assert loaded.factory.__name__ == "Limits"
+    source = Path(__file__).parents[3] / "proto/slaternet/limits.py"
+    assert loaded.sha256 == hashlib.sha256(source.read_bytes()).hexdigest()
+
+
+def test_a_package_is_hashed_with_every_file_it_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("one_of_two", "two_of_two"):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name, "class Mine: ...\n", "__init__.py")
+    write(tmp_path / "two_of_two", "", "helper.py")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    one, two = (load(GROUP, f"{name}:Mine", key="graph.name").sha256 for name in ("one_of_two", "two_of_two"))
+
+    assert one != two
+
+
+def test_an_entry_point_gives_the_class_it_names() -> None:
+    assert load(GROUP, "ring", key="graph.name").factory.__name__ == "Ring"
+
+
+def test_an_unknown_name_is_answered_with_the_nearest_one() -> None:
+    assert refusal("rign").startswith('graph.name = "rign" is not known; did you mean ring?')
+
+
+def test_a_name_like_no_other_is_answered_with_all_of_them() -> None:
+    assert "choose from complete, erdos-renyi, paper, ring" in refusal("zzzzzzzz")
+
+
+def test_a_file_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "no.py"
+
+    assert refusal(f"{path}:Mine") == f"graph.name names the file {path}, which does not exist; correct the path"
+
+
+def test_a_module_that_is_not_installed_is_named() -> None:
+    sentence = refusal("no_such_package.module:Mine")
+
+    assert sentence.startswith("graph.name names the module no_such_package.module, which is not installed;")
+
+
+def test_a_class_that_does_not_exist_is_answered_with_the_nearest_one(tmp_path: Path) -> None:
+    path = write(tmp_path, "class Mine: ...\n")
+
+    assert refusal(f"{path}:Mien") == f"graph.name names Mien, which is not a class of {path}; did you mean Mine?"
+
+
+@pytest.mark.parametrize("target", [":Mine", "file.py:"])
+def test_half_a_target_is_refused(target: str) -> None:
+    assert 'must name a class as "path/file.py:Class"' in refusal(target)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("x = 1\nraise RuntimeError('boom')\n", "RuntimeError at mine.py, line 2: boom"),
+        ("x = 1\n\ndef (:\n", "SyntaxError at mine.py, line 3: "),
+        ("import no_such_module\n", "ModuleNotFoundError at mine.py, line 1: No module named 'no_such_module'"),
+    ],
+)
+def test_code_that_fails_on_import_is_reported_with_its_line(tmp_path: Path, text: str, reason: str) -> None:
+    path = write(tmp_path, text)
+
+    with pytest.raises(PluginFailed) as failed:
+        load(GROUP, f"{path}:Mine", key="graph.name")
+
+    assert reason in str(failed.value)
+
+
+def test_a_package_that_lacks_something_itself_is_not_called_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, "import no_such_module\n", "lacks_something.py")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    with pytest.raises(PluginFailed, match="no_such_module"):
+        load(GROUP, "lacks_something:Mine", key="graph.name")
+
+
+def test_only_relative_file_targets_are_made_absolute(tmp_path: Path) -> None:
+    assert absolute("sub/../mine.py:Mine", tmp_path) == f"{tmp_path.resolve()}/mine.py:Mine"
+    assert absolute("/else/mine.py:Mine", tmp_path) == "/else/mine.py:Mine"
+    assert absolute("pkg.module:Mine", tmp_path) == "pkg.module:Mine"
+    assert absolute("ring", tmp_path) == "ring"
+
+
+def test_options_are_compared_with_the_constructor() -> None:
+    check_options(Bowl, {"budget": 1.0}, key="adversary.options", given=1)
+    check_options(Anything, {"whatever": 1}, key="adversary.options", given=1)
+    with pytest.raises(BadSpec, match=r"^adversary\.options\.budgt is not an option of Bowl; did you mean budget\?$"):
+        check_options(Bowl, {"budgt": 1.0}, key="adversary.options", given=1)
+    with pytest.raises(BadSpec, match=r"^adversary\.options\.budget is missing; Bowl needs it$"):
+        check_options(Bowl, {}, key="adversary.options", given=1)
+
+
+def test_what_we_supply_ourselves_is_not_an_option() -> None:
+    with pytest.raises(BadSpec, match=r"adversary\.options\.game is not an option"):
+        check_options(Bowl, {"game": 1, "budget": 1.0}, key="adversary.options", given=1)
+
+
+def test_a_suggestion_without_candidates_says_so() -> None:
+    assert suggestion("x", []) == "there is none to choose from"

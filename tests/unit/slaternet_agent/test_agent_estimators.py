@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+
+from slaternet.sets import Box
+from slaternet_agent.algorithms.base import Game
+from slaternet_agent.estimators import Directions, forward, forward_points
+
+
+def game(dimension: int, seed: int = 1) -> Game:
+    return Game(agents=100, dimension=dimension, constraints=2, rounds=None, seed=seed, set=Box(dimension, -5, 5))
+
+
+@pytest.mark.parametrize("dimension", [1, 12, 130])
+def test_directions_have_length_one(dimension: int) -> None:
+    u = Directions(game(dimension)).at(np.arange(100), 7)
+
+    assert u.shape == (100, dimension)
+    assert np.abs(np.sum(u * u, axis=-1) - 1.0).max() < 1e-14
+
+
+@pytest.mark.parametrize("dimension", [12, 130])
+def test_a_direction_does_not_depend_on_its_batch(dimension: int) -> None:
+    whole = Directions(game(dimension)).at(np.arange(100), 300)
+
+    for rows in (np.array([41]), np.array([3, 99]), np.arange(60, 93)):
+        assert Directions(game(dimension)).at(rows, 300).tobytes() == whole[rows].tobytes()
+
+
+def test_directions_may_be_asked_for_in_any_order_and_by_any_host() -> None:
+    one, other = np.arange(3), np.arange(3, 6)
+    shared = Directions(game(12))
+    asked = [(one, 1), (other, 900), (one, 900), (other, 1), (one, 1)]
+
+    for agents, t in asked:
+        assert shared.at(agents, t).tobytes() == Directions(game(12)).at(agents, t).tobytes()
+
+
+def test_directions_of_agents_rounds_and_seeds_all_differ() -> None:
+    rounds = [1, 2, 256, 257, 342]
+    drawn = np.concatenate([Directions(game(12, seed)).at(np.arange(20), t) for seed in (1, 2) for t in rounds])
+
+    assert len(np.unique(drawn, axis=0)) == 2 * len(rounds) * 20
+
+
+def test_directions_are_uniform_on_the_sphere() -> None:
+    directions, agents = Directions(game(4)), np.arange(100)
+    u = np.concatenate([directions.at(agents, t) for t in range(1, 201)])
+
+    assert np.abs(u.mean(axis=0)).max() < 4 * 0.5 / np.sqrt(len(u))
+    assert np.abs(4 * u.T @ u / len(u) - np.eye(4)).max() < 0.05
+
+
+def test_the_forward_estimator_is_exact_for_linear_functions_on_average() -> None:
+    slope = np.array([3.0, -1.0, 2.0, 0.5])
+    directions, x, delta = Directions(game(4)), np.zeros((100, 4)), 0.01
+    estimates = []
+    for t in range(1, 201):
+        u = directions.at(np.arange(100), t)
+        values = forward_points(x, u, delta) @ slope
+        estimates.append(forward(values, 4, delta)[:, None] * u)
+    mean = np.concatenate(estimates).mean(axis=0)
+
+    assert np.abs(mean - slope).max() < 0.15
+
+
+def test_the_points_are_the_decision_and_one_step_along_the_direction() -> None:
+    x, u = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[0.0, 1.0], [1.0, 0.0]])
+
+    assert forward_points(x, u, 0.5).tolist() == [[[1.0, 2.0], [1.0, 2.5]], [[3.0, 4.0], [3.5, 4.0]]]
+
+
+def test_slopes_have_one_row_per_constraint_and_no_memory_of_the_layout() -> None:
+    values = np.random.default_rng(0).standard_normal((33, 2, 3))
+    slopes = forward(values, 10, 0.1)
+
+    assert np.allclose(slopes, 100.0 * (values[:, 1] - values[:, 0]))
+    assert forward(np.asfortranarray(values), 10, 0.1).flags.c_contiguous
+    assert forward(np.asfortranarray(values), 10, 0.1).tobytes() == slopes.tobytes()
+    assert forward(values[5:6], 10, 0.1).tobytes() == slopes[5:6].tobytes()

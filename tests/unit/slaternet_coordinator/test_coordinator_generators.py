@@ -1,0 +1,132 @@
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slaternet.errors import BadSpec
+from slaternet.spec import GraphSection
+from slaternet_coordinator.graphs import Matrix, build
+from slaternet_coordinator.graphs.checks import check
+from slaternet_coordinator.graphs.generators import Complete, ErdosRenyi, Graph, Paper, RandomEdges, Ring
+
+MODULE = "slaternet_coordinator.graphs.generators"
+
+
+def edges_of(matrix: Matrix) -> set[tuple[int, int]]:
+    return {(int(i), int(j)) for i, j in zip(matrix.rows(), matrix.columns, strict=True) if i < j}
+
+
+@pytest.mark.parametrize(
+    ("t", "first", "last"), [(1, 1, 24), (2, 25, 49), (3, 50, 74), (4, 75, 99), (5, 1, 24), (1000, 75, 99)]
+)
+def test_the_paper_adds_these_path_edges_in_these_rounds(t: int, first: int, last: int) -> None:
+    graph = Paper(100, seed=1, rho=0.0)
+
+    assert edges_of(graph.matrix(t)) == {(i - 1, i) for i in range(first, last + 1)}  # the paper counts from 1
+
+
+@given(st.integers(1, 60), st.integers(1, 99))
+def test_four_rounds_of_the_paper_s_graph_contain_the_whole_path_at_any_size(n: int, t: int) -> None:
+    graph = Paper(n, seed=1, rho=0.0)
+    union = set().union(*(edges_of(graph.matrix(t + each)) for each in range(4)))
+
+    assert union == {(i, i + 1) for i in range(n - 1)}
+
+
+@given(st.integers(2, 60), st.floats(0, 1), st.integers(1, 10**6), st.integers(0, 99))
+def test_the_paper_s_graph_is_random_edges_and_a_path_segment_with_weights_one_nth(
+    n: int, rho: float, t: int, seed: int
+) -> None:
+    matrix = Paper(n, seed, rho=rho).matrix(t)
+    drawn = RandomEdges(n, seed, rho)
+    random = {(int(i), int(j)) for i, j in drawn.pairs(drawn.numbers(t))}
+    dense = matrix.dense()
+
+    assert edges_of(matrix) == random | edges_of(Paper(n, seed, rho=0.0).matrix(t))
+    assert set(np.unique(dense[~np.eye(n, dtype=bool)])) <= {0.0, 1.0 / n}
+    check(matrix)
+
+
+@given(st.integers(2, 50))
+def test_pairs_are_numbered_row_by_row(n: int) -> None:
+    drawn = RandomEdges(n, 0, 1.0)
+
+    assert drawn.pairs(drawn.numbers(1)).tolist() == [[i, j] for i in range(n) for j in range(i + 1, n)]
+
+
+@pytest.mark.parametrize(("n", "rho"), [(100, 0.1), (100, 0.97), (60, 0.5), (400, 0.01), (3000, 1e-5)])
+def test_every_pair_is_an_edge_with_probability_rho(n: int, rho: float) -> None:
+    drawn, rounds = RandomEdges(n, 7, rho), 200  # with 1e-5, half of the gaps outrun the table
+    counts = np.array([len(drawn.numbers(t)) for t in range(1, rounds + 1)])
+    pairs = n * (n - 1) / 2
+    mean, deviation = pairs * rho, np.sqrt(pairs * rho * (1 - rho))
+
+    assert counts.mean() == pytest.approx(mean, abs=4 * deviation / np.sqrt(rounds))
+    assert counts.std() == pytest.approx(deviation, rel=0.25)
+    last = np.concatenate([drawn.numbers(t) for t in range(1, rounds + 1)])
+    assert last.mean() == pytest.approx((pairs - 1) / 2, abs=4 * pairs / np.sqrt(12 * len(last)))
+
+
+def test_edges_depend_on_seed_and_round_alone() -> None:
+    one, other, another = Paper(50, 1), Paper(50, 1), Paper(50, 2)
+    order = [5, 1, 900, 5]
+    matrices = [one.matrix(t) for t in order]
+
+    for t, matrix in zip(reversed(order), reversed(matrices), strict=True):
+        assert other.matrix(t).columns.tobytes() == matrix.columns.tobytes()
+        assert another.matrix(t).columns.tobytes() != matrix.columns.tobytes()
+
+
+def test_a_mean_degree_sets_the_probability() -> None:
+    graph = ErdosRenyi(500, 1, degree=10)
+    degrees = [len(graph.matrix(t).columns) / 500 - 1 for t in range(1, 41)]
+
+    assert np.mean(degrees) == pytest.approx(10, abs=0.2)
+
+
+@pytest.mark.parametrize("weights", ["metropolis", "uniform"])
+@pytest.mark.parametrize("n", [1, 2, 3, 10])
+def test_ring_and_complete_graph_have_their_edges(n: int, weights: str) -> None:
+    ring, complete = Ring(n, 1, weights=weights), Complete(n, 1, weights=weights)
+    cycle = nx.cycle_graph(n)
+    cycle.remove_edges_from(nx.selfloop_edges(cycle.copy()))
+
+    assert edges_of(ring.matrix(1)) == {(min(edge), max(edge)) for edge in cycle.edges}
+    assert edges_of(complete.matrix(9)) == {(i, j) for i in range(n) for j in range(i + 1, n)}
+    check(ring.matrix(1))
+    check(complete.matrix(1))
+
+
+def test_a_complete_graph_averages_in_one_round() -> None:
+    assert Complete(8, 1).matrix(1).dense() == pytest.approx(np.full((8, 8), 1 / 8))
+
+
+@pytest.mark.parametrize("name", ["Paper", "Ring", "Complete", "ErdosRenyi"])
+def test_a_section_becomes_the_graph_it_names(name: str) -> None:
+    numbers = {"rho": 0.5} if name == "ErdosRenyi" else {}
+    graph: Graph = build(GraphSection.model_validate({"name": f"{MODULE}:{name}", **numbers}), agents=6, seed=1)
+
+    assert graph.matrix(1).agents == 6
+    assert not graph.directed
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers", "sentence"),
+    [
+        ("Paper", {"rho": 1.5}, "graph.rho must be a probability from 0 to 1, not 1.5"),
+        ("Paper", {"roh": 0.5}, "graph.roh is not an option of Paper; did you mean rho?"),
+        ("ErdosRenyi", {}, "graph.rho or graph.degree must be given, one of the two"),
+        ("ErdosRenyi", {"rho": 0.1, "degree": 3}, "graph.rho or graph.degree must be given, one of the two"),
+        ("ErdosRenyi", {"rho": "x"}, "graph.rho must be a probability from 0 to 1, not 'x'"),
+        ("ErdosRenyi", {"degree": 6}, "graph.degree must lie above 0 and at most at 5, the other agents, not 6"),
+        ("ErdosRenyi", {"degree": "x"}, "graph.degree must lie above 0 and at most at 5, the other agents, not 'x'"),
+        ("Ring", {"weights": "metropolos"}, "graph.weights = 'metropolos' is not known; did you mean metropolis?"),
+        ("Complete", {"weights": 3}, "graph.weights = 3 is not known; choose from metropolis, uniform"),
+    ],
+)
+def test_a_wrong_graph_is_named_with_its_remedy(name: str, numbers: dict[str, object], sentence: str) -> None:
+    with pytest.raises(BadSpec) as error:
+        build(GraphSection.model_validate({"name": f"{MODULE}:{name}", **numbers}), agents=6, seed=1)
+
+    assert str(error.value) == sentence

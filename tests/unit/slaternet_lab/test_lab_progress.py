@@ -1,0 +1,70 @@
+import io
+
+from rich.console import Console
+
+from slaternet_lab.progress import Progress
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def play(seconds_per_round: float, rounds: int | None = 10, note: str = "") -> list[str]:
+    """Return the plain lines of ten rounds."""
+    out, clock = io.StringIO(), Clock()
+    with Progress(rounds, Console(file=out), clock) as progress:
+        for t in range(1, 11):
+            progress.update(t, loss=2.0 * t, violation=0.5 * t, note=note)
+            clock.now += seconds_per_round
+    return out.getvalue().splitlines()
+
+
+def test_a_short_game_is_one_line_at_its_end() -> None:
+    assert play(0.1) == ["round 10/10  10.0 rounds/s  loss 20.0  violation 5.0"]
+
+
+def test_plain_lines_come_two_seconds_apart_at_most() -> None:
+    assert [line.split()[1] for line in play(1.0)] == ["3/10", "5/10", "7/10", "9/10", "10/10"]
+
+
+def test_a_plain_line_says_speed_scores_and_the_time_that_remains() -> None:
+    assert play(1.0)[0] == "round 3/10  1.0 rounds/s  loss 6.0  violation 1.5  ETA 0:00:07"
+
+
+def test_a_game_without_end_has_no_remaining_time() -> None:
+    assert play(1.0, rounds=None)[0] == "round 3  1.0 rounds/s  loss 6.0  violation 1.5"
+
+
+def test_a_note_says_what_is_waited_for() -> None:
+    assert "waiting for host-2 [agents]" in play(0.1, note="waiting for host-2 [agents]")[-1]
+
+
+def test_nothing_is_shown_of_a_game_that_never_began() -> None:
+    out = io.StringIO()
+    with Progress(10, Console(file=out)):
+        pass
+
+    assert out.getvalue() == ""
+
+
+def test_a_terminal_shows_the_last_round_with_its_scores() -> None:
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=120, color_system=None)
+    with Progress(10, console) as progress:
+        progress.update(10, loss=20.0, violation=5.0)
+
+    assert "round 10/10" in out.getvalue()
+    assert "loss 20.0  violation 5.0" in out.getvalue()
+
+
+def test_a_terminal_shows_a_game_without_end_too() -> None:
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=120, color_system=None)
+    with Progress(None, console) as progress:
+        progress.update(7, loss=20.0, violation=5.0)
+
+    assert "round 7 " in out.getvalue()
