@@ -25,8 +25,8 @@ def load_plugin(spec: Spec) -> tuple[Adversary, Description]:
         ) from error
     if not isinstance(plugin, Adversary) or not isinstance(getattr(plugin, "constraints", None), int):
         raise PluginFailed(
-            f"the adversary plugin {spec.adversary.plugin} must be a slaternet_adversary.Adversary that says its number of "
-            "constraints"
+            f"the adversary plugin {spec.adversary.plugin} must be a slaternet_adversary.Adversary that says how many "
+            "constraints an agent has"
         )
     return plugin, Description(
         constraints=plugin.constraints, history=plugin.history, rowwise=plugin.rowwise, code=loaded.sha256

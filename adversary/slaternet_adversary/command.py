@@ -12,13 +12,13 @@ ListenOption = Annotated[str, typer.Option(envvar="SLATERNET_LISTEN", help="HOST
 AdvertiseOption = Annotated[
     str, typer.Option(envvar="SLATERNET_ADVERTISE", help="HOST:PORT for others, where it differs from --listen.")
 ]
-OutOption = Annotated[
-    Path | None, typer.Option(envvar="SLATERNET_OUT", help="The run folder; runs/NAME-ID if absent.")
-]
+OutOption = Annotated[Path | None, typer.Option(envvar="SLATERNET_OUT", help="The run folder; runs/NAME-ID if absent.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite a run in that folder.")]
 
 
-def serve_adversary(coordinator: str, listen: str, advertise: str, out: Path | None, *, force: bool) -> tuple[int, Path | None]:
+def serve_adversary(
+    coordinator: str, listen: str, advertise: str, out: Path | None, *, force: bool
+) -> tuple[int, Path | None]:
     """Serve until the game is over; return the exit code and the run folder."""
     from slaternet_adversary.service import AdversaryService
 

@@ -219,7 +219,7 @@ class Referee:
         return effects + self._record()
 
     def _check(self, host: str, question: Question) -> None:
-        """The reveal rule, as far as one question can be judged by itself."""
+        """Apply the reveal rule, as far as one question can be judged by itself."""
         agents = question.agents  # ascending
         if agents[-1] >= self._agents or (self._owner[agents] != self._hosts[host]).any():
             raise NotYours("a host may ask only for the agents seated there")
@@ -282,8 +282,13 @@ class Referee:
     def _row(self, round: int) -> Record:
         score = self._scores.pop(round, None)
         if score is not None:
-            values = (score.loss, score.violation, score.zero_loss, score.zero_violation)
-            self._totals = tuple(total + value for total, value in zip(self._totals, values, strict=True))
+            loss, violation, zero_loss, zero_violation = self._totals
+            self._totals = (
+                loss + score.loss,
+                violation + score.violation,
+                zero_loss + score.zero_loss,
+                zero_violation + score.zero_violation,
+            )
         efforts = self._spent.pop(round)
         effort = Effort(
             sum(one.frames for one in efforts),

@@ -1,7 +1,7 @@
 """Executes the referee's effects that need the plugin or the disk, and hands on those that need a wire.
 
-Plugin calls happen one at a time. Replies go first: `handle` evaluates a question at once, while fixing the next round's
-functions and scoring finished rounds wait as pieces of work that the caller does between replies.
+Plugin calls happen one at a time. Replies go first: `handle` evaluates a question at once, while fixing the next
+round's functions and scoring finished rounds wait as pieces of work that the caller does between replies.
 """
 
 import contextlib
@@ -156,7 +156,7 @@ class Runtime:
 
     @contextlib.contextmanager
     def _guard(self, where: str) -> Iterator[None]:
-        """The plugin edge: whatever the plugin raises is the operator's to see, in full, and nobody else's."""
+        """Stand at the plugin edge: whatever the plugin raises is the operator's to see, and nobody else's."""
         try:
             yield
         except PluginFailed:

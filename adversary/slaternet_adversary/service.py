@@ -1,13 +1,12 @@
 """The gRPC face of the adversary, and its life: find the coordinator, serve, join, reveal, sum up, leave."""
 
 import asyncio
-import hmac
 from pathlib import Path
 
 import structlog
 
 from slaternet import codec
-from slaternet.errors import Malformed, NotSeated, NotYours, PluginFailed, Replaced, RunFailed, SlaternetError, Unknown, WrongRun
+from slaternet.errors import Malformed, NotSeated, PluginFailed, Replaced, RunFailed, SlaternetError
 from slaternet.limits import LIMITS
 from slaternet.link import Link
 from slaternet.membership import Applicant, Membership, find, reachable
@@ -118,7 +117,11 @@ class Revealer:
         """Serve the stream of a host."""
         spec = self._membership.spec
         decoder = codec.RevealUpDecoder(spec.run.dimension, agents=spec.run.agents)
-        name = self._identify(decoder, await link.read())
+        data = await link.read()
+        if not self._hosts:
+            raise NotSeated("no host is seated yet")
+        peer, _ = self._membership.identify(decoder.decode(data) if data else None, self._hosts)
+        name = peer.name
         if (older := self._links.get(name)) is not None:
             older.end(Replaced("a newer stream of this host has taken over"))
         self._links[name] = link
@@ -133,33 +136,12 @@ class Revealer:
             if self._links.get(name) is link:
                 del self._links[name]
 
-    def _identify(self, decoder: codec.RevealUpDecoder, data: bytes | None) -> str:
-        message = decoder.decode(data) if data is not None else None
-        if message is None or not isinstance(message[1], Opening):
-            raise Malformed("a reveal stream begins with an opening")
-        head, opening = message
-        if head.run != self._membership.run:
-            raise WrongRun("the message belongs to another run")
-        if not self._hosts:
-            raise NotSeated("no host is seated yet")
-        peer = self._hosts.get(head.sender)
-        if peer is None:
-            raise Unknown("the sender is no host of this game")
-        if opening.incarnation < peer.incarnation:
-            raise Replaced("a newer incarnation of this host has joined")
-        if not hmac.compare_digest(opening.ticket, peer.accept):
-            raise Unknown("the ticket is not for this server")
-        return peer.name
-
     def _take(self, name: str, decoder: codec.RevealUpDecoder, data: bytes) -> None:
         message = decoder.decode(data)
         if message is None:
             return
         head, body = message
-        if head.run != self._membership.run:
-            raise WrongRun("the message belongs to another run")
-        if head.sender != name or head.epoch != self._membership.epoch:
-            raise NotYours("a message must come from the host and the epoch of its stream")
+        self._membership.check(head, name)
         match body:
             case Question():
                 self._say(self._runtime.handle(Asked(name, body)))
@@ -187,7 +169,9 @@ class AdversaryService:
 
     async def run(self, stop: asyncio.Event) -> int:
         """Live until the game is over or `stop` is set; return the exit code."""
-        return await interruptible(self._live(), stop, lambda: f"the adversary leaves; {self.folder} holds what was recorded")
+        return await interruptible(
+            self._live(), stop, lambda: f"the adversary leaves; {self.folder} holds what was recorded"
+        )
 
     async def _live(self) -> None:
         name = Role.ADVERSARY.value

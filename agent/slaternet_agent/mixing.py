@@ -76,7 +76,7 @@ class Mixer:
 
 
 def plans(topology: Topology, seats: Agents, agents: int) -> list[Plan]:
-    """Cut a topology into rounds, having checked the host's own rows of every W_t (Assumption 4, as far as it sees it)."""
+    """Cut a topology into rounds, having checked the host's own rows of every W_t (its part of Assumption 4)."""
     _check_rows(topology, seats, agents)
     k = len(seats)
     own = np.zeros(agents, dtype=bool)

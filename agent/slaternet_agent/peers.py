@@ -3,11 +3,10 @@
 Whoever opens says from which round on it lacks frames; whoever accepts answers the same. Only then do frames flow.
 """
 
-import hmac
 from collections.abc import Callable
 
 from slaternet import codec
-from slaternet.errors import Malformed, NotYours, Replaced, Unknown, WrongRun
+from slaternet.errors import Malformed, Replaced
 from slaternet.lines import Line
 from slaternet.link import Link
 from slaternet.membership import Membership
@@ -34,7 +33,7 @@ class Peers:
         self._hear = hear
         self._wanted = wanted
         self._peers = seating.peers
-        self._index = {peer.name: index for index, peer in enumerate(seating.peers)}
+        self._by_name = {peer.name: peer for peer in seating.peers}
         # how to send to a peer whose wishes are known; None: no stream, or not yet
         self._senders: list[Callable[[bytes], None] | None] = [None] * len(seating.peers)
         self._accepted: dict[str, Link] = {}
@@ -42,7 +41,7 @@ class Peers:
         self.lines = [self._line(i, peer) for i, peer in enumerate(seating.peers) if first < peer.seats[0]]
 
     def send(self, index: int, frame: Frame) -> int:
-        """Send a frame to a peer; return the bytes handed to gRPC. Without a stream nothing is sent, until it is wanted."""
+        """Send a frame to a peer and return the bytes handed to gRPC; without a stream, none until they are wanted."""
         sender = self._senders[index]
         if sender is None:
             return 0
@@ -79,12 +78,8 @@ class Peers:
         """Serve a stream that a peer opens."""
         decoder = codec.GossipDecoder(self._width)
         data = await link.read()
-        message = decoder.decode(data) if data is not None else None
-        if message is None or not isinstance(message[1], Opening):
-            raise Malformed("a gossip stream begins with an opening")
-        head, opening = message
-        index = self._identify(head.run, head.sender, opening)
-        name = self._peers[index].name
+        peer, opening = self._membership.identify(decoder.decode(data) if data else None, self._by_name)
+        name, index = peer.name, list(self._by_name).index(peer.name)
         if (older := self._accepted.get(name)) is not None:
             older.end(Replaced("a newer stream of this host has taken over"))
         self._accepted[name] = link
@@ -101,28 +96,12 @@ class Peers:
                 del self._accepted[name]
                 self._senders[index] = None
 
-    def _identify(self, run: str, sender: str, opening: Opening) -> int:
-        if run != self._membership.run:
-            raise WrongRun("the message belongs to another run")
-        index = self._index.get(sender)
-        if index is None:
-            raise Unknown("the sender is no host of this game")
-        peer = self._peers[index]
-        if opening.incarnation < peer.incarnation:
-            raise Replaced("a newer incarnation of this host has joined")
-        if not hmac.compare_digest(opening.ticket, peer.accept):
-            raise Unknown("the ticket is not for this server")
-        return index
-
     def _take(self, index: int, decoder: codec.GossipDecoder, data: bytes, sender: Callable[[bytes], None]) -> None:
         message = decoder.decode(data)
         if message is None:
             return
         head, body = message
-        if head.run != self._membership.run:
-            raise WrongRun("the message belongs to another run")
-        if head.sender != self._peers[index].name or head.epoch != self._membership.epoch:
-            raise NotYours("a message must come from the host and the epoch of its stream")
+        self._membership.check(head, self._peers[index].name)
         match body:
             case Frame():
                 self._hear(FrameArrived(index, body))

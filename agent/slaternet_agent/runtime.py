@@ -7,7 +7,7 @@ from dataclasses import replace
 import structlog
 
 from slaternet import codec
-from slaternet.errors import Diverged, Malformed, NotSeated, RunFailed, SlaternetError, WrongRun
+from slaternet.errors import Diverged, Malformed, NotSeated, RunFailed, SlaternetError
 from slaternet.lines import Line
 from slaternet.link import Link
 from slaternet.membership import Membership
@@ -200,10 +200,7 @@ class Player:
         if message is None:
             return
         head, body = message
-        if head.run != self._membership.run:
-            raise WrongRun("the message belongs to another run")
+        self._membership.check(head, self._adversary.name if self._adversary else "")
         if isinstance(body, Answer):
             self._unanswered = []
             self._dispatch(body)
-
-

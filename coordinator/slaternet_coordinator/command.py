@@ -12,7 +12,9 @@ from slaternet.spec import Spec
 ListenOption = Annotated[str, typer.Option(envvar="SLATERNET_LISTEN", help="HOST:PORT; port 0 takes a free one.")]
 HostsOption = Annotated[
     int,
-    typer.Option(envvar="SLATERNET_HOSTS", min=0, help="Agent hosts to wait for; 0: until the seats they ask for are all."),
+    typer.Option(
+        envvar="SLATERNET_HOSTS", min=0, help="Agent hosts to wait for; 0: until the seats they ask for are all."
+    ),
 ]
 
 
@@ -41,5 +43,7 @@ def coordinator(
         raise BadSpec(f"cannot read the spec {spec}: {error.strerror}; correct the path") from None
     parsed = Spec.parse(text, source=str(spec))
     if parsed.feedback is None:
-        raise BadSpec(f"{spec} is not resolved, because it lacks [feedback]; start it with `slaternet coordinator` instead")
+        raise BadSpec(
+            f"{spec} is not resolved, because it lacks [feedback]; start it with `slaternet coordinator` instead"
+        )
     raise typer.Exit(serve_coordinator(parsed, listen, hosts))

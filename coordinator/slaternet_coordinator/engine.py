@@ -1,10 +1,10 @@
 """The coordinator as a state machine: who plays, which topology is published, when the game is over.
 
-    gathering   processes join; the adversary describes its plugin; hosts are seated when all are there
-    playing     W_t is published up to min(slowest host, last scored round) + L
-    stopping    nothing more is published; hosts say how far they are; the last round S is settled and told
-    over        every host has played the last round and the summary is written; all acknowledge and leave
-    failed      a process said that it cannot go on
+gathering   processes join; the adversary describes its plugin; hosts are seated when all are there
+playing     W_t is published up to min(slowest host, last scored round) + L
+stopping    nothing more is published; hosts say how far they are; the last round S is settled and told
+over        every host has played the last round and the summary is written; all acknowledge and leave
+failed      a process said that it cannot go on
 """
 
 from collections.abc import Iterator

@@ -57,7 +57,9 @@ class Child:
 
     def death(self) -> RunFailed:
         """Say how the process died, with its last words."""
-        return RunFailed(f"{self.name} {self._manner()}; its last words: {self._last_words()} (all of its log: {self.log})")
+        return RunFailed(
+            f"{self.name} {self._manner()}; its last words: {self._last_words()} (all of its log: {self.log})"
+        )
 
     @property
     def code(self) -> int:

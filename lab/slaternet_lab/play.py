@@ -28,7 +28,9 @@ def play(
     Ctrl-C ends the game after the round it is in, as `slaternet stop` does; a second one kills it.
     """
     if hosts > spec.run.agents:
-        raise BadSpec(f"--hosts {hosts} is more than the {spec.run.agents} agents of the game; every host needs an agent")
+        raise BadSpec(
+            f"--hosts {hosts} is more than the {spec.run.agents} agents of the game; every host needs an agent"
+        )
     folder = out or new_folder(spec)
     claim(folder, force=force)
     asyncio.run(_Game(spec, hosts, folder, progress).play())
@@ -114,7 +116,7 @@ class _Game:
         self._progress.update(status.round, status.cumulative_loss, status.cumulative_violation, note)
 
     async def _cause(self) -> SlaternetError:
-        """Return the error behind the first death: a process that says why it ended tells more than one that was left."""
+        """Return the error behind the first death: a process that says why it ended tells more than others do."""
         await asyncio.wait([child.ended for child in self._children], timeout=_CAUSE_SECONDS)
         dead = [child for child in self._children if child.ended.done() and child.code]
         for kind in (PluginFailed, Diverged):

@@ -1,11 +1,14 @@
 """Asking a running game: how it stands, and to end."""
 
 import asyncio
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from slaternet import codec
 from slaternet.model import Head, Status
 from slaternet.transport import Channel, call, open_channel
+
+T = TypeVar("T")
 
 _ASKER = Head("", 0, 0, "operator")
 
@@ -32,6 +35,6 @@ def stop(address: str) -> int | None:
     return asyncio.run(_once(address, ask_stop))
 
 
-async def _once(address: str, ask: Any) -> Any:  # noqa: ANN401  either question
+async def _once(address: str, ask: Callable[[Channel], Awaitable[T]]) -> T:
     async with open_channel(address) as channel:
         return await ask(channel)

@@ -5,7 +5,6 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-
 from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS
 from slaternet.model import PROTOCOL, Closing, Effort, Join, Progress, Role, Seating, Topology
@@ -82,16 +81,20 @@ class Simulation:
                 self._todo.extend(self._player.handle(answer))
             case agent.Report(round) if round % LIMITS.report_every == 0:
                 self._tell(coordinator.Said(HOST, Progress(round)))
-            case Record(round, totals=totals) if round % LIMITS.report_every == 0:
-                self._tell(coordinator.Said(ADVERSARY, Progress(round, totals[0], totals[1])))
-                if self._watch:
-                    self._watch(round, totals[0], totals[1])
+            case Record(round) if round % LIMITS.report_every == 0:
+                self._scored(effect)
             case coordinator.Tell(_, body):
                 self._hear(body)
             case agent.Finish():
                 self._todo.extend(self._adversary.handle(Closed(HOST, Closing(Effort()))))
             case Summarise():
                 self._over = True
+
+    def _scored(self, row: Record) -> None:
+        loss, violation, *_ = row.totals
+        self._tell(coordinator.Said(ADVERSARY, Progress(row.round, loss, violation)))
+        if self._watch:
+            self._watch(row.round, loss, violation)
 
     @property
     def _player(self) -> agent.Host:

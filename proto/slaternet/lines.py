@@ -10,9 +10,10 @@ from collections.abc import Callable
 
 import structlog
 
-from slaternet.errors import Diverged, Mismatch, SlaternetError, Unready
+from slaternet.errors import Diverged, Mismatch, SlaternetError
 from slaternet.limits import LIMITS
-from slaternet.transport import Link, dial, open_channel
+from slaternet.link import Link
+from slaternet.transport import dial, open_channel
 
 log = structlog.get_logger()
 
@@ -28,6 +29,11 @@ class Backoff:
     def reset(self) -> None:
         """Begin again with a short pause."""
         self._pause = _FIRST_PAUSE
+
+    @property
+    def long(self) -> bool:
+        """Whether the pauses have grown to their longest."""
+        return self._pause >= LIMITS.backoff_seconds
 
     async def wait(self) -> None:
         """Pause, longer each time."""
@@ -57,6 +63,7 @@ class Line:
         self._hear = hear
         self._opened = opened
         self._link: Link | None = None
+        self._heard = False
         self._down = asyncio.Event()
 
     def send(self, data: bytes) -> None:
@@ -74,15 +81,15 @@ class Line:
         while True:
             try:
                 await self._talk(backoff)
-                log.info("stream ended", server=self._server)
+                log.debug("stream ended", server=self._server)
             except (Diverged, Mismatch):
                 raise
-            except Unready as error:
-                log.debug("stream not taken yet", server=self._server, reason=str(error))
             except SlaternetError as error:
-                log.warning("stream broke", server=self._server, reason=str(error))
+                # a server that was never heard may just be starting; only a long wait for it is worth a line
+                if self._heard or backoff.long:
+                    log.warning("stream broke", server=self._server, address=self._address, reason=str(error))
             finally:
-                self._link = None
+                self._link, self._heard = None, False
                 self._down.set()
             await backoff.wait()
 
@@ -95,4 +102,5 @@ class Line:
             self._opened()
             while (data := await link.read()) is not None:
                 self._hear(data)
+                self._heard = True
                 backoff.reset()

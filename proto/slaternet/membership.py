@@ -2,14 +2,15 @@
 
 import asyncio
 import contextlib
+import hmac
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import structlog
 
 from slaternet import codec, identity
-from slaternet.errors import Malformed, RunFailed, Unreachable
+from slaternet.errors import Malformed, NotYours, Replaced, RunFailed, Unknown, Unreachable, WrongRun
 from slaternet.limits import LIMITS
 from slaternet.lines import Backoff, Line
 from slaternet.model import (
@@ -22,6 +23,7 @@ from slaternet.model import (
     Join,
     Opening,
     Over,
+    Peer,
     Progress,
     Role,
     Seating,
@@ -131,6 +133,31 @@ class Membership:
         """Return the head of a message about a round."""
         return Head(self.run, self.epoch, round, self.name)
 
+    def identify(self, message: tuple[Head, object] | None, peers: Mapping[str, Peer]) -> tuple[Peer, Opening]:
+        """Return who opens a stream here, by its first message: only the newest incarnation, only with its ticket."""
+        if message is None or not isinstance(message[1], Opening):
+            raise Malformed("a stream begins with an opening")
+        head, opening = message[0], message[1]
+        self._check_run(head)
+        peer = peers.get(head.sender)
+        if peer is None:
+            raise Unknown("the sender is no host of this game")
+        if opening.incarnation < peer.incarnation:
+            raise Replaced("a newer incarnation of this host has joined")
+        if not hmac.compare_digest(opening.ticket, peer.accept):
+            raise Unknown("the ticket is not for this server")
+        return peer, opening
+
+    def check(self, head: Head, peer: str) -> None:
+        """Refuse a message that does not belong on the stream of this peer."""
+        self._check_run(head)
+        if head.sender != peer or head.epoch != self.epoch:
+            raise NotYours("a message must come from the host and the epoch of its stream")
+
+    def _check_run(self, head: Head) -> None:
+        if head.run != self.run:
+            raise WrongRun("the message belongs to another run")
+
     def listen(
         self, hear: Callable[[ControlDown], None], opened: Callable[[], None], have: Callable[[], int] = lambda: 0
     ) -> None:
@@ -176,8 +203,9 @@ class Membership:
         if message is None:
             return
         head, body = message
-        if head.run != self.run or head.sender != COORDINATOR:
-            raise Malformed("a control message must come from the coordinator of this run")
+        self._check_run(head)
+        if head.sender != COORDINATOR:
+            raise NotYours("a control message must come from the coordinator")
         match body:
             case Heartbeat():
                 return

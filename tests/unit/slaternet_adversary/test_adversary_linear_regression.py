@@ -1,6 +1,8 @@
+from typing import Any
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -12,9 +14,9 @@ Array = NDArray[np.float64]
 N, P, ROWS, M = 100, 13, 12, 14
 
 
-def adversary(seed: int = 1, agents: int = N, dimension: int = P, **options: object) -> LinearRegression:
+def adversary(seed: int = 1, agents: int = N, dimension: int = P, **options: Any) -> LinearRegression:
     game = Game(agents, dimension, seed, Box(dimension, -5, 5))
-    return LinearRegression(game, **({"rows": ROWS, "constraints": M} | options))  # type: ignore[arg-type]
+    return LinearRegression(game, **({"rows": ROWS, "constraints": M} | options))
 
 
 FUNCTIONS = adversary().play(1)
@@ -28,6 +30,7 @@ def points(seed: int, *shape: int) -> Array:
 @pytest.mark.parametrize("functions", [FUNCTIONS, WIDE])
 @pytest.mark.parametrize("method", ["loss", "constraint", "loss_gradient", "constraint_gradient"])
 @given(seed=st.integers(0, 999), s=st.integers(1, 3))
+@settings(max_examples=25, deadline=None)
 def test_an_agent_s_values_do_not_depend_on_who_is_asked_with_it(
     functions: Functions, method: str, seed: int, s: int
 ) -> None:
@@ -133,7 +136,7 @@ def test_zero_satisfies_every_constraint_with_the_promised_margin() -> None:
         ({"b": "x"}, "adversary.options.b must be a number above 0, for Slater's condition to hold, not 'x'"),
     ],
 )
-def test_a_wrong_option_is_named_with_its_remedy(options: dict[str, object], sentence: str) -> None:
+def test_a_wrong_option_is_named_with_its_remedy(options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(CannotPlay) as error:
         adversary(**options)
 

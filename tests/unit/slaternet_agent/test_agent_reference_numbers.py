@@ -45,9 +45,10 @@ def play(rounds: int, seed: int, **numbers: object) -> Outcome:
         functions = adversary.play(t)
         seen = Seen(functions.loss(agents, decision.points), functions.constraint(agents, decision.points))
         state = host.update(state, decision, seen, t)
-        loss = functions.network_loss(agents, np.vstack((decision.x, np.zeros(P))))
-        scores += loss[:-1].mean(), functions.network_violation(agents, decision.x).mean(), loss[-1]
-    return Outcome(*scores, state.z)
+        losses = functions.network_loss(agents, np.vstack((decision.x, np.zeros(P))))
+        scores += losses[:-1].mean(), functions.network_violation(agents, decision.x).mean(), losses[-1]
+    loss, violation, zero = scores.tolist()
+    return Outcome(loss, violation, zero, state.z)
 
 
 def plain_loop() -> ModuleType:

@@ -2,7 +2,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
@@ -31,6 +31,7 @@ def algorithm(feasible: FeasibleSet, agents: int = N, constraints: int = M) -> Z
 
 @pytest.mark.parametrize("feasible", [Box(12, -5, 5), Ball(13, 4.0), Box(150, -1, 2)])
 @given(seed=st.integers(0, 999), t=st.integers(1, 600))
+@settings(max_examples=25, deadline=None)
 def test_an_agent_s_round_does_not_depend_on_its_batch(feasible: FeasibleSet, seed: int, t: int) -> None:
     rng = np.random.default_rng(seed)
     x = feasible.project(3.0 * rng.standard_normal((N, feasible.dimension)), 0.9)
@@ -83,16 +84,17 @@ def test_a_step_is_that_of_the_paper() -> None:
 
 
 @given(seed=st.integers(0, 999), t=st.integers(1, 50))
+@settings(max_examples=25, deadline=None)
 def test_every_point_asked_about_lies_in_the_set(seed: int, t: int) -> None:
     for feasible in (Box(12, -5, 5), Ball(12, 5.0)):
         game = Game(N, 12, 1, None, seed, feasible)
         host = Zhang2024(game, make_schedule("theorem1", {"gamma0": 0.1}, feasible, None))
         rng = np.random.default_rng(seed)
         state = host.start(np.arange(N))
-        for round in (t, t + 1):
-            decision = host.decide(state, Mixed(state.z, state.z), round)
+        for now in (t, t + 1):
+            decision = host.decide(state, Mixed(state.z, state.z), now)
             assert np.all(feasible.contains(decision.points))
-            state = host.update(state, decision, Seen(rng.standard_normal((N, 2)), rng.random((N, 2, 1))), round)
+            state = host.update(state, decision, Seen(rng.standard_normal((N, 2)), rng.random((N, 2, 1))), now)
 
 
 def test_an_update_needs_of_a_decision_only_what_is_journalled() -> None:

@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -21,7 +23,7 @@ GRAPHS = {"n": st.integers(1, 40), "rho": st.floats(0, 1), "seed": st.integers(0
 @pytest.mark.parametrize("weigh", [uniform, metropolis])
 @given(**GRAPHS)
 def test_weights_are_doubly_stochastic_and_symmetric_on_exactly_the_edges(
-    weigh: type[Matrix], n: int, rho: float, seed: int
+    weigh: Callable[[int, NDArray[np.intp]], Matrix], n: int, rho: float, seed: int
 ) -> None:
     edges = random_edges(n, rho, seed)
     matrix = weigh(n, edges)
