@@ -5,7 +5,7 @@ from the product's streams. Everything else is written here anew and scored ever
 
 BLAS serves the scores but not the iterates. The difference quotient magnifies a rounding of f by p / delta_0 = 1000 and
 the iteration magnifies it further: loops that differ in last bits stand 1e-7 apart after 1000 rounds. Sums over last
-axes and a sparse W_t cost about 0.05 ms a round more than `@` and make the final z comparable to 1e-9.
+axes and a sparse W_t cost about 0.04 ms a round more than `@` and make the final z comparable to 1e-9.
 
 `python benchmarks/plain_loop.py [ROUNDS [AGENTS [SEED]]]` prints milliseconds per round.
 """

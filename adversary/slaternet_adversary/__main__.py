@@ -1,23 +1,15 @@
-"""`python -m slaternet_adversary`: the same as `slaternet adversary`, without the laboratory."""
+"""`python -m slaternet_adversary`: what `slaternet adversary` does, without the laboratory."""
 
-import os
-import sys
+from slaternet.blas import one_thread
 
-# One BLAS thread per service, said before numpy is imported: several services share a machine.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+one_thread()
 
 import typer
 
 from slaternet.process import main
 from slaternet_adversary.command import adversary
 
-
-def _command() -> int:
+if __name__ == "__main__":
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command()(adversary)
-    return app(standalone_mode=False) or 0
-
-
-if __name__ == "__main__":
-    sys.exit(main("slaternet adversary", _command))
+    main("slaternet adversary", app)

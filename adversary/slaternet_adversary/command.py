@@ -33,9 +33,6 @@ def adversary(
     out: OutOption = None,
     force: ForceOption = False,
 ) -> None:
-    """Hold the functions of a game, reveal their values, score the decisions, write the run folder.
-
-    Example: slaternet adversary --coordinator 127.0.0.1:7000 --out runs/first
-    """
+    """Hold the functions of a game, reveal their values, score the decisions, write the run folder."""
     code, _ = serve_adversary(coordinator, listen, advertise, out, force=force)
     raise typer.Exit(code)

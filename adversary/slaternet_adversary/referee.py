@@ -225,7 +225,7 @@ class Referee:
             raise NotYours("a host may ask only for the agents seated there")
         if question.points.shape[1] > self._points:
             raise OverBudget(f"the game grants {self._points} points per agent and round")
-        if not self._set.contains(question.x).all() or not self._set.contains(question.points).all():
+        if not self._set.contains(np.concatenate((question.x[:, None], question.points), axis=1)).all():
             raise OutsideSet("decisions and points must lie in the feasible set")
 
     def _reply_again(self, host: str, question: Question) -> list[Effect]:

@@ -39,7 +39,7 @@ def claim(folder: Path, *, force: bool = False) -> None:
         raise BadSpec(f"{folder} holds a run already; choose another --out, or overwrite it with --force")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name in ("metrics.csv", "summary.json", "decisions.npz", _DECISIONS, "loss.png", "violation.png"):
+        for name in ("spec.toml", "metrics.csv", "summary.json", "decisions.npz", _DECISIONS, "loss.png", "violation.png"):
             (folder / name).unlink(missing_ok=True)
     except OSError as error:
         raise BadSpec(f"cannot write the run folder {folder}: {error.strerror}; choose another --out") from None

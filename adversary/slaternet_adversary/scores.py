@@ -16,8 +16,8 @@ from slaternet_adversary.referee import Scored
 
 def disagreement(x: Array) -> float:
     """Return (1/n) sum_i |x_i - mean x|."""
-    away = x - x.mean(axis=0)
-    return float(np.sqrt(np.sum(away * away, axis=1)).mean())
+    away = x - np.add.reduce(x) / len(x)
+    return float(np.add.reduce(np.sqrt(np.einsum("np,np->n", away, away)))) / len(x)
 
 
 class Scoring:
@@ -29,7 +29,8 @@ class Scoring:
         self._x = x
         self._agents: Agents = np.arange(len(x))
         self._points = np.concatenate((x, centre[None]))
-        self._losses, self._violations = np.empty(len(self._points)), np.empty(len(self._points))
+        self._losses: list[Array] = []
+        self._violations: list[Array] = []
         self._done = 0
         # the largest array of a piece holds n rows of points or of constraints per point
         row = 8 * len(x) * max(x.shape[1], constraints, 1)
@@ -37,17 +38,19 @@ class Scoring:
 
     def step(self) -> Scored | None:
         """Do one piece of the work; return the score when it was the last."""
-        piece = slice(self._done, self._done + self._step)
-        self._losses[piece], self._violations[piece] = _network(self._functions, self._agents, self._points[piece])
-        self._done += self._step
-        return self._sum_up() if self._done >= len(self._points) else None
+        piece = self._points[self._done : self._done + self._step]
+        losses, violations = _network(self._functions, self._agents, piece)
+        self._losses.append(losses)
+        self._violations.append(violations)
+        self._done += len(piece)
+        return self._sum_up() if self._done == len(self._points) else None
 
     def _sum_up(self) -> Scored:
-        losses, violations = self._losses, self._violations
+        losses, violations, n = np.concatenate(self._losses), np.concatenate(self._violations), len(self._x)
         return Scored(
             self._round,
-            float(losses[:-1].mean()),
-            float(violations[:-1].mean()),
+            float(np.add.reduce(losses[:-1])) / n,
+            float(np.add.reduce(violations[:-1])) / n,
             float(losses[-1]),
             float(violations[-1]),
             disagreement(self._x),

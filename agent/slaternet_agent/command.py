@@ -20,10 +20,7 @@ def agent(
         str, typer.Option(envvar="SLATERNET_ADVERTISE", help="HOST:PORT for others, where it differs from --listen.")
     ] = "",
 ) -> None:
-    """Seat agents of a game and play until it is over.
-
-    Example: slaternet agent --name agent-1 --coordinator 127.0.0.1:7000 --seats 50
-    """
+    """Seat agents of a game and play until it is over."""
     from slaternet_agent.service import HostService
 
     service = HostService(coordinator, name, listen=listen, advertise=advertise, seats=seats)

@@ -78,21 +78,26 @@ class Mixer:
 def plans(topology: Topology, seats: Agents, agents: int) -> list[Plan]:
     """Cut a topology into rounds, having checked the host's own rows of every W_t (its part of Assumption 4)."""
     _check_rows(topology, seats, agents)
-    k = len(seats)
-    own = np.zeros(agents, dtype=bool)
-    own[seats] = True
-    edges = np.searchsorted(topology.debts[:, 0], np.arange(topology.rounds + 1))
+    k, rounds = len(seats), topology.rounds
+    cuts = topology.starts[::k]  # where each round's entries begin
+    needed = _needed(topology, cuts, seats, agents)
+    edges = np.searchsorted(topology.debts[:, 0], np.arange(rounds + 1))
     result = []
-    for offset in range(topology.rounds):
-        starts = topology.starts[offset * k : (offset + 1) * k + 1]
-        low, high = starts[0], starts[-1]
-        columns = topology.columns[low:high]
-        wanted = np.zeros(agents, dtype=bool)
-        wanted[columns] = True
-        needed = np.flatnonzero(wanted & ~own)
+    for offset in range(rounds):
+        low, high = cuts[offset], cuts[offset + 1]
+        starts = topology.starts[offset * k : (offset + 1) * k + 1] - low
         debts = _debts(topology.debts[edges[offset] : edges[offset + 1]])
-        result.append(Plan(starts - low, columns, topology.weights[low:high], needed, debts))
+        result.append(Plan(starts, topology.columns[low:high], topology.weights[low:high], needed[offset], debts))
     return result
+
+
+def _needed(topology: Topology, cuts: Agents, seats: Agents, agents: int) -> list[Agents]:
+    """Return for each round the agents seated elsewhere whose rows are mixed here."""
+    wanted = np.zeros((topology.rounds, agents), dtype=bool)
+    wanted[np.repeat(np.arange(topology.rounds), np.diff(cuts)), topology.columns] = True
+    wanted[:, seats] = False
+    offsets, who = np.nonzero(wanted)
+    return np.split(who, np.searchsorted(offsets, np.arange(1, topology.rounds)))
 
 
 def _debts(rows: Agents) -> tuple[tuple[int, Agents], ...]:
@@ -105,16 +110,14 @@ def _debts(rows: Agents) -> tuple[tuple[int, Agents], ...]:
 def _check_rows(topology: Topology, seats: Agents, agents: int) -> None:
     """Rows of W_t that do not average would leave the feasible set unnoticed: refuse them before they are used."""
     starts, columns, weights = topology.starts, topology.columns, topology.weights
-    rows = np.tile(seats, topology.rounds)
-    lengths = np.diff(starts)
-    if len(lengths) != len(rows) or starts[0] != 0 or starts[-1] != len(columns) or (lengths < 1).any():
+    rows, lengths = np.tile(seats, topology.rounds), np.diff(starts)
+    if len(lengths) != len(rows) or starts[0] != 0 or starts[-1] != len(columns) or lengths.min() < 1:
         raise Malformed("a topology must hold one non-empty row per seat and round")
-    owner = np.repeat(np.arange(len(rows)), lengths)
-    key = owner * agents + columns
-    if columns.max() >= agents or (np.diff(key) <= 0).any():
+    ascends = columns[1:] > columns[:-1]
+    ascends[starts[1:-1] - 1] = True  # where a new row begins
+    if columns.max() >= agents or not ascends.all():
         raise Malformed("the columns of a row of W_t must be agents of the game in ascending order")
-    diagonal = np.bincount(owner[columns == rows[owner]], minlength=len(rows))
-    if not diagonal.all() or (weights <= 0.0).any():
+    if np.count_nonzero(columns == np.repeat(rows, lengths)) != len(rows) or not weights.min() > 0.0:
         raise Malformed("a row of W_t needs positive weights and a positive diagonal")
     if np.abs(np.add.reduceat(weights, starts[:-1]) - 1.0).max() > LIMITS.stochastic:
         raise Malformed(f"a row of W_t must sum to 1 within {LIMITS.stochastic:g}")

@@ -33,10 +33,7 @@ def coordinator(
     listen: ListenOption = "127.0.0.1:7000",
     hosts: HostsOption = 0,
 ) -> None:
-    """Seat the hosts of a game, publish its graph round by round, end it.
-
-    Example: python -m slaternet_coordinator runs/first/spec.toml --hosts 2
-    """
+    """Seat the hosts of a game, publish its graph round by round, end it."""
     try:
         text = spec.read_text(encoding="utf-8")
     except OSError as error:

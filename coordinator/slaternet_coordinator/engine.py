@@ -262,12 +262,13 @@ class Coordinator:
         batch, entries = [], 0
         for t in range(first, last + 1):
             matrix = self._graph.matrix(t)
-            check(matrix)
             batch.append(matrix)
             entries += len(matrix.columns)
-            # an entry and its share of offsets and debts take less than 32 bytes
-            if t == last or 32 * entries > self._limits.part_bytes:
-                yield cut(t - len(batch) + 1, batch, seats, self.low_water)
+            # an entry takes 12 bytes and, off the diagonal, at most 12 more as a debt; a row 4
+            if t == last or 24 * entries > self._limits.part_bytes:
+                first = t - len(batch) + 1
+                check(batch, first)
+                yield cut(first, batch, seats, self.low_water)
                 batch, entries = [], 0
 
     def _hold(self) -> list[Effect]:

@@ -10,36 +10,41 @@ from slaternet_coordinator.graphs.weights import Matrix
 
 def cut(first: int, matrices: Sequence[Matrix], seats: Sequence[Agents], low_water: int) -> list[Topology]:
     """Return one topology per host for consecutive rounds, all rounds handled at once."""
-    agents, rounds = len(matrices[0].starts) - 1, len(matrices)
-    columns = np.concatenate([matrix.columns for matrix in matrices])
-    weights = np.concatenate([matrix.weights for matrix in matrices])
-    lengths = np.concatenate([np.diff(matrix.starts) for matrix in matrices])
-    starts = np.concatenate(([0], np.cumsum(lengths)))
-    debts = _debts(lengths, columns, seats, agents, rounds)
-    topologies = []
-    for host, own in enumerate(seats):
-        rows = (np.arange(rounds)[:, None] * agents + own).ravel()
-        cuts = np.concatenate(([0], np.cumsum(lengths[rows])))
-        # positions of the host's entries: each row's start, counted on
-        entries = np.repeat(starts[rows] - cuts[:-1], lengths[rows]) + np.arange(cuts[-1])
-        topologies.append(
-            Topology(first, rounds, cuts, columns[entries], weights[entries], debts[host], low_water),
-        )
-    return topologies
+    debts = _debts(matrices, seats)
+    return [_rows(first, matrices, own, debts[host], low_water) for host, own in enumerate(seats)]
 
 
-def _debts(lengths: Agents, columns: Agents, seats: Sequence[Agents], agents: int, rounds: int) -> list[Agents]:
+def _rows(first: int, matrices: Sequence[Matrix], own: Agents, debts: Agents, low_water: int) -> Topology:
+    """Return one host's rows: slices, because agents seated side by side have their rows side by side."""
+    runs = [(run[0], run[-1] + 1) for run in np.split(own, np.flatnonzero(np.diff(own) > 1) + 1)]
+    pieces = [(matrix, matrix.starts[low : high + 1]) for matrix in matrices for low, high in runs]
+    lengths = np.concatenate([np.diff(starts) for _, starts in pieces])
+    return Topology(
+        first,
+        len(matrices),
+        np.concatenate(([0], np.cumsum(lengths))),
+        np.concatenate([matrix.columns[starts[0] : starts[-1]] for matrix, starts in pieces]),
+        np.concatenate([matrix.weights[starts[0] : starts[-1]] for matrix, starts in pieces]),
+        debts,
+        low_water,
+    )
+
+
+def _debts(matrices: Sequence[Matrix], seats: Sequence[Agents]) -> list[Agents]:
     """Return per host the sorted triples (round offset, index of the peer, own agent) of the rows it must send."""
-    hosts = len(seats)
+    hosts, rounds, agents = len(seats), len(matrices), matrices[0].agents
+    if hosts == 1:
+        return [np.empty((0, 3), dtype=np.intp)]
     owner = np.empty(agents, dtype=np.intp)
     for host, own in enumerate(seats):
         owner[own] = host
-    row = np.repeat(np.arange(rounds * agents), lengths)
-    offset, receiver, sender = row // agents, owner[row % agents], owner[columns]
+    lengths = np.concatenate([np.diff(matrix.starts) for matrix in matrices])
+    columns = np.concatenate([matrix.columns for matrix in matrices])
+    receiver, sender = np.repeat(np.tile(owner, rounds), lengths), owner[columns]
+    offset = np.repeat(np.arange(rounds), [len(matrix.columns) for matrix in matrices])
     crossing = receiver != sender
     key = ((sender * rounds + offset) * hosts + receiver) * agents + columns
-    unique = np.unique(key[crossing])
-    rest, agent = np.divmod(unique, agents)
+    rest, agent = np.divmod(np.unique(key[crossing]), agents)
     rest, to = np.divmod(rest, hosts)
     by, at = np.divmod(rest, rounds)
     # a host's peers are all hosts but itself, in order

@@ -65,10 +65,10 @@ def _graph(parts: Parts, look: int) -> Iterator[Finding]:
     try:
         for t in range(1, rounds + 1):
             matrix = graph.matrix(t)
-            checks.check(matrix)
+            checks.check([matrix], t)
             smallest = min(smallest, float(matrix.weights.min()))
     except BadSpec as error:
-        yield Finding("error", "Assumption 4 (weights)", f"{error} (round {t})")
+        yield Finding("error", "Assumption 4 (weights)", str(error))
         return
     seen = f"rounds 1 to {rounds}"
     yield Finding("ok", "Assumption 4 (weights)", f"W_t doubly stochastic to {LIMITS.stochastic:g} in {seen}")

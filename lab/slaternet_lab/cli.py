@@ -1,5 +1,9 @@
 """The `slaternet` command."""
 
+from slaternet.blas import one_thread
+
+one_thread()
+
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
@@ -8,8 +12,9 @@ from typing import Annotated, NoReturn
 import structlog
 import typer
 
-from slaternet.errors import BadSpec, SlaternetError
-from slaternet_lab.commands import graphs, planning, playing, results, service
+from slaternet import process
+from slaternet_agent.command import agent
+from slaternet_lab.commands import graphs, planning, playing, results, service, serving
 
 app = typer.Typer(
     name="slaternet",
@@ -49,24 +54,14 @@ _register(graphs.graph, _LOOK, "slaternet graph paper --rounds 1:100 --out W.npz
 _register(results.show, _AFTER, "slaternet show runs/mine --json")
 _register(results.plot, _AFTER, "slaternet plot runs/mine runs/yours --out figures")
 _register(results.diff, _AFTER, "slaternet diff runs/mine runs/yours")
+_register(serving.coordinator, _SERVICES, "slaternet coordinator paper --hosts 2 --listen 127.0.0.1:7000")
+_register(serving.adversary, _SERVICES, "slaternet adversary --coordinator 127.0.0.1:7000 --out runs/first")
+_register(agent, _SERVICES, "slaternet agent --name agent-1 --coordinator 127.0.0.1:7000")
 _register(service.status, _SERVICES, "slaternet status 127.0.0.1:7000")
 _register(service.stop, _SERVICES, "slaternet stop 127.0.0.1:7000")
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command and exit; what the user can correct is one sentence on standard error, never a traceback."""
+    """Run the command and exit."""
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
-    try:
-        app(arguments, prog_name="slaternet")
-    except SlaternetError as error:
-        _leave(str(error), error.exit_code)
-    except OSError as error:
-        if error.filename is None:
-            raise
-        _leave(f"cannot use {error.filename}: {error.strerror}; choose another path", BadSpec.exit_code)
-    sys.exit(0)
-
-
-def _leave(sentence: str, code: int) -> NoReturn:
-    typer.echo(f"slaternet: {sentence}", err=True)
-    sys.exit(code)
+    process.main("slaternet", lambda: app(arguments, prog_name="slaternet"))

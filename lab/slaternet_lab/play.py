@@ -113,7 +113,8 @@ class _Game:
         except Unreachable:
             return  # it is leaving, or dead: its end is seen in the next turn
         note = f"waiting for {status.waiting_for}" if status.waiting_for else self._note
-        self._progress.update(status.round, status.cumulative_loss, status.cumulative_violation, note)
+        if self._progress is not None:
+            self._progress.update(status.round, status.cumulative_loss, status.cumulative_violation, note)
 
     async def _cause(self) -> SlaternetError:
         """Return the error behind the first death: a process that says why it ended tells more than others do."""

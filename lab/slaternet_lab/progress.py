@@ -28,7 +28,7 @@ class Progress:
         self._console = console
         self._clock = clock
         self._first: tuple[int, float] | None = None
-        self._shown = 0.0
+        self._shown = clock()
         self._unshown = ""
         self._bars = _bars(console, rounds) if console.is_terminal else None
         self._task = self._bars.add_task("", total=rounds, speed="", score="starting") if self._bars else None
@@ -49,18 +49,26 @@ class Progress:
     def update(self, round: int, loss: float, violation: float, note: str = "") -> None:
         """Say that `round` is scored, with the cumulative scores so far; `note` says what is waited for."""
         now = self._clock()
-        if self._first is None:
-            self._first, self._shown = (round, now), now
-        rounds, seconds = round - self._first[0], now - self._first[1]
-        speed = rounds / seconds if seconds > 0 else 0.0
-        score = f"loss {loss:.1f}  violation {violation:.1f}" + (f"  {note}" if note else "")
+        speed = self._speed(round, now)
+        pace = f"{speed:.1f} rounds/s" if speed > 0 else ""
+        score = f"loss {loss:.1f}  violation {violation:.1f}" if round > 0 else ""
+        score = "  ".join(part for part in (score, note) if part)
         if self._bars is not None and self._task is not None:
-            self._bars.update(self._task, completed=round, speed=f"{speed:.1f} rounds/s", score=score)
+            self._bars.update(self._task, completed=round, speed=pace, score=score)
             return
-        self._unshown = f"round {round}{self._of()}  {speed:.1f} rounds/s  {score}{self._remaining(round, speed)}"
+        line = (f"round {round}{self._of()}", pace, score, self._remaining(round, speed))
+        self._unshown = "  ".join(part for part in line if part)
         if now - self._shown >= _PAUSE:
             self._print(self._unshown)
             self._shown, self._unshown = now, ""
+
+    def _speed(self, round: int, now: float) -> float:
+        """Return rounds per second since the first one; the wait for everyone to join does not count."""
+        if self._first is None and round > 0:
+            self._first = (round, now)
+        if self._first is None or now <= self._first[1]:
+            return 0.0
+        return (round - self._first[0]) / (now - self._first[1])
 
     def _of(self) -> str:
         return "" if self._rounds is None else f"/{self._rounds}"
@@ -68,7 +76,7 @@ class Progress:
     def _remaining(self, round: int, speed: float) -> str:
         if self._rounds is None or round >= self._rounds or speed <= 0:
             return ""
-        return f"  ETA {timedelta(seconds=_whole((self._rounds - round) / speed))}"
+        return f"ETA {timedelta(seconds=_whole((self._rounds - round) / speed))}"
 
     def _print(self, line: str) -> None:
         self._console.print(line, highlight=False, markup=False, soft_wrap=True)

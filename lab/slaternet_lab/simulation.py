@@ -44,7 +44,7 @@ class Simulation:
 
     def __init__(self, spec: Spec, folder: Path, watch: Callable[[int, float, float], None] | None = None) -> None:
         self._spec = spec
-        self._watch = watch
+        self._watch = watch or (lambda round, loss, violation: None)
         plugin, self._description = load_plugin(spec)
         results = Results(folder, spec, run=uuid.uuid4().hex)
         self._adversary = Runtime(plugin, build_referee(spec, self._description), results)
@@ -87,14 +87,14 @@ class Simulation:
                 self._hear(body)
             case agent.Finish():
                 self._todo.extend(self._adversary.handle(Closed(HOST, Closing(Effort()))))
-            case Summarise():
+            case Summarise(rounds):
                 self._over = True
+                self._watch(rounds, *self._adversary.totals[:2])
 
     def _scored(self, row: Record) -> None:
         loss, violation, *_ = row.totals
         self._tell(coordinator.Said(ADVERSARY, Progress(row.round, loss, violation)))
-        if self._watch:
-            self._watch(row.round, loss, violation)
+        self._watch(row.round, loss, violation)
 
     @property
     def _player(self) -> agent.Host:

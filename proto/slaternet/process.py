@@ -6,11 +6,11 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from typing import Any, NoReturn
 
 import structlog
 
-from slaternet.errors import SlaternetError
+from slaternet.errors import BadSpec, SlaternetError
 
 TETHER = "SLATERNET_TETHERED"
 """Set to 1, this variable makes a process stop when its standard input ends: no child outlives its parent."""
@@ -101,12 +101,22 @@ async def interruptible(work: Coroutine[Any, Any, None], stopping: asyncio.Event
         await asyncio.gather(doing, waiting, return_exceptions=True)
 
 
-def main(program: str, work: Callable[[], int]) -> int:
-    """Run a command and return its exit code; an error of ours is one sentence on standard error."""
+def main(program: str, work: Callable[[], object]) -> NoReturn:
+    """Do the work of a command and exit; what the user can correct is one sentence on standard error, no traceback."""
     try:
-        return work()
+        work()
     except SlaternetError as error:
-        print(f"{program}: {error}", file=sys.stderr)
-        return error.exit_code
+        _leave(program, str(error), error.exit_code)
     except KeyboardInterrupt:
-        return _IMPATIENT
+        _leave(program, "interrupted", _IMPATIENT)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        sentence = f"cannot use {error.filename}: {error.strerror}; choose another path"
+        _leave(program, sentence, BadSpec.exit_code)
+    sys.exit(0)
+
+
+def _leave(program: str, sentence: str, code: int) -> NoReturn:
+    print(f"{program}: {sentence}", file=sys.stderr)
+    sys.exit(code)

@@ -267,6 +267,8 @@ class _ClientLink(Link):
     async def leave(self) -> None:
         """Say that nothing follows, and give the server time to take in what was sent."""
         await self.flush()
+        if self._call.done():
+            return
         with suppress(TimeoutError, *STREAM_BROKEN):
             async with asyncio.timeout(self._limits.grace_seconds):
                 await self._call.done_writing()

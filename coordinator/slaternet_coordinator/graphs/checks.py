@@ -5,6 +5,8 @@ matrix: whatever weight leaves a group of agents also enters it, so a window tha
 ignored connects everyone strongly.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
@@ -18,18 +20,33 @@ from slaternet_coordinator.graphs.weights import Matrix
 _REMEDY = "correct the graph's weights"
 
 
-def check(matrix: Matrix) -> None:
-    """Raise BadSpec unless the weights are positive, rows and columns sum to 1 and everyone listens to itself."""
-    n, rows = matrix.agents, matrix.rows()
-    if not np.all(matrix.weights > 0.0):
-        raise BadSpec(f"graph.name gives a weight that is not positive; {_REMEDY}")
-    if np.count_nonzero(rows == matrix.columns) != n:
-        raise BadSpec(f"graph.name gives an agent no weight on itself; {_REMEDY}")
-    for what, index in (("row", rows), ("column", matrix.columns)):
-        sums = np.bincount(index, matrix.weights, n).tolist()
-        worst = max(range(n), key=lambda each: abs(sums[each] - 1.0))
-        if not abs(sums[worst] - 1.0) <= LIMITS.stochastic:
-            raise BadSpec(f"graph.name gives weights whose {what} {worst} sums to {sums[worst]!r}, not 1; {_REMEDY}")
+def check(matrices: Sequence[Matrix], first: int) -> None:
+    """Raise BadSpec unless in every round weights are positive, rows and columns sum to 1, everyone listens to itself.
+
+    The matrices are those of consecutive rounds from `first` on, checked all at once: it is done for every round played.
+    """
+    n, rounds = matrices[0].agents, len(matrices)
+    lengths = np.concatenate([np.diff(matrix.starts) for matrix in matrices])
+    columns = np.concatenate([matrix.columns for matrix in matrices])
+    weights = np.concatenate([matrix.weights for matrix in matrices])
+    # rows and columns numbered through all rounds
+    row = np.repeat(np.arange(rounds * n), lengths)
+    column = columns + np.repeat(n * np.arange(rounds), [len(matrix.columns) for matrix in matrices])
+    if not weights.min() > 0.0:
+        raise BadSpec(f"graph.name gives a weight that is not positive in rounds {first} on; {_REMEDY}")
+    if np.count_nonzero(row == column) != rounds * n:
+        raise BadSpec(f"graph.name gives an agent no weight on itself in rounds {first} on; {_REMEDY}")
+    by_row = np.add.reduceat(weights, np.cumsum(lengths) - lengths)
+    by_column = np.bincount(column, weights, rounds * n)
+    for what, sums in (("row", by_row), ("column", by_column)):
+        miss = np.abs(sums - 1.0)
+        worst = int(miss.argmax())
+        if not miss[worst] <= LIMITS.stochastic:
+            offset, which = divmod(worst, n)
+            raise BadSpec(
+                f"graph.name gives weights whose {what} {which} sums to {sums[worst]} in round {first + offset}, not 1; "
+                f"{_REMEDY}"
+            )
 
 
 def connects(graph: Graph, rounds: int) -> bool:

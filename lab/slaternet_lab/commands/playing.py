@@ -9,6 +9,7 @@ from rich.console import Console
 from slaternet.spec import Spec
 from slaternet_lab.commands.common import JsonOption, SetOption, SpecArgument, print_fields, print_json
 from slaternet_lab.folder import Run
+from slaternet_lab.progress import Progress
 
 OutOption = Annotated[Path | None, typer.Option("--out", help="The run folder; runs/NAME-TIME if absent.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite a run in that folder.")]
@@ -25,12 +26,11 @@ def run(
 ) -> None:
     """Play a spec over gRPC: a coordinator, an adversary and agent hosts as processes on this machine."""
     from slaternet_lab.play import play
-    from slaternet_lab.progress import Progress
 
     game = _resolved(spec, settings)
     with Progress(game.run.rounds, Console(stderr=as_json)) as progress:
-        finished = play(game, hosts=hosts, out=out, force=force, progress=progress)
-    show_summary(finished, as_json=as_json)
+        played = play(game, hosts=hosts, out=out, force=force, progress=progress)
+    show_summary(played, as_json=as_json)
 
 
 def simulate(
@@ -41,13 +41,13 @@ def simulate(
     as_json: JsonOption = False,
 ) -> None:
     """Play a spec in one process without a network; same digest, same run folder."""
-    from slaternet_lab.progress import Progress
+    from slaternet_lab.finish import finish
     from slaternet_lab.simulation import simulate as play_here
 
     game = _resolved(spec, settings)
     with Progress(game.run.rounds, Console(stderr=as_json)) as progress:
-        finished = play_here(game, out=out, force=force, progress=progress)
-    show_summary(finished, as_json=as_json)
+        played = play_here(game, out=out, force=force, progress=progress)
+    show_summary(finish(played.folder), as_json=as_json)
 
 
 def show_summary(run: Run, *, as_json: bool) -> None:

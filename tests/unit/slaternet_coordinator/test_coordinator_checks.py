@@ -87,7 +87,7 @@ def test_the_union_is_searched_no_further_than_needed() -> None:
 
 
 def test_a_doubly_stochastic_matrix_passes_also_when_directed() -> None:
-    check(matrix_of(DIRECTED))
+    check([matrix_of(DIRECTED)], 1)
 
 
 @pytest.mark.parametrize(
@@ -106,4 +106,4 @@ def test_what_is_not_doubly_stochastic_is_refused(change: dict[tuple[int, int], 
         dense[place] = weight
 
     with pytest.raises(BadSpec, match=sentence):
-        check(matrix_of(dense))
+        check([matrix_of(dense)], 1)

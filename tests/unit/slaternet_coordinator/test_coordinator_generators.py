@@ -45,7 +45,7 @@ def test_the_paper_s_graph_is_random_edges_and_a_path_segment_with_weights_one_n
 
     assert edges_of(matrix) == random | edges_of(Paper(n, seed, rho=0.0).matrix(t))
     assert set(np.unique(dense[~np.eye(n, dtype=bool)])) <= {0.0, 1.0 / n}
-    check(matrix)
+    check([matrix], 1)
 
 
 @given(st.integers(2, 50))
@@ -94,8 +94,8 @@ def test_ring_and_complete_graph_have_their_edges(n: int, weights: str) -> None:
 
     assert edges_of(ring.matrix(1)) == {(min(edge), max(edge)) for edge in cycle.edges}
     assert edges_of(complete.matrix(9)) == {(i, j) for i in range(n) for j in range(i + 1, n)}
-    check(ring.matrix(1))
-    check(complete.matrix(1))
+    check([ring.matrix(1)], 1)
+    check([complete.matrix(1)], 1)
 
 
 def test_a_complete_graph_averages_in_one_round() -> None:

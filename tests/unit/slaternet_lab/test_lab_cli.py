@@ -170,6 +170,7 @@ def test_a_simulation_ends_with_its_summary_and_can_be_shown_again(slaternet: Co
     shown, summary = slaternet("show", out), json.loads(slaternet("show", out, "--json").out)
 
     assert played.code == 0
+    assert {each.name for each in out.iterdir()} >= {"assumptions.txt", "loss.png", "violation.png"}
     assert summary["digest"] in played.out
     assert summary["digest"] in shown.out
     assert "zero baseline" in played.out
@@ -180,7 +181,7 @@ def test_json_leaves_standard_output_to_the_result(slaternet: Command, tmp_path:
     outcome = slaternet("simulate", "paper", *SETTINGS, "--out", tmp_path / "a", "--json")
 
     assert json.loads(outcome.out)["folder"] == str(tmp_path / "a")
-    assert "rounds/s" in outcome.err
+    assert outcome.err.startswith("round ")
 
 
 def test_a_resolved_spec_played_again_gives_the_same_digest(slaternet: Command, tmp_path: Path) -> None:

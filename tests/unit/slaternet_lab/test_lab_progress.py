@@ -39,6 +39,21 @@ def test_a_game_without_end_has_no_remaining_time() -> None:
     assert play(1.0, rounds=None)[0] == "round 3  1.0 rounds/s  loss 6.0  violation 1.5"
 
 
+def test_waiting_for_the_first_round_is_said_and_does_not_count_as_playing() -> None:
+    out, clock = io.StringIO(), Clock()
+    with Progress(10, Console(file=out), clock) as progress:
+        for round in (0, 0, 2, 4):
+            clock.now += 2.0
+            progress.update(round, loss=2.0 * round, violation=0.0, note="" if round else "waiting for the adversary")
+
+    assert out.getvalue().splitlines() == [
+        "round 0/10  waiting for the adversary",
+        "round 0/10  waiting for the adversary",
+        "round 2/10  loss 4.0  violation 0.0",
+        "round 4/10  1.0 rounds/s  loss 8.0  violation 0.0  ETA 0:00:06",
+    ]
+
+
 def test_a_note_says_what_is_waited_for() -> None:
     assert "waiting for host-2 [agents]" in play(0.1, note="waiting for host-2 [agents]")[-1]
 

@@ -1,0 +1,117 @@
+"""The README says what is true: its commands, keys, columns, exit codes and examples are those of the code."""
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+import typer
+from pydantic import BaseModel
+from typer.testing import CliRunner
+
+from slaternet import errors
+from slaternet.spec import FeedbackSection, Spec
+from slaternet_adversary.results import COLUMNS
+from slaternet_lab import library
+from slaternet_lab.cli import app
+from slaternet_lab.resolve import load, resolve
+
+README = (Path(__file__).parents[2] / "README.md").read_text()
+COMMANDS = sorted(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+
+
+def section(title: str) -> str:
+    return README.partition(f"## {title}\n")[2].partition("\n## ")[0]
+
+
+def first_cells(text: str) -> list[str]:
+    """Return the names in backquotes in the first cells of a section's tables."""
+    return [name for row in re.findall(r"^\| (`.*?) \|", text, re.MULTILINE) for name in re.findall(r"`(.*?)`", row)]
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def error_classes(root: type[errors.SlaternetError] = errors.SlaternetError) -> list[type[errors.SlaternetError]]:
+    return [root, *(each for child in root.__subclasses__() for each in error_classes(child))]
+
+
+def test_the_first_two_commands_are_the_two_a_stranger_needs() -> None:
+    lines = [line.split("#")[0].strip() for block in blocks(README, "sh") for line in block.splitlines()]
+
+    assert lines[:2] == ["make run", "make test"]
+
+
+def test_every_command_of_the_readme_exists_and_every_command_is_in_the_readme() -> None:
+    shown = {
+        name for block in blocks(README, "sh") for name in re.findall(r"^slaternet ([a-z-]+)", block, re.MULTILINE)
+    }
+
+    assert shown == set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself_with_an_example(command: str) -> None:
+    outcome = CliRunner().invoke(app, [command, "--help"])
+
+    assert outcome.exit_code == 0
+    assert f"Example: slaternet {command}" in outcome.output
+
+
+def test_the_table_of_keys_is_that_of_the_spec() -> None:
+    keys = []
+    for name, field in Spec.model_fields.items():
+        model = FeedbackSection if name == "feedback" else field.annotation
+        assert isinstance(model, type)
+        assert issubclass(model, BaseModel)
+        keys += [f"{name}.{key}" for key in model.model_fields]
+
+    assert first_cells(section("The spec")) == keys
+
+
+def test_the_table_of_columns_is_that_of_the_metrics() -> None:
+    assert first_cells(section("The run folder").partition("Columns of")[2]) == list(COLUMNS)
+
+
+def test_the_table_of_exit_codes_is_that_of_the_errors() -> None:
+    rows = re.findall(r"^\| (\d+) \|.*\| (.*?) ?\|$", section("Exit codes"), re.MULTILINE)
+
+    catalogue = {name: int(code) for code, names in rows for name in re.findall(r"`(\w+)`", names)}
+
+    ours = [each for each in error_classes() if each.__module__ == "slaternet.errors"]
+    assert catalogue == {each.__name__: each.exit_code for each in ours}
+
+
+@pytest.mark.parametrize("name", library.names())
+def test_every_shipped_spec_can_be_played(name: str, tmp_path: Path) -> None:
+    spec = load(name)
+
+    assert spec.run.name == name
+    assert resolve(spec, tmp_path) == spec
+
+
+def test_the_five_lines_of_python_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (code,) = blocks(section("From Python"), "python")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "five.py").write_text(code)
+
+    runpy.run_path("five.py")
+
+    assert len(code.splitlines()) == 5
+    assert "(100, 20, 10)" in capsys.readouterr().out
+
+
+def test_the_adversary_of_the_readme_plays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (code,) = blocks(section("Your own adversary"), "python")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bowl.py").write_text(code)
+    named = ["adversary.plugin=bowl.py:Bowl", "adversary.options={budget = 2.0}"]
+    settings = [argument for each in [*named, "run.rounds=20"] for argument in ("--set", each)]
+
+    outcome = CliRunner().invoke(app, ["simulate", "paper-short", *settings, "--out", "bowl"])
+
+    assert outcome.exit_code == 0
+    assert (tmp_path / "bowl" / "summary.json").exists()
