@@ -8,12 +8,16 @@ from slaternet.model import Agents, Array, Question
 
 
 class Page:
-    """One round of the ledger: every agent's decision, points and values, at the agent's index."""
+    """One round of the ledger: every agent's decision, points and values, at the agent's index.
 
-    __slots__ = ("answered", "asked", "f", "g", "points", "x")
+    There is room for as many points as the game grants; `counts` says how many an agent has asked about.
+    """
+
+    __slots__ = ("answered", "asked", "counts", "f", "g", "points", "x")
 
     def __init__(self, agents: int, dimension: int, points: int, constraints: int) -> None:
         self.asked: NDArray[np.bool_] = np.zeros(agents, dtype=bool)
+        self.counts = np.zeros(agents, dtype=np.intp)
         self.answered: NDArray[np.bool_] = np.zeros(agents, dtype=bool)
         self.x: Array = np.empty((agents, dimension))
         self.points: Array = np.empty((agents, points, dimension))
@@ -24,8 +28,10 @@ class Page:
 class Ledger:
     """Purchases from the low-water mark on, and for every agent the last round it bought."""
 
-    def __init__(self, agents: int, dimension: int, constraints: int, window: int, rounds: int | None) -> None:
-        self._shape = (agents, dimension, constraints)
+    def __init__(
+        self, agents: int, dimension: int, *, points: int, constraints: int, window: int, rounds: int | None
+    ) -> None:
+        self._shape = (agents, dimension, points, constraints)
         self._window = window
         self._pages: dict[int, Page] = {}
         self._last = np.zeros(agents, dtype=np.int64)
@@ -54,27 +60,30 @@ class Ledger:
             raise RoundNotOpen("the round lies outside the window of the game")
         page = self._pages.get(question.round)
         if page is None:
-            agents, dimension, constraints = self._shape
-            page = self._pages[question.round] = Page(agents, dimension, question.points.shape[1], constraints)
-        elif page.points.shape[1] != question.points.shape[1]:
-            raise AlreadyAsked("all agents of a round ask about the same number of points")
-        agents_asking = question.agents
-        page.asked[agents_asking] = True
-        page.x[agents_asking] = question.x
-        page.points[agents_asking] = question.points
-        self._last[agents_asking] = question.round
+            page = self._pages[question.round] = Page(*self._shape)
+        agents, count = question.agents, question.points.shape[1]
+        page.asked[agents] = True
+        page.counts[agents] = count
+        page.x[agents] = question.x
+        page.points[agents, :count] = question.points
+        self._last[agents] = question.round
 
     def _compare(self, question: Question) -> None:
         page = self._pages.get(question.round)
         if page is None:
             raise Forgotten("the round lies before the low-water mark")
-        agents = question.agents
-        same = page.points.shape[1:] == question.points.shape[1:] and (
-            page.x[agents].tobytes() == question.x.tobytes()
-            and page.points[agents].tobytes() == question.points.tobytes()
+        agents, count = question.agents, question.points.shape[1]
+        same = (
+            (page.counts[agents] == count).all()
+            and page.x[agents].tobytes() == question.x.tobytes()
+            and page.points[agents, :count].tobytes() == question.points.tobytes()
         )
         if not same:
             raise AlreadyAsked("this round's question was asked before in other words")
+
+    def last(self, agents: Agents) -> int:
+        """Return the last round that all of these agents have bought."""
+        return int(self._last[agents].min())
 
     def complete(self, round: int) -> bool:
         """Whether every agent has bought its values of a round."""
@@ -84,13 +93,16 @@ class Ledger:
     def values(self, round: int, agents: Agents) -> tuple[Array, Array] | None:
         """Return the values bought, or None while they are still being evaluated."""
         page = self._pages[round]
-        return (page.f[agents], page.g[agents]) if page.answered[agents].all() else None
+        if not page.answered[agents].all():
+            return None
+        count = page.counts[agents[0]]  # of all of them: they were asked about in one question
+        return page.f[agents, :count], page.g[agents, :count]
 
     def fill(self, round: int, agents: Agents, f: Array, g: Array) -> None:
         """Write the values of a purchase."""
-        page = self._pages[round]
-        page.f[agents] = f
-        page.g[agents] = g
+        page, count = self._pages[round], f.shape[1]
+        page.f[agents, :count] = f
+        page.g[agents, :count] = g
         page.answered[agents] = True
 
     def forget_before(self, mark: int) -> None:

@@ -145,7 +145,9 @@ class Referee:
         self._points = points
         self._history = history
         self._score_every = score_every
-        self._ledger = Ledger(agents, set.dimension, constraints, limits.window, rounds)
+        self._ledger = Ledger(
+            agents, set.dimension, points=points, constraints=constraints, window=limits.window, rounds=rounds
+        )
         self._hosts: dict[str, int] = {}
         self._owner = np.full(agents, -1, dtype=np.intp)
 
@@ -193,7 +195,7 @@ class Referee:
                 self._played = round
                 return list(self._waiting.pop(round, ()))
             case Closed(host, closing):
-                self._spend(host, self._efforts[host] + 1, closing.effort)
+                self._spend(host, self._ledger.last(np.flatnonzero(self._owner == self._hosts[host])), closing.effort)
                 return self._record()
             case LowWater(mark):
                 self._ledger.forget_before(min(mark, self._recorded + 1))
@@ -247,7 +249,7 @@ class Referee:
         if round <= self._playing or (self._ledger.rounds is not None and round > self._ledger.rounds):
             return []
         self._playing = round
-        past = np.stack(self._past) if self._past else None
+        past = np.array(self._past).reshape(-1, self._agents, self._set.dimension) if self._history else None
         return [Play(round, past)]
 
     def _chain_on(self) -> list[Effect]:
@@ -277,7 +279,7 @@ class Referee:
 
     def _is_complete(self, round: int) -> bool:
         scored = round in self._scores or round % self._score_every != 0
-        return scored and len(self._spent[round]) == len(self._hosts)
+        return round <= self._played and scored and len(self._spent[round]) == len(self._hosts)
 
     def _row(self, round: int) -> Record:
         score = self._scores.pop(round, None)

@@ -5,6 +5,7 @@ round's functions and scoring finished rounds wait as pieces of work that the ca
 """
 
 import contextlib
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -81,6 +82,8 @@ class Runtime:
             scored = self._scoring.step()
         if scored is None:
             return []
+        if not all(map(math.isfinite, (scored.loss, scored.violation, scored.zero_loss, scored.zero_violation))):
+            raise self._failure(f"the score of round {first.round} is not finite")
         self._scoring = None
         self._scores.popleft()
         return self.handle(scored)

@@ -29,8 +29,7 @@ class Scoring:
         self._x = x
         self._agents: Agents = np.arange(len(x))
         self._points = np.concatenate((x, centre[None]))
-        self._losses: list[Array] = []
-        self._violations: list[Array] = []
+        self._losses, self._violations = np.empty(len(self._points)), np.empty(len(self._points))
         self._done = 0
         # the largest array of a piece holds n rows of points or of constraints per point
         row = 8 * len(x) * max(x.shape[1], constraints, 1)
@@ -38,15 +37,17 @@ class Scoring:
 
     def step(self) -> Scored | None:
         """Do one piece of the work; return the score when it was the last."""
-        piece = self._points[self._done : self._done + self._step]
-        losses, violations = _network(self._functions, self._agents, piece)
-        self._losses.append(losses)
-        self._violations.append(violations)
-        self._done += len(piece)
+        here = slice(self._done, self._done + self._step)
+        points = self._points[here]
+        losses, violations = _network(self._functions, self._agents, points)
+        if losses.shape != (len(points),) or violations.shape != (len(points),):
+            raise ValueError(f"{len(points)} points were given scores of shape {losses.shape} and {violations.shape}")
+        self._losses[here], self._violations[here] = losses, violations
+        self._done += len(points)
         return self._sum_up() if self._done == len(self._points) else None
 
     def _sum_up(self) -> Scored:
-        losses, violations, n = np.concatenate(self._losses), np.concatenate(self._violations), len(self._x)
+        losses, violations, n = self._losses, self._violations, len(self._x)
         return Scored(
             self._round,
             float(np.add.reduce(losses[:-1])) / n,
@@ -60,9 +61,18 @@ class Scoring:
 def _network(functions: Round, agents: Agents, points: Array) -> tuple[Array, Array]:
     """Return the global loss and the norm of the global violation at points (N, p)."""
     loss, violation = getattr(functions, "network_loss", None), getattr(functions, "network_violation", None)
-    everywhere = np.broadcast_to(points, (len(agents), *points.shape))
-    losses = loss(agents, points) if loss else functions.loss(agents, everywhere).mean(axis=0)
-    if violation:
-        return losses, violation(agents, points)
-    excess = np.maximum(functions.constraint(agents, everywhere), 0.0)
-    return losses, np.sqrt((excess * excess).sum(axis=(0, 2)))
+    return (
+        loss(agents, points) if loss else functions.loss(agents, _everywhere(agents, points)).mean(axis=0),
+        violation(agents, points) if violation else _violation(functions, agents, points),
+    )
+
+
+def _violation(functions: Round, agents: Agents, points: Array) -> Array:
+    excess = np.maximum(functions.constraint(agents, _everywhere(agents, points)), 0.0)
+    norm: Array = np.sqrt((excess * excess).sum(axis=(0, 2)))
+    return norm
+
+
+def _everywhere(agents: Agents, points: Array) -> Array:
+    """Return the same points for every agent, (n, N, p)."""
+    return np.broadcast_to(points, (len(agents), *points.shape))

@@ -111,7 +111,8 @@ class Revealer:
     def _fail(self, error: SlaternetError) -> None:
         """Tell the coordinator that the adversary cannot go on; it ends the game for all."""
         self._failure = error
-        self._membership.say(Failed(str(error)))
+        # the error may repeat the plugin's own words, which are for the operator; what is said here goes to all
+        self._membership.say(Failed("its plugin failed; see the adversary's log"))
 
     async def accept(self, link: Link) -> None:
         """Serve the stream of a host."""

@@ -78,6 +78,7 @@ class Host:
         self._algorithm = algorithm
         self._seats = seating.seats
         self._agents = agents
+        self._peers = len(seating.peers)
         self._limits = limits
         self._last = rounds
         self._held = False
@@ -145,7 +146,7 @@ class Host:
                 return [Finish()] if self.finished else self._go_on()
 
     def _take_topology(self, topology: Topology) -> list[Effect]:
-        for offset, plan in enumerate(plans(topology, self._seats, self._agents)):
+        for offset, plan in enumerate(plans(topology, self._seats, self._agents, self._peers)):
             self._plans.setdefault(topology.round + offset, plan)
         self._known = max(self._known, topology.round + topology.rounds - 1)
         self._forget(topology.low_water)

@@ -75,9 +75,11 @@ class Mixer:
         return Gossip(self._matrix, board)
 
 
-def plans(topology: Topology, seats: Agents, agents: int) -> list[Plan]:
+def plans(topology: Topology, seats: Agents, agents: int, peers: int) -> list[Plan]:
     """Cut a topology into rounds, having checked the host's own rows of every W_t (its part of Assumption 4)."""
     _check_rows(topology, seats, agents)
+    if not np.isin(topology.debts[:, 2], seats).all() or (topology.debts[:, 1] >= peers).any():
+        raise Malformed("a host owes rows of its own agents to hosts of the game")
     k, rounds = len(seats), topology.rounds
     cuts = topology.starts[::k]  # where each round's entries begin
     needed = _needed(topology, cuts, seats, agents)

@@ -6,7 +6,7 @@ Whoever opens says from which round on it lacks frames; whoever accepts answers 
 from collections.abc import Callable
 
 from slaternet import codec
-from slaternet.errors import Malformed, Replaced
+from slaternet.errors import Malformed, NotYours, Replaced
 from slaternet.lines import Line
 from slaternet.link import Link
 from slaternet.membership import Membership
@@ -37,8 +37,8 @@ class Peers:
         # how to send to a peer whose wishes are known; None: no stream, or not yet
         self._senders: list[Callable[[bytes], None] | None] = [None] * len(seating.peers)
         self._accepted: dict[str, Link] = {}
-        first = seating.seats[0]
-        self.lines = [self._line(i, peer) for i, peer in enumerate(seating.peers) if first < peer.seats[0]]
+        self._first = seating.seats[0]
+        self.lines = [self._line(i, peer) for i, peer in enumerate(seating.peers) if self._first < peer.seats[0]]
 
     def send(self, index: int, frame: Frame) -> int:
         """Send a frame to a peer and return the bytes handed to gRPC; without a stream, none until they are wanted."""
@@ -79,6 +79,8 @@ class Peers:
         decoder = codec.GossipDecoder(self._width)
         data = await link.read()
         peer, opening = self._membership.identify(decoder.decode(data) if data else None, self._by_name)
+        if self._first < peer.seats[0]:
+            raise NotYours("of two hosts the one with the smaller first seat opens their stream")
         name, index = peer.name, list(self._by_name).index(peer.name)
         if (older := self._accepted.get(name)) is not None:
             older.end(Replaced("a newer stream of this host has taken over"))

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from slaternet.errors import Mismatch, NotSeated, NotYours
+from slaternet.errors import Mismatch, NotSeated, NotYours, RoundNotOpen
 from slaternet.limits import LIMITS, Limits
 from slaternet.model import (
     Acknowledged,
@@ -217,6 +217,7 @@ class Coordinator:
                 self._register.description = body
                 return self._begin_if_ready()
             case Holding(entered):
+                self._check_published(entered)
                 member.holding = entered
                 return self._settle(None)
             case Finished():
@@ -231,10 +232,15 @@ class Coordinator:
     def _advance(self, member: Member, progress: Progress) -> list[Effect]:
         if self._phase is Phase.GATHERING:
             raise NotSeated("nothing can be played before the seating")
+        self._check_published(progress.round)
         member.round = max(member.round, progress.round)
         if member.role is Role.ADVERSARY and progress.round >= self._score.round:
             self._score = progress
         return self._publish()
+
+    def _check_published(self, round: int) -> None:
+        if round > self._published:
+            raise RoundNotOpen("nobody can have come to a round whose topology is not published")
 
     def _publish(self) -> list[Effect]:
         if self._phase is not Phase.PLAYING:

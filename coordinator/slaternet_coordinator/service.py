@@ -170,8 +170,9 @@ class CoordinatorService:
         """Take one message in; True where it was the last."""
         head, body = codec.decode_control_up(data)
         self._check_run(head)
-        if head.sender != name:
-            raise NotYours("a message must come from the process whose stream it is on")
+        # an epoch behind ours is that of a message under way while the seating went out
+        if head.sender != name or head.epoch > self._engine.epoch:
+            raise NotYours("a message must come from the process and the epoch of its stream")
         match body:
             case Heartbeat():
                 return False

@@ -18,7 +18,7 @@ def _rows(first: int, matrices: Sequence[Matrix], own: Agents, debts: Agents, lo
     """Return one host's rows: slices, because agents seated side by side have their rows side by side."""
     runs = [(run[0], run[-1] + 1) for run in np.split(own, np.flatnonzero(np.diff(own) > 1) + 1)]
     pieces = [(matrix, matrix.starts[low : high + 1]) for matrix in matrices for low, high in runs]
-    lengths = np.concatenate([np.diff(starts) for _, starts in pieces])
+    lengths = np.concatenate([starts[1:] - starts[:-1] for _, starts in pieces])
     return Topology(
         first,
         len(matrices),
@@ -38,7 +38,7 @@ def _debts(matrices: Sequence[Matrix], seats: Sequence[Agents]) -> list[Agents]:
     owner = np.empty(agents, dtype=np.intp)
     for host, own in enumerate(seats):
         owner[own] = host
-    lengths = np.concatenate([np.diff(matrix.starts) for matrix in matrices])
+    lengths = np.concatenate([matrix.lengths for matrix in matrices])
     columns = np.concatenate([matrix.columns for matrix in matrices])
     receiver, sender = np.repeat(np.tile(owner, rounds), lengths), owner[columns]
     offset = np.repeat(np.arange(rounds), [len(matrix.columns) for matrix in matrices])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS
-from slaternet.model import PROTOCOL, Closing, Effort, Join, Progress, Role, Seating, Topology
+from slaternet.model import PROTOCOL, Closing, Effort, Join, LowWater, Progress, Role, Seating, Topology
 from slaternet.spec import Spec
 from slaternet_adversary.build import build_referee, load_plugin
 from slaternet_adversary.referee import Asked, Closed, Record, Reply, Summarise
@@ -110,3 +110,5 @@ class Simulation:
                 self._todo.extend(self._adversary.seat([(HOST, seats)]))
             case Topology():
                 self._todo.extend(self._player.handle(body))
+            case LowWater():
+                self._todo.extend(self._adversary.handle(body))

@@ -39,7 +39,7 @@ class Limits:
     """Rounds in one Topology message."""
     window: int = 64
     """L: how many rounds topology, frames and questions may run ahead of the slowest host and of the score."""
-    report_every: int = 8
+    report_every: int = 16
     """Rounds between two progress reports, unless `report_seconds` have passed."""
     report_seconds: float = 0.1
     """Seconds after which progress is reported whatever the round."""

@@ -1,6 +1,7 @@
 """How every process of a game runs: one event loop, an event that says stop, and a log."""
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -27,6 +28,9 @@ def run(main: Main) -> int:
     SIGTERM, SIGINT and, in a tethered process, the end of standard input set `stopping`; a second signal exits at once.
     """
     configure_log()
+    # What was imported lives as long as the process: the collector need not look at it again and again.
+    gc.collect()
+    gc.freeze()
     return _runner()(_supervised(main))
 
 

@@ -6,7 +6,7 @@ again as what they were at the other end.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, NoReturn, Self, TypeVar
 
@@ -16,6 +16,7 @@ import structlog
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from slaternet import errors
 from slaternet.errors import BadSpec, Mismatch, OverBudget, RunFailed, SlaternetError, Unreachable
 from slaternet.limits import LIMITS, Limits
 from slaternet.link import STREAM_BROKEN, Link
@@ -32,20 +33,16 @@ _INTERNAL = "internal error"
 # Errors as statuses, and back
 
 
-def _leaves(kind: type[SlaternetError]) -> Iterator[type[SlaternetError]]:
-    children = kind.__subclasses__()
-    if not children:
-        yield kind
-    for child in children:
-        yield from _leaves(child)
-
-
-_TYPED = {kind.__name__: kind for kind in _leaves(SlaternetError) if kind not in (BadSpec, RunFailed)}
+_TYPED: dict[str, type[SlaternetError]] = {
+    name: kind
+    for name, kind in vars(errors).items()
+    if isinstance(kind, type) and issubclass(kind, SlaternetError) and kind not in (SlaternetError, BadSpec, RunFailed)
+}
 # What gRPC itself says, where no handler of ours has spoken.
 _UNTYPED: dict[grpc.StatusCode, tuple[type[SlaternetError], str]] = {
     grpc.StatusCode.UNAVAILABLE: (Unreachable, "start the process there, or correct the address"),
     grpc.StatusCode.DEADLINE_EXCEEDED: (Unreachable, "see whether the process there is overloaded or stuck"),
-    grpc.StatusCode.CANCELLED: (Unreachable, "see its log"),
+    grpc.StatusCode.INTERNAL: (SlaternetError, "see its log"),
     grpc.StatusCode.RESOURCE_EXHAUSTED: (OverBudget, "send less, or start fewer hosts"),
     grpc.StatusCode.UNIMPLEMENTED: (Mismatch, "give the address of the right service, of this version"),
 }
@@ -58,7 +55,7 @@ def _clip(sentence: str, limits: Limits = LIMITS) -> str:
 async def _abort(context: "_Context", error: SlaternetError) -> NoReturn:
     """End the call with the status of `error`; what is our own fault is told to our log only."""
     code = grpc.StatusCode[error.status]
-    typed = type(error).__name__ if type(error).__name__ in _TYPED else ""
+    typed = next((kind.__name__ for kind in type(error).__mro__ if kind.__name__ in _TYPED), "")
     details = _clip(str(error))
     if code is grpc.StatusCode.INTERNAL:
         _log.error("a call failed", error=str(error), kind=type(error).__name__)
@@ -71,7 +68,9 @@ def _raised(code: grpc.StatusCode, details: str | None, metadata: Any, address: 
     for key, value in metadata or ():
         if key == _ERROR_KEY and value in _TYPED:
             return _TYPED[value](details or _INTERNAL)
-    kind, remedy = _UNTYPED.get(code, (SlaternetError, "see its log"))
+    if code is grpc.StatusCode.INTERNAL and details != _INTERNAL:
+        code = grpc.StatusCode.UNKNOWN  # not a handler's accident but a stream that broke
+    kind, remedy = _UNTYPED.get(code, (Unreachable, "see its log"))
     reason = (details or code.name).rsplit(": ", 1)[-1].rstrip(".")
     return kind(f"{address} does not serve us ({reason}); {remedy}")
 

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+from unittest import mock
 
 import grpc
 import grpc.aio
@@ -100,9 +101,14 @@ class Game:
         return status
 
     async def goes_on(self) -> None:
-        """Wait until every host has finished rounds, and scores were made, that lay ahead of all when this was called."""
-        ahead = (await self.status()).published
-        await self.until(lambda status: all(each.round > ahead for each in status.hosts))
+        """Wait until every host has finished, and the adversary scored, a round that none had reached."""
+        furthest = max(each.round for each in (await self.status()).hosts)
+        await self.until(lambda status: all(each.round > furthest for each in status.hosts))
+
+    async def outlives_its_window(self) -> None:
+        """Wait until every host has finished, and the adversary scored, a round that was not even published."""
+        published = (await self.status()).published
+        await self.until(lambda status: all(each.round > published for each in status.hosts))
 
     async def stop(self) -> None:
         """Ask the coordinator to end the game."""
@@ -114,6 +120,13 @@ class Game:
         async with asyncio.timeout(DEADLINE):
             assert set(await asyncio.gather(*self._tasks)) == {0}
         return Run.open(self.folder)
+
+    async def ends_as_its_simulation(self, folder: Path) -> None:
+        """Stop the game; require that it was played to the bits of its simulation, which goes to `folder`."""
+        await self.goes_on()
+        await self.stop()
+        run = await self.over()
+        assert digest(run) == reference(run.spec, folder)
 
     async def hosts(self) -> list[HostStatus]:
         """Return the hosts in the order of their seats: each opens gossip streams to those after it."""
@@ -215,7 +228,8 @@ async def gathering(spec: Spec, *, hosts: int) -> AsyncIterator[Gathering]:
     """Start a coordinator; whatever is left of its game ends with the block."""
     ending, ready = asyncio.Event(), asyncio.get_running_loop().create_future()
     gathered = Gathering(ending)
-    gathered.start(CoordinatorService(spec, listen=LOOPBACK, hosts=hosts, ready=ready.set_result))
+    with mock.patch("secrets.token_bytes", lambda length: SECRET[:length]):
+        gathered.start(CoordinatorService(spec, listen=LOOPBACK, hosts=hosts, ready=ready.set_result))
     try:
         gathered.address = await asyncio.wait_for(ready, DEADLINE)
         yield gathered
@@ -235,7 +249,9 @@ async def playing(spec: Spec, folder: Path, *, hosts: int) -> AsyncIterator[Game
         address = gathered.address
         for name in names:
             stale = await Membership.join(address, Applicant(name, Role.HOST, "127.0.0.1:1"))
-        gathered.start(AdversaryService(address, folder, listen=LOOPBACK))
-        for name in names:
             gathered.start(HostService(address, name, listen=LOOPBACK))
-        yield Game(address, folder, gathered.tasks, stale.run)
+        game = Game(address, folder, gathered.tasks, stale.run)
+        # the game begins when the adversary is there: not before each host has its second incarnation
+        await game.until(lambda status: all(each.connected for each in status.hosts))
+        gathered.start(AdversaryService(address, folder, listen=LOOPBACK))
+        yield game

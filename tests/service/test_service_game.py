@@ -32,7 +32,8 @@ async def test_a_game_over_grpc_ends_in_the_digest_of_its_simulation(hosts: int,
 
 async def test_a_game_without_end_stops_at_a_round_whose_simulation_has_its_digest(tmp_path: Path) -> None:
     async with playing(small_spec(rounds=None), tmp_path / "game", hosts=3) as game:
-        await game.goes_on()
+        await game.until(lambda status: status.round > 0)
+        await game.outlives_its_window()
         await asyncio.gather(game.stop(), game.stop())  # asking twice changes nothing
         run = await game.over()
 
@@ -75,11 +76,11 @@ async def reflected(channel: grpc.aio.Channel) -> list[str]:
     return [each.name for each in replies[0].list_services_response.service]
 
 
-async def join(gathered: Gathering, *, protocol: int = PROTOCOL, fingerprint: str = FINGERPRINT, seats: int = 0) -> None:
+async def join(
+    gathered: Gathering, *, protocol: int = PROTOCOL, fingerprint: str = FINGERPRINT, seats: int = 0
+) -> None:
     """Ask for a place as a host."""
-    request = codec.encode_join(
-        Head("", 0, 0, "late"), Join(Role.HOST, "127.0.0.1:1", seats, protocol, fingerprint)
-    )
+    request = codec.encode_join(Head("", 0, 0, "late"), Join(Role.HOST, "127.0.0.1:1", seats, protocol, fingerprint))
     async with open_channel(gathered.address) as channel:
         await call(channel, "/slaternet.v1.Coordinator/Join", request)
 

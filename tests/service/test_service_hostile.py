@@ -9,8 +9,7 @@ import grpc
 import grpc.aio
 import numpy as np
 import pytest
-from harness import CONTROL, GOSSIP, REVEAL, Body, Door, Game, Insider, Verdict, converse, digest, playing, reference
-from harness import small_spec
+from harness import CONTROL, GOSSIP, REVEAL, Body, Door, Insider, Verdict, converse, playing, small_spec
 
 from slaternet import errors, transport
 from slaternet.limits import LIMITS
@@ -127,17 +126,13 @@ AT_A_HOST = [
 DOORS = pytest.mark.parametrize("door", [CONTROL, REVEAL, GOSSIP], ids=["coordinator", "adversary", "host"])
 
 
-async def stop_and_compare(game: Game, folder: Path) -> None:
-    """End a game; require that it was played to the bits of its simulation."""
-    await game.goes_on()
-    await game.stop()
-    run = await game.over()
-    assert digest(run) == reference(run.spec, folder)
-
-
 @pytest.mark.parametrize(
     ("door", "breaches"),
-    [(CONTROL, EVERYWHERE + AT_THE_COORDINATOR), (REVEAL, EVERYWHERE + AT_THE_ADVERSARY), (GOSSIP, EVERYWHERE + AT_A_HOST)],
+    [
+        (CONTROL, EVERYWHERE + AT_THE_COORDINATOR),
+        (REVEAL, EVERYWHERE + AT_THE_ADVERSARY),
+        (GOSSIP, EVERYWHERE + AT_A_HOST),
+    ],
     ids=["coordinator", "adversary", "host"],
 )
 async def test_a_breach_ends_its_own_stream_with_its_status_and_nothing_else(
@@ -150,7 +145,7 @@ async def test_a_breach_ends_its_own_stream_with_its_status_and_nothing_else(
         for breach in breaches:
             verdicts[breach.what] = await converse(visit.insider.address, door.method, breach.messages(visit))
             await game.goes_on()
-        await stop_and_compare(game, tmp_path / "simulation")
+        await game.ends_as_its_simulation(tmp_path / "simulation")
 
     assert {what: (verdict.code, verdict.error) for what, verdict in verdicts.items()} == {
         breach.what: breach.verdict for breach in breaches
@@ -168,7 +163,7 @@ async def test_who_does_not_open_in_time_is_sent_away(
     async with playing(ENDLESS, tmp_path / "game", hosts=3) as game:
         insider = await door.find(game)
         verdict = await converse(insider.address, door.method, [])
-        await stop_and_compare(game, tmp_path / "simulation")
+        await game.ends_as_its_simulation(tmp_path / "simulation")
 
     assert (verdict.code, verdict.error) == (grpc.StatusCode.UNAVAILABLE, "Unreachable")
     assert "has been silent for 0.5 seconds" in verdict.details
@@ -185,8 +180,21 @@ async def test_a_call_that_breaks_the_contract_is_refused(
 ) -> None:
     async with playing(ENDLESS, tmp_path / "game", hosts=1) as game:
         async with grpc.aio.insecure_channel(game.address) as channel:
+            call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]
+            call = channel.unary_unary(f"/slaternet.v1.Coordinator/{method}")
             with pytest.raises(grpc.aio.AioRpcError) as refused:
-                await channel.unary_unary(f"/slaternet.v1.Coordinator/{method}")(message, timeout=10)
-        await stop_and_compare(game, tmp_path / "simulation")
+                await call(message, timeout=10)
+        await game.ends_as_its_simulation(tmp_path / "simulation")
 
     assert refused.value.code() is status
+
+
+async def test_a_host_is_not_dialled_by_those_it_dials(tmp_path: Path) -> None:
+    async with playing(ENDLESS, tmp_path / "game", hosts=3) as game:
+        first, *_, last = await game.hosts()
+        visit = Visit(GOSSIP, await game.insider(last.name, first.name, incarnation=2))
+        await game.outlives_its_window()
+        verdict = await converse(visit.insider.address, GOSSIP.method, [visit.opens(), b""])
+        await game.ends_as_its_simulation(tmp_path / "simulation")
+
+    assert (verdict.code, verdict.error) == (grpc.StatusCode.PERMISSION_DENIED, "NotYours")

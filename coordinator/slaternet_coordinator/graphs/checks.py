@@ -26,7 +26,7 @@ def check(matrices: Sequence[Matrix], first: int) -> None:
     The matrices are those of consecutive rounds from `first` on, checked all at once: it is done for every round played.
     """
     n, rounds = matrices[0].agents, len(matrices)
-    lengths = np.concatenate([np.diff(matrix.starts) for matrix in matrices])
+    lengths = np.concatenate([matrix.lengths for matrix in matrices])
     columns = np.concatenate([matrix.columns for matrix in matrices])
     weights = np.concatenate([matrix.weights for matrix in matrices])
     # rows and columns numbered through all rounds

@@ -28,9 +28,14 @@ class Matrix:
         """The number n of agents."""
         return len(self.starts) - 1
 
+    @property
+    def lengths(self) -> Agents:
+        """The number of entries of every row."""
+        return self.starts[1:] - self.starts[:-1]
+
     def rows(self) -> Agents:
         """Return the row of every entry."""
-        return np.repeat(np.arange(self.agents), np.diff(self.starts))
+        return np.repeat(np.arange(self.agents), self.lengths)
 
     def dense(self) -> Array:
         """Return W_t as (n, n)."""

@@ -1,5 +1,6 @@
 import ast
 import inspect
+import itertools
 import re
 from pathlib import Path
 
@@ -61,7 +62,7 @@ def test_every_status_is_one_of_grpc_and_every_class_says_what_it_is(kind: type[
 
 
 def test_the_wire_contract_states_every_limit_as_it_is() -> None:
-    fields = [name for name in inspect.get_annotations(Limits)]
+    fields = list(inspect.get_annotations(Limits))
     assert {name: cells[0] for name, cells in _table("Limits").items()} == {
         name: str(getattr(LIMITS, name)) for name in fields
     }
@@ -71,7 +72,7 @@ def test_the_wire_contract_explains_every_limit_as_the_code_does() -> None:
     body = next(node for node in ast.parse(inspect.getsource(limits)).body if isinstance(node, ast.ClassDef)).body
     meanings = {
         field.target.id: ast.literal_eval(text.value).rstrip(".")
-        for field, text in zip(body, body[1:], strict=False)
+        for field, text in itertools.pairwise(body)
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr)
     }
     assert {name: cells[1] for name, cells in _table("Limits").items()} == meanings

@@ -31,7 +31,7 @@ def test_names_cannot_be_shifted_into_one_another() -> None:
 
 
 def test_a_ticket_is_hmac_sha256_as_the_contract_says() -> None:
-    # printf 'host-1\\0%s\\0adversary' 7 | openssl dgst -sha256 -mac HMAC -macopt key:secret
+    # printf 'host-1\0%s\0adversary' 7 | openssl dgst -sha256 -mac HMAC -macopt key:secret
     expected = "74e80b4210fb58e62643b0d282e8656f42ce87470f917e109c212010f46b0167"
     assert ticket(b"secret", "host-1", 7, "adversary").hex() == expected
 

@@ -1,6 +1,7 @@
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from slaternet.errors import Diverged, Malformed, NotYours, RoundNotOpen, Slater
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Answer, Array, Frame, Hold, Holding, Peer, Question, Seating, StopAt, Topology
 from slaternet.sets import Box
-from slaternet_agent.algorithms.base import Game
+from slaternet_agent.algorithms.base import Algorithm, Game
 from slaternet_agent.algorithms.zhang2024 import Zhang2024
 from slaternet_agent.engine import Ask, Effect, Event, Finish, FrameArrived, Host, PeerWants, Report, Send
 from slaternet_agent.schedules import make_schedule
@@ -48,7 +49,8 @@ def topology(seating: Sequence[Agents], host: int, first: int, last: int, low_wa
 def new_host(seating: Sequence[Agents], host: int, rounds: int | None = T) -> Host:
     peers = tuple(Peer(f"host-{i}", "", 1, seats) for i, seats in enumerate(seating) if i != host)
     game = Game(N, P, 2, rounds, 5, BOX)
-    return Host(Zhang2024(game, make_schedule("table2", {}, BOX, rounds)), Seating(seating[host], peers), N, rounds)
+    algorithm = cast("Algorithm", Zhang2024(game, make_schedule("table2", {}, BOX, rounds)))
+    return Host(algorithm, Seating(seating[host], peers), N, rounds)
 
 
 def answer(question: Question) -> Answer:
@@ -144,7 +146,7 @@ SEATING = [np.array([0, 2, 3]), np.array([1, 4, 5, 6])]
 
 
 def foreign_frames() -> dict[int, Frame]:
-    """What the second host sends to the first, by round."""
+    """Return what the second host sends to the first, by round."""
     frames: dict[int, Frame] = {}
     hosts = [new_host(SEATING, 0), new_host(SEATING, 1)]
     todo: list[tuple[int, Event]] = [(i, topology(SEATING, i, 1, T)) for i in (0, 1)]
@@ -170,7 +172,7 @@ def asked(effects: list[Effect]) -> Question:
 
 
 def played_until(last: int, rounds: int | None = T, low_water: int = 0) -> tuple[Host, list[Effect]]:
-    """The first host after the answer of round `last`, with what it then wanted done; it lacks the frames after it."""
+    """Return the first host after the answer of round `last`, which lacks the frames after it, and its last effects."""
     host = new_host(SEATING, 0, rounds)
     effects = host.handle(topology(SEATING, 0, 1, T, low_water))
     for t in range(1, last + 1):
@@ -340,6 +342,7 @@ def wrong(change: Callable[[Answer], Answer]) -> Callable[[Question], Event]:
     return lambda question: change(answer(question))
 
 
+BEYOND = topology(SEATING, 0, T + 1, T + 1)
 REFUSALS: list[tuple[type[SlaternetError], Event | Callable[[Question], Event]]] = [
     (NotYours, strange(lambda frame: Frame(3, np.array([0]), np.zeros((1, P))))),
     (NotYours, strange(lambda frame: Frame(3, np.array([1, 2]), np.zeros((2, P))))),
@@ -351,7 +354,7 @@ REFUSALS: list[tuple[type[SlaternetError], Event | Callable[[Question], Event]]]
     (Malformed, wrong(lambda a: replace(a, f=a.f[:2], g=a.g[:2]))),
     (Malformed, wrong(lambda a: replace(a, agents=a.agents[:2]))),
     (Malformed, wrong(lambda a: replace(a, agents=SEATING[1][:3]))),
-    (Malformed, replace(topology(SEATING, 0, 5, 5), weights=np.ones(3))),
+    (Malformed, replace(BEYOND, weights=2.0 * BEYOND.weights)),
 ]
 
 

@@ -45,7 +45,7 @@ def test_mixing_is_the_dense_product_summed_in_index_order(seed: int, n: int, wi
     board, mixer = Board(n, width), Mixer(len(seats), n)
     board.put(np.arange(n), z)
 
-    for matrix, plan in zip(matrices, plans(rows_of(matrices, seats), seats, n), strict=True):
+    for matrix, plan in zip(matrices, plans(rows_of(matrices, seats), seats, n, 3), strict=True):
         expected = np.zeros((len(seats), width))
         for row, i in enumerate(seats):
             for j in range(n):
@@ -59,7 +59,7 @@ def test_a_plan_waits_for_exactly_the_foreign_rows_that_are_mixed(seed: int, n: 
     rng = np.random.default_rng(seed)
     seats, matrices = some(rng, n), [stochastic(rng, n) for _ in range(4)]
 
-    for matrix, plan in zip(matrices, plans(rows_of(matrices, seats), seats, n), strict=True):
+    for matrix, plan in zip(matrices, plans(rows_of(matrices, seats), seats, n, 3), strict=True):
         assert plan.needed.tolist() == [j for j in range(n) if j not in seats and matrix[seats, j].any()]
 
 
@@ -68,7 +68,7 @@ def test_debts_are_grouped_by_round_and_peer() -> None:
     debts = [(0, 0, 1), (0, 0, 4), (0, 2, 1), (2, 1, 3)]
     rng = np.random.default_rng(0)
 
-    first, second, third = plans(rows_of([stochastic(rng, 6) for _ in range(3)], seats, debts), seats, 6)
+    first, second, third = plans(rows_of([stochastic(rng, 6) for _ in range(3)], seats, debts), seats, 6, 3)
 
     assert [(peer, agents.tolist()) for peer, agents in first.debts] == [(0, [1, 4]), (2, [1])]
     assert second.debts == ()
@@ -91,7 +91,7 @@ def test_an_algorithm_may_read_every_row_received_in_index_order() -> None:
     board.put(np.array([3]), np.array([[30.0]]))
     board.put(np.array([2]), np.array([[20.0]]))
     board.put(np.array([0]), np.array([[10.0]]))
-    plan = plans(rows_of([np.eye(4)], seats), seats, 4)[0]
+    plan = plans(rows_of([np.eye(4)], seats), seats, 4, 3)[0]
 
     assert Mixer(1, 4).gossip(plan, board).received.tolist() == [[10.0], [20.0], [30.0]]
 
@@ -133,13 +133,13 @@ def but(values: NDArray[np.float64], at: int, value: float) -> NDArray[np.float6
 )
 def test_rows_that_do_not_average_are_refused(bad: Topology, sentence: str) -> None:
     seats = np.array([1, 2])
-    assert len(plans(GOOD, seats, 3)) == 2
+    assert len(plans(GOOD, seats, 3, 3)) == 2
 
     with pytest.raises(Malformed, match=sentence):
-        plans(bad, seats, 3)
+        plans(bad, seats, 3, 3)
 
 
 def test_rounding_of_a_row_s_sum_is_no_offence() -> None:
     nearly = replace(GOOD, weights=but(GOOD.weights, 5, 0.5 + 5e-13))
 
-    assert len(plans(nearly, np.array([1, 2]), 3)) == 2
+    assert len(plans(nearly, np.array([1, 2]), 3, 3)) == 2

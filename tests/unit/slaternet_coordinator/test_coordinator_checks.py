@@ -94,7 +94,7 @@ def test_a_doubly_stochastic_matrix_passes_also_when_directed() -> None:
     ("change", "sentence"),
     [
         ({(0, 1): 0.5 + 1e-11}, "row 0 sums to"),
-        ({(0, 0): 0.6, (1, 1): 0.4, (0, 1): 0.4, (1, 2): 0.6}, "column 1 sums to 0.8, not 1"),
+        ({(0, 0): 0.6, (1, 1): 0.4, (0, 1): 0.4, (1, 2): 0.6}, "column 1 sums to 0.8 in round 1, not 1"),
         ({(0, 0): 0.0, (0, 1): 1.0}, "no weight on itself"),
         ({(0, 0): 1.5, (0, 1): -0.5}, "not positive"),
         ({(0, 0): np.nan}, "not positive"),

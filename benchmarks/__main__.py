@@ -1,0 +1,140 @@
+"""`make bench`: what a round costs, and how that grows with the number of agents.
+
+All contestants play the paper's example (n = 100) and take turns, several times over in one invocation, because only
+ratios measured side by side mean anything. Times are those of the game alone, without the start of processes.
+
+    plain      one vectorised numpy loop: no engines, no digest, no checks (benchmarks/plain_loop.py)
+    simulate   the engines in one process
+    run K      the services over gRPC on loopback with K agent hosts
+    bare K     the messages of `run K` without everything else (benchmarks/bare.py)
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import bare
+
+AGENTS, ROUNDS, HOSTS = 100, 1000, (1, 2, 4)
+SIZES, SCALING_ROUNDS = (100, 400, 1600), 124
+GRAPHS = {"ring": [], "erdos-renyi": ["graph.degree=10"]}
+CLAIMS = (
+    ("simulate", "plain", 0.8),
+    ("run 2", "bare 2", 0.5),
+    ("run 2", "simulate", 0.3),
+)
+"""(who, against whom, at least this share of its rounds per second)"""
+
+console = Console(highlight=False)
+
+
+def slaternet(command: str, *arguments: str, settings: list[str]) -> dict[str, float]:
+    """Play a game by the command line and return its summary."""
+    with tempfile.TemporaryDirectory() as folder:
+        options = [option for setting in settings for option in ("--set", setting)]
+        program = [sys.executable, "-m", "slaternet_lab", command, "paper", *arguments, *options]
+        process = subprocess.run(
+            [*program, "--json", "--out", str(Path(folder) / "run")], check=True, stdout=subprocess.PIPE, stderr=None
+        )
+    summary: dict[str, float] = json.loads(process.stdout)
+    return summary
+
+
+def per_round(command: str, *arguments: str) -> float:
+    """Return milliseconds per round of the paper's example."""
+    summary = slaternet(command, *arguments, settings=[f"run.rounds={ROUNDS}"])
+    return 1e3 * summary["seconds"] / summary["rounds"]
+
+
+def plain() -> float:
+    """Return milliseconds per round of the plain loop."""
+    program = [sys.executable, "-m", "benchmarks.plain_loop", str(ROUNDS)]
+    return float(subprocess.run(program, check=True, capture_output=True, text=True).stdout.split()[0])
+
+
+def bare_game(hosts: int) -> float:
+    """Return milliseconds per round of the bare game."""
+    return asyncio.run(bare.play(hosts, ROUNDS))
+
+
+def contestants() -> dict[str, Callable[[], float]]:
+    """Return who plays, by name."""
+    games: dict[str, Callable[[], float]] = {"plain": plain, "simulate": partial(per_round, "simulate")}
+    for hosts in HOSTS:
+        games[f"run {hosts}"] = partial(per_round, "run", "--hosts", str(hosts))
+    games["bare 2"] = partial(bare_game, 2)
+    return games
+
+
+def race(turns: int) -> dict[str, float]:
+    """Let everyone play in turn and print medians and ranges; return the medians."""
+    times: dict[str, list[float]] = {name: [] for name in contestants()}
+    for turn in range(turns):
+        console.print(f"turn {turn + 1} of {turns}, load average {os.getloadavg()[0]:.2f}")
+        for name, play in contestants().items():
+            times[name].append(play())
+    medians = {name: statistics.median(values) for name, values in times.items()}
+    table = Table("contestant", "ms a round", "range", "rounds/s", box=None)
+    for name, values in times.items():
+        spread = f"{min(values):.2f} - {max(values):.2f}"
+        table.add_row(name, f"{medians[name]:.2f}", spread, f"{1e3 / medians[name]:.0f}")
+    console.print(table)
+    return medians
+
+
+def judge(medians: dict[str, float]) -> bool:
+    """Print the ratios that we promise; say whether all hold."""
+    holds = True
+    for who, against, least in CLAIMS:
+        ratio = medians[against] / medians[who]
+        holds &= ratio >= least
+        verdict = "holds" if ratio >= least else "DOES NOT HOLD"
+        console.print(f"{who} at {ratio:.2f} of {against} (at least {least}): {verdict}")
+    return holds
+
+
+def scaling(turns: int) -> bool:
+    """Print microseconds per agent and round for growing n, scoring apart; say whether playing stays flat."""
+    flat = True
+    table = Table("graph", "agents", "playing, us", "scoring, us", box=None)
+    for graph, numbers in GRAPHS.items():
+        costs = {size: agent_round(graph, numbers, size, turns) for size in SIZES}
+        for size, (playing, scoring) in costs.items():
+            table.add_row(graph, str(size), f"{playing:.2f}", f"{scoring:.2f}")
+        flat &= costs[SIZES[-1]][0] <= costs[SIZES[0]][0]
+    console.print(table)
+    console.print(f"time per agent and round {'does not grow' if flat else 'GROWS'} from n = {SIZES[0]} to {SIZES[-1]}")
+    return flat
+
+
+def agent_round(graph: str, numbers: list[str], agents: int, turns: int) -> tuple[float, float]:
+    """Return the microseconds that playing and that scoring cost per agent and round."""
+    spec = [f"graph.name={graph}", "graph.rho=", *numbers, f"run.agents={agents}", f"run.rounds={SCALING_ROUNDS}"]
+    unscored = [*spec, f"record.score_every={SCALING_ROUNDS + 1}"]
+    scale = 1e6 / (agents * SCALING_ROUNDS)
+    playing = statistics.median(slaternet("simulate", settings=unscored)["seconds"] for _ in range(turns))
+    both = statistics.median(slaternet("simulate", settings=spec)["seconds"] for _ in range(turns))
+    return scale * playing, scale * (both - playing)
+
+
+def main() -> int:
+    """Run the benchmarks; exit code 1 where a claim does not hold."""
+    parser = argparse.ArgumentParser(description="What a round costs, and how that grows with the number of agents.")
+    parser.add_argument("--turns", type=int, default=5, help="how often each contestant plays")
+    turns: int = parser.parse_args().turns
+    return 0 if judge(race(turns)) & scaling(turns) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,155 @@
+"""A bare gRPC game: the same hosts and the same messages as `slaternet run`, and nothing else.
+
+Per round every host sends one frame to every other and waits for theirs, asks one question and waits for its answer.
+Frames, questions and answers are encoded once, with the sizes of the paper's example. No mathematics, no checks, no
+coordinator, plain grpc.aio streams: what remains of a game when everything of ours is taken away.
+
+    python -m benchmarks.bare HOSTS [ROUNDS]       prints milliseconds per round
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import grpc
+import grpc.aio
+import numpy as np
+import uvloop
+
+from slaternet import codec
+from slaternet.model import Answer, Effort, Frame, Head, Question
+
+AGENTS, DIMENSION, POINTS, CONSTRAINTS = 100, 10, 2, 2
+SERVICE = "bare"
+
+
+def messages(agents: int) -> tuple[bytes, bytes, bytes]:
+    """Return a frame, a question and an answer of a host with this many agents."""
+    head = Head("0" * 32, 1, 1000, "agent-1")
+    ids, rng = np.arange(agents), np.random.default_rng(1)
+    rows, points = rng.random((agents, DIMENSION)), rng.random((agents, POINTS, DIMENSION))
+    frame = Frame(1000, ids, rows)
+    question = Question(1000, ids, rows, points, Effort(1, 20_000, 1e-3))
+    answer = Answer(1000, ids, points[:, :, 0].copy(), points[:, :, :CONSTRAINTS].copy())
+    return (
+        codec.encode_gossip(head, frame)[0],
+        codec.encode_reveal_up(head, question)[0],
+        codec.encode_reveal_down(head, answer)[0],
+    )
+
+
+async def serve(handler: Callable[[Any], Awaitable[None]]) -> tuple[grpc.aio.Server, int]:
+    """Serve one stream method on a free port."""
+
+    async def converse(_requests: object, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
+        await handler(context)
+
+    server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+    methods = {"Stream": grpc.stream_stream_rpc_method_handler(converse)}
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, methods),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    return server, port
+
+
+def dial(port: int) -> Any:  # noqa: ANN401  a grpc.aio stream
+    """Open a stream to a server of this game."""
+    return grpc.aio.insecure_channel(f"127.0.0.1:{port}").stream_stream(f"/{SERVICE}/Stream")()
+
+
+async def adversary(answer: bytes) -> None:
+    """Answer every question on every stream; ends with standard input."""
+
+    async def reply(context: Any) -> None:  # noqa: ANN401
+        while await context.read() is not grpc.aio.EOF:
+            await context.write(answer)
+
+    server, port = await serve(reply)
+    print(port, flush=True)
+    await asyncio.to_thread(sys.stdin.read)
+    await server.stop(0)
+
+
+async def host(rounds: int, frame: bytes, question: bytes) -> None:
+    """Play as one host: the ports of the adversary and of earlier hosts come in on standard input."""
+    accepted: asyncio.Queue[tuple[Any, asyncio.Event]] = asyncio.Queue()
+
+    async def take(context: Any) -> None:  # noqa: ANN401
+        done = asyncio.Event()
+        accepted.put_nowait((context, done))
+        await done.wait()
+
+    server, port = await serve(take)
+    print(port, flush=True)
+    line = await asyncio.to_thread(sys.stdin.readline)
+    reveal_port, later, *earlier = map(int, line.split())
+    reveal = dial(reveal_port)
+    dialled = [dial(each) for each in earlier]
+    for each in dialled:
+        await each.write(b"hello")
+    taken = [await accepted.get() for _ in range(later)]
+    for context, _ in taken:
+        await context.read()
+    peers = [*dialled, *(context for context, _ in taken)]
+
+    began = time.perf_counter()
+    for _ in range(rounds):
+        await asyncio.gather(*(peer.write(frame) for peer in peers))
+        await asyncio.gather(*(peer.read() for peer in peers))
+        await reveal.write(question)
+        await reveal.read()
+    print(1e3 * (time.perf_counter() - began) / rounds, flush=True)
+    await asyncio.to_thread(sys.stdin.read)
+    for _, done in taken:
+        done.set()
+    await server.stop(0)
+
+
+async def child(*arguments: str) -> asyncio.subprocess.Process:
+    """Start one process of the game."""
+    pipe = asyncio.subprocess.PIPE
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "benchmarks.bare", *arguments, stdin=pipe, stdout=pipe
+    )
+
+
+async def line(process: asyncio.subprocess.Process) -> float:
+    """Return the number a process prints next."""
+    assert process.stdout is not None
+    return float(await process.stdout.readline())
+
+
+async def play(hosts: int, rounds: int) -> float:
+    """Play a bare game; return milliseconds per round of its slowest host."""
+    share = str(AGENTS // hosts)
+    opponent = await child("adversary", share)
+    players = [await child("host", share, str(rounds)) for _ in range(hosts)]
+    reveal, ports = int(await line(opponent)), [int(await line(player)) for player in players]
+    for index, player in enumerate(players):
+        assert player.stdin is not None
+        player.stdin.write(f"{reveal} {hosts - 1 - index} {' '.join(map(str, ports[:index]))}\n".encode())
+    slowest = max([await line(player) for player in players])
+    for process in (*players, opponent):
+        assert process.stdin is not None
+        process.stdin.close()
+        await process.wait()
+    return slowest
+
+
+def main() -> None:
+    """Be one process of a bare game, or play one."""
+    role, *numbers = sys.argv[1:]
+    if role == "adversary":
+        uvloop.run(adversary(messages(int(numbers[0]))[2]))
+    elif role == "host":
+        frame, question, _ = messages(int(numbers[0]))
+        uvloop.run(host(int(numbers[1]), frame, question))
+    else:
+        rounds = int(numbers[0]) if numbers else 1000
+        print(f"{asyncio.run(play(int(role), rounds)):.3f} ms per round")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slaternet.errors import BadSpec
+from slaternet.model import Effort
+from slaternet.spec import Spec
+from slaternet_adversary.referee import Record, Scored, Summarise
+from slaternet_adversary.results import COLUMNS, Results, claim
+
+TEXT = """
+[run]
+name = "little"
+agents = 3
+dimension = 2
+seed = 9
+[set]
+kind = "box"
+lower = -1.0
+upper = 1.0
+[algorithm]
+name = "zhang2024"
+schedule = "table2"
+[feedback]
+points = 2
+[graph]
+name = "ring"
+[adversary]
+plugin = "linear-regression"
+[record]
+decisions = true
+score_every = 2
+"""
+SPEC = Spec.parse(TEXT, source="test")
+
+
+def decisions(t: int) -> np.ndarray:
+    return np.arange(6.0).reshape(3, 2) + t / 7
+
+
+def row(t: int) -> Record:
+    score = Scored(t, 0.1 * t, 0.2, 0.3, 0.0, 1 / 3) if t % 2 == 0 else None
+    totals = (0.1 * t, 0.2 * t, 0.3 * t, 0.0)
+    return Record(t, score, totals, 3, Effort(4, 500 * t, 0.25), f"{t:016x}", decisions(t))
+
+
+def begin(folder: Path, spec: Spec = SPEC) -> Results:
+    claim(folder)
+    return Results(folder, spec, run="run-id")
+
+
+def read(folder: Path) -> list[dict[str, str]]:
+    with (folder / "metrics.csv").open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_run_folder_begins_with_the_spec_and_the_columns(tmp_path: Path) -> None:
+    results = begin(tmp_path / "new" / "run")
+
+    assert Spec.parse((results.folder / "spec.toml").read_text(), source="again") == SPEC
+    header = (results.folder / "metrics.csv").read_text()
+    assert header == ",".join(COLUMNS) + "\n"
+    contract = "round loss violation cumulative_loss cumulative_violation disagreement agents frames bytes_sent waited"
+    assert {*contract.split(), "seconds", "digest"} <= set(COLUMNS)
+    results.close()
+
+
+def test_every_row_is_on_disk_as_soon_as_it_is_recorded(tmp_path: Path) -> None:
+    results = begin(tmp_path / "run")
+
+    for t in range(1, 5):
+        results.record(row(t), 0.5 * t)
+        rows = read(results.folder)  # nothing is closed
+        assert [int(each["round"]) for each in rows] == list(range(1, t + 1))
+        assert (results.folder / "decisions.f64").stat().st_size == t * 6 * 8
+    results.close()
+
+    unscored, scored = rows[0], rows[1]
+    assert (unscored["loss"], unscored["violation"], unscored["disagreement"]) == ("", "", "")
+    assert float(unscored["cumulative_loss"]) == 0.1
+    assert float(scored["loss"]) == 0.2  # to the bit
+    assert float(scored["disagreement"]) == 1 / 3
+    assert (scored["agents"], scored["frames"], scored["bytes_sent"]) == ("3", "4", "1000")
+    assert (float(scored["waited"]), float(scored["seconds"])) == (0.25, 1.0)
+    assert scored["digest"] == f"{2:016x}"
+    assert not (results.folder / "summary.json").exists()
+
+
+def test_the_summary_comes_last_and_completes_the_run(tmp_path: Path) -> None:
+    results = begin(tmp_path / "run")
+    for t in range(1, 6):
+        results.record(row(t), 0.5 * t)
+
+    results.finish(Summarise(5, "ab" * 32), seconds=2.5, hosts=2)
+
+    summary = json.loads((results.folder / "summary.json").read_text())
+    assert summary == summary | {
+        "name": "little",
+        "run": "run-id",
+        "algorithm": "zhang2024",
+        "agents": 3,
+        "rounds": 5,
+        "scored_rounds": 2,
+        "seed": 9,
+        "hosts": 2,
+        "cumulative_loss": 0.5,
+        "cumulative_violation": 1.0,
+        "zero_loss": 1.5,
+        "zero_violation": 0.0,
+        "digest": "ab" * 32,
+        "seconds": 2.5,
+        "rounds_per_second": 2.0,
+    }
+    with np.load(results.folder / "decisions.npz") as archive:
+        assert archive["x"].tobytes() == b"".join(decisions(t).tobytes() for t in range(1, 6))
+        assert archive["x"].shape == (5, 3, 2)
+    files = {path.name for path in results.folder.iterdir()}
+    assert files == {"spec.toml", "metrics.csv", "summary.json", "decisions.npz"}
+
+
+def test_a_game_without_end_is_written_down_with_the_end_it_found(tmp_path: Path) -> None:
+    results = begin(tmp_path / "run")
+    results.record(row(1), 1.0)
+
+    results.finish(Summarise(1, "00" * 32), seconds=0.0, hosts=1)
+
+    written = Spec.parse((results.folder / "spec.toml").read_text(), source="again")
+    assert written == SPEC.replace(**{"run.rounds": 1})
+    assert json.loads((results.folder / "summary.json").read_text())["rounds_per_second"] == 0.0
+
+
+def test_a_summary_that_cannot_be_written_whole_is_not_there_at_all(tmp_path: Path) -> None:
+    results = begin(tmp_path / "run", SPEC.replace(**{"run.rounds": 1}))
+    results.record(row(1), 1.0)
+    (results.folder / "summary.json.draft").mkdir()  # stands in the way
+
+    with pytest.raises(OSError, match="draft"):
+        results.finish(Summarise(1, "00" * 32), seconds=1.0, hosts=1)
+
+    assert not (results.folder / "summary.json").exists()
+    assert len(read(results.folder)) == 1
+
+
+def test_decisions_are_kept_only_where_the_spec_says_so(tmp_path: Path) -> None:
+    results = begin(tmp_path / "run", SPEC.replace(**{"record.decisions": False, "run.rounds": 1}))
+    results.record(row(1), 1.0)
+    results.finish(Summarise(1, "00" * 32), seconds=1.0, hosts=1)
+
+    assert {path.name for path in results.folder.iterdir()} == {"spec.toml", "metrics.csv", "summary.json"}
+
+
+def test_a_folder_that_holds_a_run_is_overwritten_only_by_force(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    results = begin(folder)
+    results.record(row(1), 1.0)
+    results.finish(Summarise(1, "00" * 32), seconds=1.0, hosts=1)
+    (folder / "loss.png").write_text("figure")
+    (folder / "notes.txt").write_text("mine")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    with pytest.raises(BadSpec, match="holds a run already; choose another --out, or overwrite it with --force"):
+        claim(folder)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+    claim(folder, force=True)
+    assert {path.name for path in folder.iterdir()} - {"spec.toml"} == {"notes.txt"}
+    Results(folder, SPEC, run="another").close()
+    assert read(folder) == []
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+
+    with pytest.raises(BadSpec, match=r"cannot write the run folder .*file/run: .*; choose another --out"):
+        claim(tmp_path / "file" / "run")
+    with pytest.raises(BadSpec, match="cannot write the run folder"):
+        claim(tmp_path / "file")

@@ -1,0 +1,475 @@
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slaternet.errors import BadSpec, Mismatch, NotSeated, NotYours, Replaced, RoundNotOpen, Unknown
+from slaternet.limits import LIMITS, Limits
+from slaternet.model import (
+    PROTOCOL,
+    Acknowledged,
+    ControlDown,
+    Description,
+    Failed,
+    Finished,
+    Hold,
+    Holding,
+    Join,
+    LowWater,
+    Opening,
+    Over,
+    Progress,
+    Role,
+    Seating,
+    StopAt,
+    Topology,
+)
+from slaternet_coordinator.engine import (
+    Admit,
+    AwaitHolding,
+    Closed,
+    Coordinator,
+    Effect,
+    HoldExpired,
+    Joined,
+    Leave,
+    Opened,
+    Phase,
+    Said,
+    StopAsked,
+    Tell,
+)
+from slaternet_coordinator.graphs import Graph
+from slaternet_coordinator.graphs.generators import Complete, ErdosRenyi, Paper
+from slaternet_coordinator.graphs.weights import Matrix
+from slaternet_coordinator.register import Register
+
+N = 8
+HOSTS = ("a", "b")
+EVE = "adversary"
+EVERYONE = (EVE, *HOSTS)
+HOST_JOIN = Join(Role.HOST, "localhost:1", 0, PROTOCOL, "")
+EVE_JOIN = replace(HOST_JOIN, role=Role.ADVERSARY)
+GRAPH = Paper(N, 3, rho=0.2)
+
+
+class Play:
+    """A coordinator with its processes, and all that it has told them."""
+
+    def __init__(
+        self, rounds: int | None = 200, limits: Limits = LIMITS, graph: Graph = GRAPH, agents: int = N
+    ) -> None:
+        register = Register(agents, hosts=len(HOSTS), secret=bytes(32), fingerprint="")
+        self.coordinator = Coordinator(graph, register, rounds, limits)
+        self.told: dict[str, list[ControlDown]] = {name: [] for name in EVERYONE}
+        self.tickets: dict[str, Opening] = {}
+
+    def begin(self) -> "Play":
+        for name in EVERYONE:
+            self.join(name)
+            self.open(name)
+        self.say(EVE, Description(2))
+        return self
+
+    def join(self, name: str) -> list[Effect]:
+        effects = self._note(
+            self.coordinator.handle(Joined(name, EVE_JOIN if name == EVE else HOST_JOIN)),
+        )
+        admit = effects[0]
+        assert isinstance(admit, Admit)
+        self.tickets[name] = Opening(admit.incarnation, admit.ticket)
+        return effects
+
+    def open(self, name: str, have: int = 0) -> list[ControlDown]:
+        effects = self._note(self.coordinator.handle(Opened(name, replace(self.tickets[name], round=have))))
+        return [effect.body for effect in effects if isinstance(effect, Tell)]
+
+    def say(self, name: str, body: Description | Progress | Holding | Finished | Failed | Acknowledged) -> list[Effect]:
+        return self._note(self.coordinator.handle(Said(name, body)))
+
+    def advance(self, round: int, *names: str) -> list[Effect]:
+        return [effect for name in names or EVERYONE for effect in self.say(name, Progress(round))]
+
+    def stop(self) -> list[Effect]:
+        return self._note(self.coordinator.handle(StopAsked()))
+
+    def expire(self) -> list[Effect]:
+        return self._note(self.coordinator.handle(HoldExpired()))
+
+    def close(self, name: str) -> list[Effect]:
+        return self._note(self.coordinator.handle(Closed(name)))
+
+    def _note(self, effects: list[Effect]) -> list[Effect]:
+        for effect in effects:
+            if isinstance(effect, Tell):
+                self.told[effect.name].append(effect.body)
+        return effects
+
+    def topologies(self, name: str) -> list[Topology]:
+        return [body for body in self.told[name] if isinstance(body, Topology)]
+
+    @property
+    def published(self) -> int:
+        return self.coordinator.status().published
+
+
+def rounds_of(topologies: list[Topology]) -> list[int]:
+    return [t for one in topologies for t in range(one.round, one.round + one.rounds)]
+
+
+def rows_of(topologies: list[Topology], seats: int) -> Iterator[tuple[int, int, list[int], bytes]]:
+    for one in topologies:
+        for index in range(one.rounds * seats):
+            entries = slice(*one.starts[index : index + 2])
+            offset, row = divmod(index, seats)
+            yield one.round + offset, row, one.columns[entries].tolist(), one.weights[entries].tobytes()
+
+
+# Gathering
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(("a", "b", EVE, "description"))))
+def test_whoever_comes_last_the_game_begins_when_all_are_there(order: tuple[str, ...]) -> None:
+    if order.index("description") < order.index(EVE):
+        return
+    play = Play()
+    for step, name in enumerate(order):
+        assert play.coordinator.phase is Phase.GATHERING
+        assert play.coordinator.epoch == 0
+        assert bool(play.coordinator.status().waiting_for)
+        effects = play.say(EVE, Description(2)) if name == "description" else play.join(name)
+        assert step == 3 or not any(isinstance(effect, Tell) for effect in effects)
+
+    assert play.coordinator.phase is Phase.PLAYING
+    assert (play.coordinator.epoch, play.coordinator.status().waiting_for) == (1, "")
+    for name in EVERYONE:
+        assert isinstance(play.told[name][0], Seating)
+    assert rounds_of(play.topologies("a")) == list(range(1, LIMITS.window + 1))
+    assert play.told[EVE][1:] == [LowWater(0)]
+
+
+def test_a_process_that_comes_after_the_beginning_is_refused() -> None:
+    play = Play().begin()
+
+    for name in ("a", "late"):
+        with pytest.raises(Mismatch, match=f"{name} comes too late: the game is playing and every seat is taken"):
+            play.coordinator.handle(Joined(name, HOST_JOIN))
+
+
+def test_before_the_seating_nothing_is_played_described_by_hosts_or_stopped() -> None:
+    play = Play()
+    play.join("a")
+
+    with pytest.raises(NotSeated):
+        play.say("a", Progress(1))
+    with pytest.raises(NotYours, match="only the adversary"):
+        play.say("a", Description(2))
+    with pytest.raises(NotSeated, match="the game has not begun; end its processes instead"):
+        play.stop()
+    assert play.open("a") == []
+    assert play.coordinator.phase is Phase.GATHERING
+
+
+def test_only_the_newest_incarnation_opens_a_stream() -> None:
+    play = Play()
+    play.join("a")
+    older = play.tickets["a"]
+    play.join("a")
+
+    with pytest.raises(Replaced):
+        play.coordinator.handle(Opened("a", older))
+    with pytest.raises(Unknown):
+        play.coordinator.handle(Opened("a", replace(play.tickets["a"], ticket=bytes(32))))
+    with pytest.raises(Unknown):
+        play.coordinator.handle(Opened("nobody", older))
+    assert not any(host.connected for host in play.coordinator.status().hosts)
+    play.open("a")
+    assert [host.connected for host in play.coordinator.status().hosts] == [True]
+
+
+# Publishing
+
+
+@given(
+    steps=st.lists(st.tuples(st.sampled_from(EVERYONE), st.integers(1, 40)), max_size=80),
+    window=st.sampled_from([1, 3, 8, 64]),
+    rounds=st.sampled_from([None, 1, 7, 100]),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_graph_is_published_never_beyond_the_window_and_in_quarters_of_it(
+    steps: list[tuple[str, int]], window: int, rounds: int | None
+) -> None:
+    play = Play(rounds, replace(LIMITS, window=window)).begin()
+    done = dict.fromkeys(EVERYONE, 0)
+    assert play.published == (window if rounds is None else min(window, rounds))
+
+    for name, step in steps:
+        done[name] = min(done[name] + step, play.published)
+        before = play.published
+        effects = play.say(name, Progress(done[name]))
+        frontier = min(done.values()) + window
+        target = frontier if rounds is None else min(frontier, rounds)
+        assert play.published <= target
+        assert target - play.published < max(window // 4, 1)  # no quarter is held back
+        if play.published > before:
+            assert play.published - before >= window // 4 or play.published == rounds
+            assert Tell(EVE, LowWater(min(done[name] for name in HOSTS))) in effects
+        else:
+            assert effects == []
+
+    for name in HOSTS:
+        assert rounds_of(play.topologies(name)) == list(range(1, play.published + 1))
+
+
+def test_everything_up_to_the_last_round_is_published_and_is_the_graph() -> None:
+    play = Play(rounds=150).begin()
+    for done in range(8, 151, 8):
+        play.advance(min(done, play.published))
+
+    assert play.published == 150
+    for first, name in ((0, "a"), (4, "b")):
+        assert rounds_of(play.topologies(name)) == list(range(1, 151))
+        for t, row, columns, weights in rows_of(play.topologies(name), 4):
+            dense = GRAPH.matrix(t).dense()[first + row]
+            assert columns == np.flatnonzero(dense).tolist()
+            assert weights == dense[dense > 0].tobytes()
+
+
+def test_progress_said_again_takes_nothing_back() -> None:
+    play = Play().begin()
+    play.advance(20)
+    published = play.published
+    play.say(EVE, Progress(24, 3.0, 4.0))
+
+    assert play.say("a", Progress(2)) == []
+    assert play.say(EVE, Progress(5, 1.0, 1.0)) == []
+
+    status = play.coordinator.status()
+    assert (status.published, status.round, status.cumulative_loss, status.cumulative_violation) == (
+        published,
+        24,
+        3.0,
+        4.0,
+    )
+    assert [host.round for host in status.hosts] == [24, 20, 20]
+    assert play.coordinator.low_water == 20
+
+
+def test_nobody_has_come_to_a_round_that_is_not_published() -> None:
+    play = Play(rounds=None).begin()
+
+    for name, body in (("a", Progress(65)), (EVE, Progress(65)), ("b", Holding(65))):
+        with pytest.raises(RoundNotOpen):
+            play.say(name, body)
+
+    assert play.advance(64) != []
+    play.stop()
+    play.say("a", Holding(3))
+    assert play.coordinator.last is None  # b's refused answer counts for nothing
+
+
+class Swelling:
+    """Complete in every fifth round, sparse in the others: sizes that no average foretells."""
+
+    directed = False
+
+    def __init__(self, agents: int) -> None:
+        self._large = Complete(agents, 0)
+        self._small = ErdosRenyi(agents, 0, degree=3)
+
+    def matrix(self, t: int) -> Matrix:
+        return (self._large if t % 5 == 0 else self._small).matrix(t)
+
+
+def wire_bytes(topology: Topology) -> int:
+    """Payload of a topology: float64 weights and uint32 starts, columns, debts."""
+    ids = len(topology.starts) + len(topology.columns) + topology.debts.size
+    return 8 * len(topology.weights) + 4 * ids
+
+
+def test_large_matrices_are_published_in_messages_that_stay_below_one_part() -> None:
+    agents = 40
+    limits = replace(LIMITS, part_bytes=1 << 16)
+    play = Play(rounds=None, limits=limits, graph=Swelling(agents), agents=agents).begin()
+
+    for name in HOSTS:
+        sent = play.topologies(name)
+        assert rounds_of(sent) == list(range(1, LIMITS.window + 1))
+        assert max(map(wire_bytes, sent)) <= limits.part_bytes
+        assert len(sent) < LIMITS.window // 2  # few messages all the same
+
+
+def test_a_matrix_larger_than_a_part_travels_alone() -> None:
+    limits = replace(LIMITS, part_bytes=1 << 8, window=4)
+    play = Play(rounds=None, limits=limits, graph=Complete(N, 0)).begin()
+
+    assert [one.rounds for one in play.topologies("a")] == [1, 1, 1, 1]
+
+
+class Lopsided:
+    directed = False
+
+    def matrix(self, t: int) -> Matrix:
+        good = GRAPH.matrix(t)
+        return good if t < 70 else Matrix(good.starts, good.columns, good.weights * 0.5)
+
+
+def test_weights_that_are_not_doubly_stochastic_are_never_published() -> None:
+    play = Play(graph=Lopsided()).begin()
+
+    with pytest.raises(BadSpec, match="sums to"):
+        play.advance(40)
+
+    assert play.published == 64
+
+
+# Opening a stream again
+
+
+def test_a_host_that_opens_again_hears_its_seats_and_the_topology_it_lacks() -> None:
+    play = Play().begin()
+    play.advance(40)
+    assert play.published == 104
+
+    seating, *rest = play.open("a", have=70)
+
+    assert isinstance(seating, Seating)
+    assert seating.seats.tolist() == [0, 1, 2, 3]
+    sent = [body for body in rest if isinstance(body, Topology)]
+    assert (len(sent), rounds_of(sent)) == (len(rest), list(range(71, 105)))
+    once = [row for row in rows_of(play.topologies("a"), 4) if row[0] > 70]
+    assert list(rows_of(sent, 4)) == once[: len(once) // 2]  # the same rows as before
+    assert [type(body) for body in play.open("a", have=104)] == [Seating]
+    assert [type(body) for body in play.open(EVE)] == [Seating]
+
+
+def test_what_was_said_about_the_end_is_said_again_to_whoever_opens() -> None:
+    play = Play(rounds=None).begin()
+    play.advance(10)
+
+    play.stop()
+    assert play.open("a", have=64)[1:] == [Hold()]
+    assert play.open(EVE)[1:] == []
+    for name in HOSTS:
+        play.say(name, Holding(12))
+    for name in EVERYONE:
+        assert play.open(name, have=64)[1:] == [StopAt(12)]
+    for name in EVERYONE:
+        play.say(name, Finished())
+    for name in EVERYONE:
+        assert play.open(name, have=64)[1:] == [StopAt(12), Over()]
+
+
+def test_a_failure_is_said_again_to_whoever_opens() -> None:
+    play = Play().begin()
+    play.say("b", Failed("the disk is full"))
+
+    assert play.open("a", have=64)[1:] == [Over("b: the disk is full")]
+
+
+# Stopping
+
+
+def test_the_last_round_is_the_furthest_that_a_host_has_entered() -> None:
+    play = Play(rounds=None).begin()
+    play.advance(10)
+
+    assert play.stop() == [Tell("a", Hold()), Tell("b", Hold()), AwaitHolding()]
+    assert play.coordinator.phase is Phase.STOPPING
+    assert play.stop() == []
+    assert play.advance(40) == []  # nothing more is published
+    assert play.say("a", Holding(41)) == []
+    assert play.coordinator.status().rounds == 0  # not settled yet
+    assert play.say("b", Holding(43)) == [Tell(name, StopAt(43)) for name in EVERYONE]
+
+    assert (play.coordinator.last, play.coordinator.status().rounds) == (43, 43)
+    assert play.expire() == []
+    assert play.say("a", Holding(60)) == []  # settled is settled
+    assert play.published == 64
+
+
+def test_a_silent_host_counts_as_the_last_published_round() -> None:
+    play = Play(rounds=None).begin()
+    play.advance(16)
+    assert play.published == 80
+    play.stop()
+    play.say("a", Holding(17))
+
+    assert play.expire() == [Tell(name, StopAt(80)) for name in EVERYONE]
+    assert play.say("b", Holding(18)) == []
+    assert play.coordinator.last == 80
+
+
+def test_a_game_stopped_before_its_first_round_plays_one() -> None:
+    play = Play(rounds=None).begin()
+    play.stop()
+    play.say("a", Holding(0))
+
+    assert Tell(EVE, StopAt(1)) in play.say("b", Holding(0))
+
+
+def test_a_game_with_an_end_may_be_stopped_before_it() -> None:
+    play = Play(rounds=200).begin()
+    play.stop()
+    play.say("a", Holding(3))
+    play.say("b", Holding(2))
+
+    assert play.coordinator.last == 3
+
+
+# The end
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(EVERYONE)))
+def test_the_game_is_over_when_all_have_finished_and_the_summary_is_written(order: tuple[str, ...]) -> None:
+    play = Play(rounds=5).begin()
+    play.advance(5)
+
+    assert play.say(order[0], Finished()) == []
+    assert play.say(order[0], Finished()) == []  # said again after a reconnection
+    assert play.say(order[1], Finished()) == []
+    assert play.coordinator.status().phase == "playing"
+    assert play.say(order[2], Finished()) == [Tell(name, Over()) for name in EVERYONE]
+
+    assert play.coordinator.phase is Phase.OVER
+    assert play.say(order[2], Finished()) == []
+    assert play.say("a", Failed("too late to matter")) == []
+    assert play.stop() == []
+
+
+def test_one_process_that_cannot_go_on_ends_the_game_for_all() -> None:
+    play = Play().begin()
+
+    assert play.say(EVE, Failed("the plugin raised")) == [
+        Tell(name, Over("adversary: the plugin raised")) for name in EVERYONE
+    ]
+
+    assert play.coordinator.phase is Phase.FAILED
+    assert play.coordinator.status().failure == "adversary: the plugin raised"
+    assert play.say("a", Failed("another thing")) == []
+    assert play.advance(60) == []
+
+
+def test_the_coordinator_leaves_when_everyone_has_acknowledged_or_is_gone() -> None:
+    play = Play().begin()
+    assert play.close("b") == []  # in the middle of a game it stays
+    play.open("b")
+    play.say("a", Failed("enough"))
+
+    assert play.say(EVE, Acknowledged()) == []
+    assert play.close("b") == []
+    assert play.close(EVE) == []
+    assert play.say("a", Acknowledged()) == [Leave()]
+
+
+def test_the_last_stream_to_close_lets_the_coordinator_leave() -> None:
+    play = Play().begin()
+    play.say("a", Failed("enough"))
+    play.close("a")
+    play.close(EVE)
+
+    assert play.close("b") == [Leave()]
