@@ -59,10 +59,10 @@ class Round(Protocol):
     """
 
     def loss(self, agents: Agents, points: Array) -> Array:
-        """Return f_i at the points of each agent asked about; agents (k,), points (k, s, p) -> (k, s)."""
+        """Return f_i at the points of each agent asked about; agents (k,) ascending, points (k, s, p) -> (k, s)."""
 
     def constraint(self, agents: Agents, points: Array) -> Array:
-        """Return g_i at the points of each agent asked about; agents (k,), points (k, s, p) -> (k, s, m)."""
+        """Return g_i at the points of each agent asked about; agents (k,) ascending, points (k, s, p) -> (k, s, m)."""
 
 
 class Adversary(abc.ABC):

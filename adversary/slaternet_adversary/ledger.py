@@ -45,10 +45,10 @@ class Ledger:
     def buy(self, question: Question) -> bool:
         """Enter a question; True if it is new, False if it was asked before in the same words."""
         last = self._last[question.agents]
-        if (last == question.round - 1).all():
+        if not np.count_nonzero(last != question.round - 1):
             self._enter(question)
             return True
-        if (last >= question.round).all():
+        if not np.count_nonzero(last < question.round):
             self._compare(question)
             return False
         raise RoundNotOpen("a question must be about the round after the last one bought, or repeat an earlier one")
@@ -88,7 +88,7 @@ class Ledger:
     def complete(self, round: int) -> bool:
         """Whether every agent has bought its values of a round."""
         page = self._pages.get(round)
-        return page is not None and bool(page.asked.all())
+        return page is not None and np.count_nonzero(page.asked) == len(page.asked)
 
     def values(self, round: int, agents: Agents) -> tuple[Array, Array] | None:
         """Return the values bought, or None while they are still being evaluated."""

@@ -223,11 +223,11 @@ class Referee:
     def _check(self, host: str, question: Question) -> None:
         """Apply the reveal rule, as far as one question can be judged by itself."""
         agents = question.agents  # ascending
-        if agents[-1] >= self._agents or (self._owner[agents] != self._hosts[host]).any():
+        if agents[-1] >= self._agents or np.count_nonzero(self._owner[agents] != self._hosts[host]):
             raise NotYours("a host may ask only for the agents seated there")
         if question.points.shape[1] > self._points:
             raise OverBudget(f"the game grants {self._points} points per agent and round")
-        if not self._set.contains(np.concatenate((question.x[:, None], question.points), axis=1)).all():
+        if not self._set.encloses(question.x) or not self._set.encloses(question.points):
             raise OutsideSet("decisions and points must lie in the feasible set")
 
     def _reply_again(self, host: str, question: Question) -> list[Effect]:

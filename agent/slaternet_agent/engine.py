@@ -182,7 +182,8 @@ class Host:
             return []
         effects = self._offer(plan) if self._offered < self._round else []
         board = self._board(self._round)
-        if self._question is None and not self._held and board.known[plan.needed].all():
+        missing = len(plan.needed) - np.count_nonzero(board.known[plan.needed])
+        if self._question is None and not self._held and not missing:
             effects.append(self._enter(plan, board))
         return effects
 

@@ -34,7 +34,7 @@ class Board:
     def put(self, agents: Agents, rows: Array) -> bool:
         """Take rows in; False where a row that is already here differs in one bit."""
         double = self.known[agents]
-        if double.any() and self.rows[agents[double]].tobytes() != rows[double].tobytes():
+        if np.count_nonzero(double) and self.rows[agents[double]].tobytes() != rows[double].tobytes():
             return False
         self.rows[agents] = rows
         self.known[agents] = True

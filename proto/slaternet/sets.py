@@ -48,6 +48,9 @@ class FeasibleSet(Protocol):
     def contains(self, points: Array, tolerance: float = LIMITS.tolerance) -> NDArray[np.bool_]:
         """Say for each of points (..., p) whether it lies in X up to tolerance * R(X); never for NaN."""
 
+    def encloses(self, points: Array, tolerance: float = LIMITS.tolerance) -> bool:
+        """Say whether all of points (..., p) lie in X up to tolerance * R(X); asked about every question."""
+
 
 class Box:
     """{x : lower <= x <= upper} with 0 in its interior, the centre; bounds are numbers or lists of p numbers."""
@@ -84,6 +87,12 @@ class Box:
         inside = (points >= self._low - slack) & (points <= self._high + slack)
         return np.asarray(np.logical_and.reduce(inside, axis=-1))
 
+    def encloses(self, points: Array, tolerance: float = LIMITS.tolerance) -> bool:
+        """Say whether all of points (..., p) lie in X up to tolerance * R(X)."""
+        slack = tolerance * self.outer
+        inside = (points >= self._low - slack) & (points <= self._high + slack)
+        return np.count_nonzero(inside) == inside.size
+
 
 class Ball:
     """{x : |x| <= radius}."""
@@ -111,6 +120,10 @@ class Ball:
     def contains(self, points: Array, tolerance: float = LIMITS.tolerance) -> NDArray[np.bool_]:
         """Say for each of points (..., p) whether it lies in X up to tolerance * R(X); never for NaN."""
         return np.asarray(_norm(points) <= self.radius + tolerance * self.outer)
+
+    def encloses(self, points: Array, tolerance: float = LIMITS.tolerance) -> bool:
+        """Say whether all of points (..., p) lie in X up to tolerance * R(X)."""
+        return bool(self.contains(points, tolerance).all())
 
 
 _KINDS: dict[str, type[Box] | type[Ball]] = {"box": Box, "ball": Ball}

@@ -16,7 +16,7 @@ from slaternet_lab.simulation import Simulation
 
 SLATERNET = str(Path(sys.executable).with_name("slaternet"))
 PLUGINS = Path(__file__).parent / "plugins"
-DEADLINE = 60.0
+DEADLINE = 100.0
 
 SPEC = """
 [run]

@@ -115,9 +115,9 @@ class Game:
         async with open_channel(self.address) as channel:
             await call(channel, "/slaternet.v1.Coordinator/Stop", codec.encode_stop_request(_ASKER))
 
-    async def over(self) -> Run:
+    async def over(self, within: float = DEADLINE) -> Run:
         """Wait until every service has left in order; return what was recorded."""
-        async with asyncio.timeout(DEADLINE):
+        async with asyncio.timeout(within):
             assert set(await asyncio.gather(*self._tasks)) == {0}
         return Run.open(self.folder)
 

@@ -14,6 +14,7 @@ from slaternet.errors import Mismatch, NotSeated
 from slaternet.model import PROTOCOL, Head, Join, Role
 from slaternet.spec import Spec
 from slaternet.transport import call, open_channel
+from slaternet_lab.resolve import load
 
 FINGERPRINT = identity.fingerprint()
 
@@ -28,6 +29,16 @@ async def test_a_game_over_grpc_ends_in_the_digest_of_its_simulation(hosts: int,
     assert digest(run) == reference(spec, tmp_path / "simulation")
     assert run.summary is not None
     assert run.summary["hosts"] == hosts
+
+
+@pytest.mark.timeout(300)
+async def test_forty_hosts_of_three_agents_end_in_the_digest_of_the_simulation(tmp_path: Path) -> None:
+    spec = load("paper", ["run.agents=120", "run.rounds=40"])
+
+    async with playing(spec, tmp_path / "game", hosts=40) as game:
+        run = await game.over(within=290)
+
+    assert digest(run) == reference(spec, tmp_path / "simulation")
 
 
 async def test_a_game_without_end_stops_at_a_round_whose_simulation_has_its_digest(tmp_path: Path) -> None:

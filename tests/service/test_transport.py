@@ -71,7 +71,7 @@ async def serving(
 
 
 async def soon(work: Awaitable[T]) -> T:
-    return await asyncio.wait_for(work, 5.0)
+    return await asyncio.wait_for(work, 20.0)
 
 
 # Calls
@@ -361,14 +361,18 @@ async def test_heartbeats_keep_a_quiet_link_alive_beyond_every_time_limit() -> N
     assert beats >= 5
 
 
-async def test_a_busy_link_sends_no_heartbeats() -> None:
-    limits = Limits(heartbeat_seconds=0.2)
+async def test_a_link_that_is_not_quiet_sends_no_heartbeats() -> None:
+    limits = Limits(heartbeat_seconds=0.3)
     async with serving(limits=limits) as (_, channel), dial(channel, GOSSIP) as link:
         link.keep_alive(lambda: b"beat")
-        ends = time.monotonic() + 0.5
-        while time.monotonic() < ends:
+        heard, pauses, now = [], [0.0], time.monotonic()
+        ends = now + 3 * limits.heartbeat_seconds
+        while now < ends:
             link.send(b"word")
-            assert await soon(link.read()) == b"word"
+            heard.append(await soon(link.read()))
+            pauses.append(time.monotonic() - now)
+            now = time.monotonic()
+    assert b"beat" not in heard or max(pauses) >= limits.heartbeat_seconds  # a machine may be too slow to be busy
 
 
 # Ends of processes and servers
@@ -430,7 +434,7 @@ async def test_the_death_of_the_server_is_noticed_at_once() -> None:
         assert await soon(link.read()) == b"hello"
         process.kill()
         with pytest.raises(Unreachable, match=address):
-            await asyncio.wait_for(link.read(), 2.0)
+            await asyncio.wait_for(link.read(), LIMITS.heartbeat_seconds)
 
 
 async def test_the_death_of_a_client_is_noticed_at_once() -> None:
@@ -444,7 +448,7 @@ async def test_the_death_of_a_client_is_noticed_at_once() -> None:
     async with serving(wait) as (server, _), peer(server.address) as (process, said):
         assert said == "connected"
         process.kill()
-        await asyncio.wait_for(ended.wait(), 2.0)
+        await asyncio.wait_for(ended.wait(), LIMITS.heartbeat_seconds)
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, "end of input"])
@@ -482,7 +486,7 @@ async def test_a_server_stops_in_time_and_tells_its_clients() -> None:
         await soon(link.read())
         began = time.monotonic()
         await server.stop()
-        assert time.monotonic() - began < 0.5  # nothing has to be waited for
+        assert time.monotonic() - began < LIMITS.grace_seconds  # nothing has to be waited for
         with pytest.raises(Unreachable, match="shutting down"):
             await soon(link.read())
 

@@ -39,18 +39,18 @@ class Functions:
 
     def constraint(self, agents: Agents, points: Array) -> Array:
         """Return B x - b, (k, s, m)."""
-        value = _apply(self.b.take(agents, axis=0), points)
-        value -= self.bound.take(agents, axis=0)[:, None]
+        value = _apply(_of(self.b, agents), points)
+        value -= _of(self.bound, agents)[:, None]
         return value
 
     def loss_gradient(self, agents: Agents, points: Array) -> Array:
         """Return A' (A x - theta), (k, s, p)."""
-        transposed = self.a.take(agents, axis=0).transpose(0, 2, 1)
+        transposed = _of(self.a, agents).transpose(0, 2, 1)
         return _apply(transposed, self._residual(agents, points))
 
     def constraint_gradient(self, agents: Agents, points: Array) -> Array:
         """Return B at every point, (k, s, m, p)."""
-        b = self.b.take(agents, axis=0)
+        b = _of(self.b, agents)
         return np.repeat(b[:, None], points.shape[1], axis=1)
 
     def network_loss(self, agents: Agents, points: Array) -> Array:
@@ -72,19 +72,19 @@ class Functions:
     def quadratic(self, agents: Agents) -> tuple[Array, Array, float]:
         """Return (H, h, c): the agents' average loss is 1/2 x'Hx + h'x + c."""
         dimension = self.a.shape[-1]
-        a = self.a.take(agents, axis=0).reshape(-1, dimension)
-        theta = self.theta.take(agents, axis=0).reshape(-1)
+        a = _of(self.a, agents).reshape(-1, dimension)
+        theta = _of(self.theta, agents).reshape(-1)
         count = len(agents)
         return a.T @ a / count, -(theta @ a) / count, float(theta @ theta) / (2 * count)
 
     def linear(self, agents: Agents) -> tuple[Array, Array]:
         """Return (B, b): the agents' stacked constraints are B x - b <= 0."""
         dimension = self.b.shape[-1]
-        return self.b.take(agents, axis=0).reshape(-1, dimension), self.bound.take(agents, axis=0).reshape(-1)
+        return _of(self.b, agents).reshape(-1, dimension), _of(self.bound, agents).reshape(-1)
 
     def _residual(self, agents: Agents, points: Array) -> Array:
-        residual = _apply(self.a.take(agents, axis=0), points)
-        residual -= self.theta.take(agents, axis=0)[:, None]
+        residual = _apply(_of(self.a, agents), points)
+        residual -= _of(self.theta, agents)[:, None]
         return residual
 
 
@@ -131,6 +131,11 @@ class LinearRegression(Adversary):
             generator.random(out=uniform[agent])
             generator.standard_normal(out=noise[agent])
         return uniform, noise
+
+
+def _of(values: Array, agents: Agents) -> Array:
+    """Return the rows of the agents named; they ascend, so as many as there are is everyone, and nothing is copied."""
+    return values if len(agents) == len(values) else values.take(agents, axis=0)
 
 
 def _apply(matrices: Array, points: Array) -> Array:
