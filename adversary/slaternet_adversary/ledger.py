@@ -88,7 +88,7 @@ class Ledger:
     def complete(self, round: int) -> bool:
         """Whether every agent has bought its values of a round."""
         page = self._pages.get(round)
-        return page is not None and np.count_nonzero(page.asked) == len(page.asked)
+        return page is not None and int(np.count_nonzero(page.asked)) == len(page.asked)
 
     def values(self, round: int, agents: Agents) -> tuple[Array, Array] | None:
         """Return the values bought, or None while they are still being evaluated."""

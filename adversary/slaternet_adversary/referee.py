@@ -153,6 +153,7 @@ class Referee:
 
         self._played = 0
         self._playing = 0
+        self._burst = limits.burst
         self._waiting: defaultdict[int, list[Evaluate]] = defaultdict(list)
         self._chain = [bytes(32)]  # d_{t} of rounds not yet recorded, the last recorded one first
         self._chained = 0
@@ -245,12 +246,15 @@ class Referee:
             self._spent[round].append(effort)
 
     def _prepare(self, round: int) -> list[Effect]:
-        """Have the functions of a round fixed, if that was not asked before."""
-        if round <= self._playing or (self._ledger.rounds is not None and round > self._ledger.rounds):
+        """Have the functions fixed up to a round; where they do not depend on decisions, a burst of rounds ahead."""
+        if round <= self._playing:
             return []
-        self._playing = round
+        first, last = self._playing + 1, round if self._history else round + self._burst - 1
+        if self._ledger.rounds is not None:
+            last = min(last, self._ledger.rounds)
+        self._playing = max(self._playing, last)
         past = np.array(self._past).reshape(-1, self._agents, self._set.dimension) if self._history else None
-        return [Play(round, past)]
+        return [Play(t, past) for t in range(first, last + 1)]
 
     def _chain_on(self) -> list[Effect]:
         """d_t = SHA-256(d_{t-1} || x_{0,t} .. x_{n-1,t}), for every round whose decisions are all in."""

@@ -1,7 +1,10 @@
 """The run folder: the resolved spec, one row of metrics per round as the game goes, and at last the summary."""
 
+import itertools
 import json
 import os
+import shutil
+from datetime import datetime
 from pathlib import Path
 from typing import IO
 
@@ -32,15 +35,40 @@ COLUMNS = (
 _DECISIONS = "decisions.f64"
 """Decisions as they come, raw float64; packed into decisions.npz when the game is over."""
 
+_FILES = (
+    "spec.toml",
+    "metrics.csv",
+    "summary.json",
+    "decisions.npz",
+    _DECISIONS,
+    "assumptions.txt",
+    "loss.png",
+    "violation.png",
+)
+_STATE = "state"
+"""What the processes of a run leave behind. It alone does not make a run: `slaternet run` puts it there first."""
+
+
+def new_folder(spec: Spec, runs: Path = Path("runs")) -> Path:
+    """Return a path for a new run, runs/NAME-TIME, that does not exist yet."""
+    stem = f"{spec.run.name}-{datetime.now():%Y%m%d-%H%M%S}"
+    candidates = (runs / (stem if count == 1 else f"{stem}-{count}") for count in itertools.count(1))
+    return next(path for path in candidates if not path.exists())
+
 
 def claim(folder: Path, *, force: bool = False) -> None:
-    """Make a run folder; one that holds a run already is refused unless forced, and then emptied of results."""
-    if (folder / "spec.toml").exists() and not force:
-        raise BadSpec(f"{folder} holds a run already; choose another --out, or overwrite it with --force")
+    """Make a run folder; one that holds a file of a run is refused unless forced, and then emptied of all of them."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name in ("spec.toml", "metrics.csv", "summary.json", "decisions.npz", _DECISIONS, "loss.png", "violation.png"):
-            (folder / name).unlink(missing_ok=True)
+        held = [folder / name for name in _FILES if (folder / name).exists()]
+        if held and not force:
+            raise BadSpec(
+                f"{folder} holds a run already ({held[0].name}); choose another --out, or overwrite it with --force"
+            )
+        for path in held:
+            path.unlink()
+        if force and (folder / _STATE).is_dir():
+            shutil.rmtree(folder / _STATE)
     except OSError as error:
         raise BadSpec(f"cannot write the run folder {folder}: {error.strerror}; choose another --out") from None
 

@@ -1,20 +1,20 @@
 """Executes the referee's effects that need the plugin or the disk, and hands on those that need a wire.
 
-Plugin calls happen one at a time. Replies go first: `handle` evaluates a question at once, while fixing the next
-round's functions and scoring finished rounds wait as pieces of work that the caller does between replies.
+Plugin calls happen one at a time. Replies go first: `handle` evaluates a question at once, while fixing functions of
+rounds ahead and scoring finished rounds wait as pieces of work that the caller does between replies, in bursts.
 """
 
-import contextlib
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import structlog
 
-from slaternet.errors import PluginFailed
-from slaternet.model import Array
+from slaternet.errors import PluginFailed, RunFailed
+from slaternet.limits import LIMITS
+from slaternet.model import Agents, Array
 from slaternet_adversary.api import Adversary, History, Round
 from slaternet_adversary.referee import (
     Effect,
@@ -59,6 +59,11 @@ class Runtime:
         """Whether no work waits."""
         return not self._plays and not self._scores
 
+    @property
+    def due(self) -> bool:
+        """Whether work should be done now: functions are missing, or enough rounds wait to be scored in one burst."""
+        return bool(self._plays) or len(self._scores) >= LIMITS.burst
+
     def seat(self, hosts: Iterable[tuple[str, np.ndarray]]) -> list[Outward]:
         """Begin the game with these hosts and their agents."""
         seats = list(hosts)
@@ -75,11 +80,13 @@ class Runtime:
         if self._plays:
             return self.handle(self._play(self._plays.popleft()))
         first = self._scores[0]
-        with self._guard(f"the score of round {first.round}"):
+        try:
             if self._scoring is None:
                 centre, constraints = self._plugin.game.set.centre, self._plugin.constraints
                 self._scoring = Scoring(self._rounds[first.round], first.round, first.x, centre, constraints)
             scored = self._scoring.step()
+        except Exception as error:
+            raise self._raised(error, f"the score of round {first.round}") from None
         if scored is None:
             return []
         if not all(map(math.isfinite, (scored.loss, scored.violation, scored.zero_loss, scored.zero_violation))):
@@ -112,58 +119,68 @@ class Runtime:
                     self._plays.append(effect)
                 case Score():
                     self._scores.append(effect)
-                case Record(round):
-                    del self._rounds[round]
-                    self._results.record(effect, self._seconds())
-                    out.append(effect)
-                case Summarise():
-                    self._results.finish(effect, self._seconds(), self._hosts)
+                case Record() | Summarise():
+                    self._write(effect)
                     out.append(effect)
         return out
+
+    def _write(self, effect: Record | Summarise) -> None:
+        try:
+            if isinstance(effect, Record):
+                del self._rounds[effect.round]
+                self._results.record(effect, self._seconds())
+            else:
+                self._results.finish(effect, self._seconds(), self._hosts)
+        except OSError as error:
+            raise RunFailed(
+                f"cannot write to the run folder {self._results.folder}: {error.strerror}; mend that and play again"
+            ) from None
 
     def _seconds(self) -> float:
         return 0.0 if self._began is None else self._clock() - self._began
 
     def _play(self, effect: Play) -> Played:
         past = None if effect.past is None else History(effect.past)
-        with self._guard(f"play({effect.round})"):
+        try:
             self._rounds[effect.round] = self._plugin.play(effect.round, past)
+        except Exception as error:
+            raise self._raised(error, f"play({effect.round})") from None
         return Played(effect.round)
 
     def _evaluate(self, effect: Evaluate) -> Evaluated:
-        agents, points = effect.agents, effect.points
-        functions = self._rounds[effect.round]
-        with self._guard(f"round {effect.round}"):
-            if self._plugin.rowwise or len(agents) == 1:
-                f, g = functions.loss(agents, points), functions.constraint(agents, points)
-            else:
-                # one agent per call: the plugin does not promise that a batch leaves an agent's values alone
-                rows = [slice(i, i + 1) for i in range(len(agents))]
-                f = np.concatenate([functions.loss(agents[row], points[row]) for row in rows])
-                g = np.concatenate([functions.constraint(agents[row], points[row]) for row in rows])
-            shape = points.shape[:2]
+        agents, points, shape = effect.agents, effect.points, effect.points.shape[:2]
+        try:
+            f, g = self._ask(self._rounds[effect.round], agents, points)
             f = self._values(f, shape, "loss", effect.round)
             g = self._values(g, (*shape, self._plugin.constraints), "constraint", effect.round)
+        except Exception as error:
+            raise self._raised(error, f"round {effect.round}") from None
         return Evaluated(effect.host, effect.round, agents, f, g)
+
+    def _ask(self, functions: Round, agents: Agents, points: Array) -> tuple[Array, Array]:
+        if self._plugin.rowwise or len(agents) == 1:
+            return functions.loss(agents, points), functions.constraint(agents, points)
+        # one agent per call: the plugin does not promise that a batch leaves an agent's values alone
+        rows = [slice(i, i + 1) for i in range(len(agents))]
+        return (
+            np.concatenate([functions.loss(agents[row], points[row]) for row in rows]),
+            np.concatenate([functions.constraint(agents[row], points[row]) for row in rows]),
+        )
 
     def _values(self, values: Array, shape: tuple[int, ...], what: str, round: int) -> Array:
         array = np.ascontiguousarray(values, dtype=np.float64)
         if array.shape != shape:
             raise self._failure(f"{what} of round {round} has shape {array.shape} where {shape} was asked for")
-        if not np.isfinite(array).all():
+        if np.count_nonzero(np.isfinite(array)) != array.size:
             raise self._failure(f"{what} of round {round} is not finite")
         return array
 
     def _failure(self, what: str) -> PluginFailed:
         return PluginFailed(f"the adversary plugin {type(self._plugin).__name__} failed: {what}")
 
-    @contextlib.contextmanager
-    def _guard(self, where: str) -> Iterator[None]:
-        """Stand at the plugin edge: whatever the plugin raises is the operator's to see, and nobody else's."""
-        try:
-            yield
-        except PluginFailed:
-            raise
-        except Exception as error:
-            log.exception("plugin failed", plugin=type(self._plugin).__name__, where=where)
-            raise self._failure(f"{where} raised {type(error).__name__}: {error}") from None
+    def _raised(self, error: Exception, where: str) -> PluginFailed:
+        """Stand at the plugin edge: whatever the plugin raised is the operator's to see, and nobody else's."""
+        if isinstance(error, PluginFailed):
+            return error
+        log.error("plugin failed", plugin=type(self._plugin).__name__, where=where, exc_info=error)
+        return self._failure(f"{where} raised {type(error).__name__}: {error}")

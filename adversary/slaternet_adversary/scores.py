@@ -24,7 +24,10 @@ class Scoring:
     """The scoring of one round's decisions (n, p), and of the baseline that stays at the centre."""
 
     def __init__(self, functions: Round, round: int, x: Array, centre: Array, constraints: int) -> None:
-        self._functions = getattr(functions, "scoring", lambda: functions)()
+        functions = getattr(functions, "scoring", lambda: functions)()
+        self._functions = functions
+        self._loss = getattr(functions, "network_loss", None)
+        self._violation = getattr(functions, "network_violation", self._pairwise_violation)
         self._round = round
         self._x = x
         self._agents: Agents = np.arange(len(x))
@@ -39,12 +42,24 @@ class Scoring:
         """Do one piece of the work; return the score when it was the last."""
         here = slice(self._done, self._done + self._step)
         points = self._points[here]
-        losses, violations = _network(self._functions, self._agents, points)
-        if losses.shape != (len(points),) or violations.shape != (len(points),):
-            raise ValueError(f"{len(points)} points were given scores of shape {losses.shape} and {violations.shape}")
-        self._losses[here], self._violations[here] = losses, violations
+        if self._loss is None:
+            self._losses[here] = _checked(self._pairwise_loss(self._agents, points), points)
+        elif not self._done:  # at once: its cost does not grow with points times agents
+            self._losses = _checked(self._loss(self._agents, self._points), self._points)
+        self._violations[here] = _checked(self._violation(self._agents, points), points)
         self._done += len(points)
         return self._sum_up() if self._done == len(self._points) else None
+
+    def _pairwise_loss(self, agents: Agents, points: Array) -> Array:
+        """Return the average loss at points (N, p), every agent's function evaluated at each of them."""
+        loss: Array = self._functions.loss(agents, _everywhere(agents, points)).mean(axis=0)
+        return loss
+
+    def _pairwise_violation(self, agents: Agents, points: Array) -> Array:
+        """Return the norm of the stacked violations at points (N, p), evaluated likewise."""
+        excess = np.maximum(self._functions.constraint(agents, _everywhere(agents, points)), 0.0)
+        norm: Array = np.sqrt((excess * excess).sum(axis=(0, 2)))
+        return norm
 
     def _sum_up(self) -> Scored:
         losses, violations, n = self._losses, self._violations, len(self._x)
@@ -58,21 +73,12 @@ class Scoring:
         )
 
 
-def _network(functions: Round, agents: Agents, points: Array) -> tuple[Array, Array]:
-    """Return the global loss and the norm of the global violation at points (N, p)."""
-    loss, violation = getattr(functions, "network_loss", None), getattr(functions, "network_violation", None)
-    return (
-        loss(agents, points) if loss else functions.loss(agents, _everywhere(agents, points)).mean(axis=0),
-        violation(agents, points) if violation else _violation(functions, agents, points),
-    )
-
-
-def _violation(functions: Round, agents: Agents, points: Array) -> Array:
-    excess = np.maximum(functions.constraint(agents, _everywhere(agents, points)), 0.0)
-    norm: Array = np.sqrt((excess * excess).sum(axis=(0, 2)))
-    return norm
-
-
 def _everywhere(agents: Agents, points: Array) -> Array:
     """Return the same points for every agent, (n, N, p)."""
     return np.broadcast_to(points, (len(agents), *points.shape))
+
+
+def _checked(scores: Array, points: Array) -> Array:
+    if scores.shape != (len(points),):
+        raise ValueError(f"{len(points)} points were given scores of shape {scores.shape}")
+    return scores

@@ -1,6 +1,8 @@
 """The gRPC face of the adversary, and its life: find the coordinator, serve, join, reveal, sum up, leave."""
 
 import asyncio
+import contextlib
+from collections.abc import Callable
 from pathlib import Path
 
 import structlog
@@ -14,8 +16,6 @@ from slaternet.model import (
     Closing,
     ControlDown,
     Description,
-    Failed,
-    Finished,
     Heartbeat,
     LowWater,
     Opening,
@@ -30,7 +30,7 @@ from slaternet.model import (
 from slaternet.process import interruptible
 from slaternet.transport import serve
 from slaternet_adversary.build import build_referee, load_plugin
-from slaternet_adversary.referee import Asked, Closed, Record, Reply, Summarise
+from slaternet_adversary.referee import Asked, Closed, Event, Record, Reply, Summarise
 from slaternet_adversary.results import Results, claim
 from slaternet_adversary.runtime import Outward, Runtime
 
@@ -43,13 +43,10 @@ class Revealer:
     def __init__(self, membership: Membership, runtime: Runtime, description: Description) -> None:
         self._membership = membership
         self._runtime = runtime
-        self._description = description
         self._hosts: dict[str, Peer] = {}
         self._links: dict[str, Link] = {}
         self._wake = asyncio.Event()
-        self._summarised = False
-        self._failure: SlaternetError | None = None
-        membership.listen(self._hear, self._opened)
+        membership.listen(self._hear, opened=lambda: membership.say(description))
 
     async def play(self) -> None:
         """Reveal and score until the game is over."""
@@ -58,23 +55,20 @@ class Revealer:
                 worker = tasks.create_task(self._work(), name="work between replies")
                 await self._membership.attend()
                 worker.cancel()
-        except* RunFailed as failed:
-            raise (self._failure or failed.exceptions[0]) from None
-
-    def _opened(self) -> None:
-        self._membership.say(self._description)
-        if self._summarised:
-            self._membership.say(Finished())
+        except* SlaternetError as failed:
+            raise failed.exceptions[0] from None
 
     def _hear(self, body: ControlDown) -> None:
+        if self._membership.failed and not isinstance(body, Over):
+            return
         match body:
             case Seating(peers=peers):
                 if not self._hosts:
                     self._hosts = {peer.name: peer for peer in peers}
-                    self._say(self._runtime.seat((peer.name, peer.seats) for peer in peers))
+                    self._perform(lambda: self._runtime.seat((peer.name, peer.seats) for peer in peers))
                     log.info("seated", hosts=len(peers))
             case LowWater() | StopAt():
-                self._say(self._runtime.handle(body))
+                self._handle(body)
             case Over():
                 pass
             case _:
@@ -90,29 +84,36 @@ class Revealer:
                 case Record(round, totals=totals):
                     self._membership.report(Progress(round, totals[0], totals[1]))
                 case Summarise(rounds):
-                    self._summarised = True
                     loss, violation, *_ = self._runtime.totals
-                    self._membership.say(Progress(rounds, loss, violation), rounds)
-                    self._membership.say(Finished(), rounds)
-        if not self._runtime.idle:
+                    self._membership.finish(Progress(rounds, loss, violation))
+        if self._runtime.due:
             self._wake.set()
 
     async def _work(self) -> None:
-        while True:
-            await self._wake.wait()
+        """Do what waits in bursts, and in any case before long: scores are what others see of the game."""
+        while not self._membership.failed:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), LIMITS.report_seconds)
             self._wake.clear()
-            try:
-                while not self._runtime.idle:
-                    self._say(self._runtime.work())
-                    await asyncio.sleep(0)  # a question that has come meanwhile goes first
-            except PluginFailed as error:
-                self._fail(error)
+            while not self._runtime.idle and not self._membership.failed:
+                self._perform(self._runtime.work)
+                await asyncio.sleep(0)  # a question that has come meanwhile goes first
 
-    def _fail(self, error: SlaternetError) -> None:
-        """Tell the coordinator that the adversary cannot go on; it ends the game for all."""
-        self._failure = error
-        # the error may repeat the plugin's own words, which are for the operator; what is said here goes to all
-        self._membership.say(Failed("its plugin failed; see the adversary's log"))
+    def _handle(self, event: Event) -> None:
+        """Hand an event to the referee; a host that asks after a failure hears no more than that there was one."""
+        self._perform(lambda: self._runtime.handle(event))
+        if self._membership.failed and isinstance(event, Asked):
+            raise PluginFailed("the adversary cannot go on")
+
+    def _perform(self, work: Callable[[], list[Outward]]) -> None:
+        """Do something that calls the plugin or writes results; the first failure ends the game for all."""
+        if self._membership.failed:
+            return
+        try:
+            self._say(work())
+        except (PluginFailed, RunFailed) as error:
+            # the error may repeat the plugin's own words, which are for the operator; what is said here goes to all
+            self._membership.fail(error, told="it cannot go on; its own log says why")
 
     async def accept(self, link: Link) -> None:
         """Serve the stream of a host."""
@@ -130,9 +131,6 @@ class Revealer:
         try:
             while (data := await link.read()) is not None:
                 self._take(name, decoder, data)
-        except PluginFailed as error:
-            self._fail(error)
-            raise PluginFailed("the adversary cannot go on") from None  # the rest is the operator's to see
         finally:
             if self._links.get(name) is link:
                 del self._links[name]
@@ -145,9 +143,9 @@ class Revealer:
         self._membership.check(head, name)
         match body:
             case Question():
-                self._say(self._runtime.handle(Asked(name, body)))
+                self._handle(Asked(name, body))
             case Closing():
-                self._say(self._runtime.handle(Closed(name, body)))
+                self._handle(Closed(name, body))
             case Opening():
                 raise Malformed("a stream is opened once")
             case Heartbeat():

@@ -1,12 +1,20 @@
 """From a resolved spec to a host's parts."""
 
+from slaternet.errors import Mismatch
 from slaternet.model import Description
+from slaternet.plugins import load
 from slaternet.spec import Spec
-from slaternet_agent.algorithms import Algorithm, Game, build
+from slaternet_agent.algorithms import GROUP, Algorithm, Game, build
 
 
 def build_algorithm(spec: Spec, description: Description) -> Algorithm:
     """Return the algorithm of a game whose plugin is described."""
-    run = spec.run
+    run, expected = spec.run, spec.algorithm.sha256
+    loaded = load(GROUP, spec.algorithm.name, key="algorithm.name").sha256
+    if expected and loaded != expected:
+        raise Mismatch(
+            f"algorithm {spec.algorithm.name} has SHA-256 {loaded[:16]} here and {expected[:16]} in the spec; "
+            "bring the same file to every host"
+        )
     game = Game(run.agents, run.dimension, description.constraints, run.rounds, run.seed, spec.feasible_set())
     return build(spec.algorithm, game)

@@ -58,7 +58,10 @@ class Gossip:
 
     @property
     def received(self) -> Array:
-        """Every row known in this round, the host's own included, in index order."""
+        """Every row the host knows in this round, its own included, in index order; all n rows on a complete graph.
+
+        On other graphs it depends on who sits together, and with it what an algorithm makes of it.
+        """
         return self._board.rows[self._board.known]
 
 
@@ -95,6 +98,8 @@ def plans(topology: Topology, seats: Agents, agents: int, peers: int) -> list[Pl
 
 def _needed(topology: Topology, cuts: Agents, seats: Agents, agents: int) -> list[Agents]:
     """Return for each round the agents seated elsewhere whose rows are mixed here."""
+    if len(seats) == agents:
+        return [np.empty(0, dtype=np.intp)] * topology.rounds
     wanted = np.zeros((topology.rounds, agents), dtype=bool)
     wanted[np.repeat(np.arange(topology.rounds), np.diff(cuts)), topology.columns] = True
     wanted[:, seats] = False

@@ -7,7 +7,7 @@ from dataclasses import replace
 import structlog
 
 from slaternet import codec
-from slaternet.errors import Diverged, Malformed, NotSeated, RunFailed, SlaternetError
+from slaternet.errors import Diverged, Malformed, NotSeated, PluginFailed, SlaternetError
 from slaternet.lines import Line
 from slaternet.link import Link
 from slaternet.membership import Membership
@@ -16,8 +16,6 @@ from slaternet.model import (
     Closing,
     ControlDown,
     Effort,
-    Failed,
-    Finished,
     Heartbeat,
     Hold,
     Holding,
@@ -32,7 +30,7 @@ from slaternet.model import (
     Topology,
 )
 from slaternet_agent.build import build_algorithm
-from slaternet_agent.engine import Ask, Event, Finish, Host, Report, Send
+from slaternet_agent.engine import Ask, Effect, Event, Finish, Host, Report, Send
 from slaternet_agent.peers import Peers
 
 log = structlog.get_logger()
@@ -45,7 +43,7 @@ class Player:
 
     def __init__(self, membership: Membership) -> None:
         self._membership = membership
-        membership.listen(self._hear, self._opened, have=lambda: self._host.known if self._host else 0)
+        membership.listen(self._hear, have=lambda: self._host.known if self._host else 0)
         self._host: Host | None = None
         self._peers: Peers | None = None
         self._reveal: Line | None = None
@@ -53,7 +51,6 @@ class Player:
         self._answers = codec.RevealDownDecoder()
         self._tasks: asyncio.TaskGroup | None = None
         self._lines: list[asyncio.Task[None]] = []
-        self._failure: SlaternetError | None = None
         # what the round in progress has cost so far
         self._frames = 0
         self._bytes = 0
@@ -71,8 +68,8 @@ class Player:
         try:
             async with asyncio.TaskGroup() as self._tasks:
                 await self._membership.attend()
-        except* RunFailed as failed:
-            raise (self._failure or failed.exceptions[0]) from None
+        except* SlaternetError as failed:
+            raise failed.exceptions[0] from None
 
     async def accept(self, link: Link) -> None:
         """Serve a gossip stream that a peer opens."""
@@ -81,10 +78,12 @@ class Player:
         try:
             await self._peers.accept(link)
         except Diverged as error:
-            self._fail(error)
+            self._membership.fail(error)
             raise
 
     def _hear(self, body: ControlDown) -> None:
+        if self._membership.failed and not isinstance(body, Over):
+            return
         match body:
             case Seating():
                 if self._host is None:
@@ -97,10 +96,6 @@ class Player:
             case _:
                 raise Malformed("the coordinator says to a host what is not meant for hosts")
 
-    def _opened(self) -> None:
-        if self._closing:
-            self._membership.say(Finished())
-
     def _sit_down(self, seating: Seating) -> None:
         if seating.adversary is None or seating.description is None or self._tasks is None:
             raise Malformed("a host's seating names the adversary and describes its plugin")
@@ -108,7 +103,7 @@ class Player:
         try:
             algorithm = build_algorithm(spec, seating.description)
         except SlaternetError as error:
-            self._fail(error)
+            self._membership.fail(error)
             return
         self._host = Host(algorithm, seating, spec.run.agents, spec.run.rounds)
         self._peers = Peers(
@@ -137,16 +132,29 @@ class Player:
         try:
             await line.run()
         except SlaternetError as error:
-            self._fail(error)
+            self._membership.fail(error)
 
-    def _fail(self, error: SlaternetError) -> None:
-        """Tell the coordinator that this host cannot go on; it ends the game for all."""
-        self._failure = error
-        log.error("cannot go on", reason=str(error))
-        self._membership.say(Failed(str(error)))
+    def _decide(self, event: Event) -> list[Effect]:
+        """Hand an event to the engine; what a user's algorithm raises there ends the game, not just a stream."""
+        host = self._seated
+        if self._membership.failed:
+            return []
+        try:
+            return host.handle(event)
+        except SlaternetError:
+            raise
+        except Exception as error:
+            name = self._membership.spec.algorithm.name
+            log.error("algorithm failed", algorithm=name, round=host.round, exc_info=error)
+            reason = f"the algorithm {name} raised {type(error).__name__} in round {host.round}: {error}"
+            self._membership.fail(PluginFailed(reason))
+            return []
 
     def _dispatch(self, event: Event) -> None:
-        for effect in self._seated.handle(event):
+        effects = self._decide(event)
+        if isinstance(event, Answer):
+            self._idle_since = time.perf_counter()
+        for effect in effects:
             match effect:
                 case Send(peer, frame) if self._peers is not None:
                     sent = self._peers.send(peer, frame)
@@ -155,7 +163,6 @@ class Player:
                 case Ask(question):
                     self._ask(question)
                 case Report(round):
-                    self._idle_since = time.perf_counter()
                     self._membership.report(Progress(round))
                 case Holding(round):
                     self._membership.say(effect, round)
@@ -186,8 +193,7 @@ class Player:
         self._closing = self._encode(Closing(self._spent()), last)
         self._unanswered = []
         self._ask_again()
-        self._membership.say(Progress(last), last)
-        self._membership.say(Finished(), last)
+        self._membership.finish(Progress(last))
         log.info("finished", round=last)
 
     def _open_reveal(self) -> bytes:
@@ -202,5 +208,7 @@ class Player:
         head, body = message
         self._membership.check(head, self._adversary.name if self._adversary else "")
         if isinstance(body, Answer):
-            self._unanswered = []
+            pending = self._seated.pending
+            if pending is not None and pending.round == body.round:
+                self._unanswered = []
             self._dispatch(body)

@@ -4,8 +4,8 @@
     xi_t      shrinkage of X       delta_t   exploration radius, at most r(X) xi_t
 
 Every sequence is a function of s = t + t0. t0 = 0 is the paper; an offset keeps the rates and spares the transient of
-the first rounds, which does most of the damage (trap T21). Powers come from `slaternet.powers`, so that every machine
-takes the same steps.
+the first rounds, where alpha_1 = 1 throws the agents to the border of X, which does most of the damage. Powers come
+from `slaternet.powers`, so that every machine takes the same steps.
 """
 
 import functools
@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from slaternet.errors import BadSpec
-from slaternet.plugins import suggestion
 from slaternet.powers import power
 from slaternet.sets import FeasibleSet
+from slaternet.words import suggestion
 
 _ROUNDING = 1e-12
 _HORIZON = 1 << 20  # rounds looked at where a game has no end
@@ -109,7 +109,7 @@ def _theorem4(inner: float, *, mu: object, gamma0: object) -> _Sequences:
 
     def at(s: float) -> _At:
         alpha = 1.0 / (modulus * s)
-        xi = min(1.0, alpha)  # above 1 the set would turn inside out (trap T4)
+        xi = min(1.0, alpha)  # above 1 the set would turn inside out
         return _At(alpha, gamma / alpha, xi, inner * xi)
 
     return at
@@ -133,6 +133,12 @@ _SCHEDULES: dict[str, Callable[..., _Sequences]] = {
 def numbers_of(name: str) -> tuple[str, ...]:
     """Return the names of the numbers a schedule takes; BadSpec where there is no such schedule."""
     return (*_parameters(name), "t0")
+
+
+def chosen(name: str, numbers: Mapping[str, object], set: FeasibleSet, rounds: int | None) -> Schedule:
+    """Return the schedule of an `[algorithm]` with all its numbers; those it does not take are the algorithm's own."""
+    known = numbers_of(name)
+    return make_schedule(name, {each: value for each, value in numbers.items() if each in known}, set, rounds)
 
 
 def make_schedule(name: str, numbers: Mapping[str, object], set: FeasibleSet, rounds: int | None) -> Schedule:

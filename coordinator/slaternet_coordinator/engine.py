@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from slaternet.errors import Mismatch, NotSeated, NotYours, RoundNotOpen
+from slaternet.errors import BadSpec, Mismatch, NotSeated, NotYours, PluginFailed, RoundNotOpen
 from slaternet.limits import LIMITS, Limits
 from slaternet.model import (
     Acknowledged,
@@ -32,7 +32,7 @@ from slaternet.model import (
     StopAt,
     Topology,
 )
-from slaternet_coordinator.graphs import Graph
+from slaternet_coordinator.graphs import Graph, Matrix
 from slaternet_coordinator.graphs.checks import check
 from slaternet_coordinator.register import Member, Register
 from slaternet_coordinator.topology import cut
@@ -134,6 +134,7 @@ class Coordinator:
         self._last = rounds
         self._settled = False  # the last round was settled by a stop
         self._published = 0
+        self._batch = 1  # rounds per topology message, until their size is known
         self._score = Progress(0)
         self._phase = Phase.GATHERING
         self._failure = ""
@@ -147,6 +148,11 @@ class Coordinator:
     def last(self) -> int | None:
         """The last round of the game; None while a game without end goes on."""
         return self._last
+
+    @property
+    def settled(self) -> int | None:
+        """The last round, once it can no longer change; None while the game may still be stopped."""
+        return self._last if self._settled or self._phase is Phase.OVER else None
 
     @property
     def epoch(self) -> int:
@@ -221,6 +227,7 @@ class Coordinator:
                 member.holding = entered
                 return self._settle(None)
             case Finished():
+                self._check_seated()
                 member.finished = True
                 return self._end(Phase.OVER) if all(each.finished for each in self._register) else []
             case Failed(reason):
@@ -230,13 +237,16 @@ class Coordinator:
                 return self._leave_if_alone()
 
     def _advance(self, member: Member, progress: Progress) -> list[Effect]:
-        if self._phase is Phase.GATHERING:
-            raise NotSeated("nothing can be played before the seating")
+        self._check_seated()
         self._check_published(progress.round)
         member.round = max(member.round, progress.round)
         if member.role is Role.ADVERSARY and progress.round >= self._score.round:
             self._score = progress
         return self._publish()
+
+    def _check_seated(self) -> None:
+        if self._phase is Phase.GATHERING:
+            raise NotSeated("nothing can be played before the seating")
 
     def _check_published(self, round: int) -> None:
         if round > self._published:
@@ -254,9 +264,12 @@ class Coordinator:
         if step <= 0 or (step < self._limits.window // 4 and frontier != self._last):
             return []
         effects: list[Effect] = []
-        for topologies in self._topologies(self._published + 1, frontier):
-            pairs = zip(self._register.hosts, topologies, strict=True)
-            effects += [Tell(host.name, topology) for host, topology in pairs]
+        try:
+            for topologies in self._topologies(self._published + 1, frontier):
+                pairs = zip(self._register.hosts, topologies, strict=True)
+                effects += [Tell(host.name, topology) for host, topology in pairs]
+        except (BadSpec, PluginFailed) as error:
+            return self._end(Phase.FAILED, str(error))
         self._published = frontier
         if self._register.adversary is not None:
             effects.append(Tell(self._register.adversary.name, LowWater(mark)))
@@ -265,17 +278,21 @@ class Coordinator:
     def _topologies(self, first: int, last: int) -> Iterator[list[Topology]]:
         """Yield the topologies of all hosts, as many rounds at a time as fit into one message (at least one)."""
         seats = [host.seats for host in self._register.hosts]
-        batch, entries = [], 0
-        for t in range(first, last + 1):
-            matrix = self._graph.matrix(t)
-            batch.append(matrix)
-            entries += len(matrix.columns)
+        while first <= last:
+            matrix = self._matrices(first, min(self._batch, last + 1 - first))
+            check(matrix, first)
+            yield cut(first, matrix, seats, self.low_water)
+            first += matrix.rounds
             # an entry takes 12 bytes and, off the diagonal, at most 12 more as a debt; a row 4
-            if t == last or 24 * entries > self._limits.part_bytes:
-                first = t - len(batch) + 1
-                check(batch, first)
-                yield cut(first, batch, seats, self.low_water)
-                batch, entries = [], 0
+            fitting = self._limits.part_bytes * matrix.rounds // (24 * len(matrix.columns))
+            self._batch = max(1, min(fitting, self._limits.window // 4))
+
+    def _matrices(self, first: int, rounds: int) -> Matrix:
+        try:
+            return self._graph.matrices(first, rounds)
+        except Exception as error:  # the plugin edge: a user's graph may raise anything
+            graph, kind = type(self._graph).__name__, type(error).__name__
+            raise PluginFailed(f"the graph {graph} raised {kind} in rounds {first} on: {error}") from error
 
     def _hold(self) -> list[Effect]:
         if self._phase is Phase.GATHERING:
@@ -306,7 +323,9 @@ class Coordinator:
     def _leave_if_alone(self) -> list[Effect]:
         if self._phase not in (Phase.OVER, Phase.FAILED):
             return []
-        gone = all(member.acknowledged or not member.connected for member in self._register)
+        # after a failure nobody is waited for who may be the one that failed
+        failed = self._phase is Phase.FAILED
+        gone = all(member.acknowledged or (failed and not member.connected) for member in self._register)
         return [Leave()] if gone else []
 
     def status(self) -> Status:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from slaternet import identity
-from slaternet.errors import Mismatch, Replaced, Unknown
+from slaternet.errors import Mismatch, Superseded, Unknown
 from slaternet.model import PROTOCOL, Agents, Description, Join, Opening, Peer, Role, Seating
 
 NAME = "coordinator"
@@ -50,9 +50,6 @@ class Register:
     def __iter__(self) -> Iterator[Member]:
         return iter(self._members.values())
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._members
-
     @property
     def hosts(self) -> list[Member]:
         """The agent hosts, in the order of joining."""
@@ -73,6 +70,8 @@ class Register:
             self._check_seats(name, join.seats)
         elif self.adversary is not None and known is None:
             raise Mismatch("the game has its adversary already; stop one of the two")
+        else:
+            self.description = None  # that of an older incarnation
         incarnation = 1 if known is None else known.incarnation + 1
         member = self._members[name] = Member(name, join.role, join.address, join.seats, incarnation)
         return member
@@ -142,7 +141,7 @@ class Register:
         if member is None:
             raise Unknown("a process must join the run before it opens a stream")
         if opening.incarnation < member.incarnation:
-            raise Replaced(f"a newer incarnation of {name} has joined")
+            raise Superseded(f"a newer incarnation of {name} has joined")
         if not hmac.compare_digest(opening.ticket, self.ticket(member)):
             raise Unknown("the ticket is not for this server")
         return member

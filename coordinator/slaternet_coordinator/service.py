@@ -8,7 +8,7 @@ from collections.abc import Callable
 import structlog
 
 from slaternet import codec, identity
-from slaternet.errors import Malformed, NotYours, Replaced, RunFailed, WrongRun
+from slaternet.errors import Malformed, NotYours, Replaced, RunFailed, Superseded, WrongRun
 from slaternet.limits import LIMITS
 from slaternet.link import Link
 from slaternet.model import Acknowledged, ControlDown, Head, Heartbeat, Opening, Welcome
@@ -114,7 +114,8 @@ class CoordinatorService:
         head, join = codec.decode_join(data)
         effects = self._engine.handle(Joined(head.sender, join))
         admit = next(effect for effect in effects if isinstance(effect, Admit))
-        self._replace(head.sender, None)
+        if (older := self._links.pop(head.sender, None)) is not None:
+            older.end(Superseded("a newer incarnation of this name has joined"))
         self._execute(effects)
         log.info("joined", name=head.sender, role=str(join.role), address=join.address)
         if missing := self._engine.status().waiting_for:
@@ -129,7 +130,7 @@ class CoordinatorService:
     async def _stop(self, data: bytes) -> bytes:
         codec.decode_stop_request(data)
         self._dispatch(StopAsked())
-        return codec.encode_stop_reply(self._head(self._engine.last or 0))
+        return codec.encode_stop_reply(self._head(self._engine.settled or 0))
 
     async def _control(self, link: Link) -> None:
         name = await self._open(link)
@@ -149,18 +150,12 @@ class CoordinatorService:
             raise Malformed("a control stream begins with an opening")
         self._check_run(head)
         effects = self._engine.handle(Opened(head.sender, body))
-        self._replace(head.sender, link)
+        if (older := self._links.get(head.sender)) is not None:
+            older.end(Replaced("a newer stream of this process has taken over"))
+        self._links[head.sender] = link
         link.keep_alive(lambda: codec.encode_control_down(self._head(), Heartbeat())[0])
         self._execute(effects)
         return head.sender
-
-    def _replace(self, name: str, link: Link | None) -> None:
-        """Make a link the one of its name; an older one ends."""
-        older = self._links.pop(name, None)
-        if link is not None:
-            self._links[name] = link
-        if older is not None:
-            older.end(Replaced("a newer stream or incarnation of this name has taken over"))
 
     def _check_run(self, head: Head) -> None:
         if head.run != self._run:

@@ -8,42 +8,41 @@ from slaternet.model import Agents, Topology
 from slaternet_coordinator.graphs.weights import Matrix
 
 
-def cut(first: int, matrices: Sequence[Matrix], seats: Sequence[Agents], low_water: int) -> list[Topology]:
-    """Return one topology per host for consecutive rounds, all rounds handled at once."""
-    debts = _debts(matrices, seats)
-    return [_rows(first, matrices, own, debts[host], low_water) for host, own in enumerate(seats)]
+def cut(first: int, matrix: Matrix, seats: Sequence[Agents], low_water: int) -> list[Topology]:
+    """Return one topology per host for the consecutive rounds of a matrix, all rounds handled at once."""
+    debts = _debts(matrix, seats)
+    return [_rows(first, matrix, own, debts[host], low_water) for host, own in enumerate(seats)]
 
 
-def _rows(first: int, matrices: Sequence[Matrix], own: Agents, debts: Agents, low_water: int) -> Topology:
+def _rows(first: int, matrix: Matrix, own: Agents, debts: Agents, low_water: int) -> Topology:
     """Return one host's rows: slices, because agents seated side by side have their rows side by side."""
     runs = [(run[0], run[-1] + 1) for run in np.split(own, np.flatnonzero(np.diff(own) > 1) + 1)]
-    pieces = [(matrix, matrix.starts[low : high + 1]) for matrix in matrices for low, high in runs]
-    lengths = np.concatenate([starts[1:] - starts[:-1] for _, starts in pieces])
+    rounds, n = matrix.rounds, matrix.agents
+    pieces = [matrix.starts[r * n + low : r * n + high + 1] for r in range(rounds) for low, high in runs]
+    lengths = np.concatenate([starts[1:] - starts[:-1] for starts in pieces])
     return Topology(
         first,
-        len(matrices),
+        rounds,
         np.concatenate(([0], np.cumsum(lengths))),
-        np.concatenate([matrix.columns[starts[0] : starts[-1]] for matrix, starts in pieces]),
-        np.concatenate([matrix.weights[starts[0] : starts[-1]] for matrix, starts in pieces]),
+        np.concatenate([matrix.columns[starts[0] : starts[-1]] for starts in pieces]),
+        np.concatenate([matrix.weights[starts[0] : starts[-1]] for starts in pieces]),
         debts,
         low_water,
     )
 
 
-def _debts(matrices: Sequence[Matrix], seats: Sequence[Agents]) -> list[Agents]:
+def _debts(matrix: Matrix, seats: Sequence[Agents]) -> list[Agents]:
     """Return per host the sorted triples (round offset, index of the peer, own agent) of the rows it must send."""
-    hosts, rounds, agents = len(seats), len(matrices), matrices[0].agents
+    hosts, rounds, agents = len(seats), matrix.rounds, matrix.agents
     if hosts == 1:
         return [np.empty((0, 3), dtype=np.intp)]
     owner = np.empty(agents, dtype=np.intp)
     for host, own in enumerate(seats):
         owner[own] = host
-    lengths = np.concatenate([matrix.lengths for matrix in matrices])
-    columns = np.concatenate([matrix.columns for matrix in matrices])
-    receiver, sender = np.repeat(np.tile(owner, rounds), lengths), owner[columns]
-    offset = np.repeat(np.arange(rounds), [len(matrix.columns) for matrix in matrices])
+    receiver, sender = np.repeat(np.tile(owner, rounds), matrix.lengths), owner[matrix.columns]
+    offset = np.repeat(np.arange(rounds), np.diff(matrix.starts[::agents]))
     crossing = receiver != sender
-    key = ((sender * rounds + offset) * hosts + receiver) * agents + columns
+    key = ((sender * rounds + offset) * hosts + receiver) * agents + matrix.columns
     rest, agent = np.divmod(np.unique(key[crossing]), agents)
     rest, to = np.divmod(rest, hosts)
     by, at = np.divmod(rest, rounds)

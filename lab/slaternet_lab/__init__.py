@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from slaternet_lab.folder import Run
-    from slaternet_lab.play import play
+    from slaternet_lab.network import play
     from slaternet_lab.resolve import load
     from slaternet_lab.simulation import simulate
 
@@ -16,7 +16,7 @@ __all__ = ["Run", "load", "play", "simulate"]
 _HOMES = {
     "Run": "slaternet_lab.folder",
     "load": "slaternet_lab.resolve",
-    "play": "slaternet_lab.play",
+    "play": "slaternet_lab.network",
     "simulate": "slaternet_lab.simulation",
 }
 

@@ -65,7 +65,7 @@ def _graph(parts: Parts, look: int) -> Iterator[Finding]:
     try:
         for t in range(1, rounds + 1):
             matrix = graph.matrix(t)
-            checks.check([matrix], t)
+            checks.check(matrix, t)
             smallest = min(smallest, float(matrix.weights.min()))
     except BadSpec as error:
         yield Finding("error", "Assumption 4 (weights)", str(error))

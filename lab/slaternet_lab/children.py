@@ -5,12 +5,16 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import IO
 
 from slaternet.errors import RunFailed
 from slaternet.limits import LIMITS
 from slaternet.process import TETHER
 
 _TAIL_BYTES = 4096
+_READ_BYTES = 1 << 16
+_SILENCE = 60.0
+"""Seconds that a process may take from its start until it says where it listens."""
 
 
 class Child:
@@ -23,19 +27,20 @@ class Child:
         self.ended = asyncio.create_task(process.wait(), name=name)
 
     @classmethod
-    async def start(cls, name: str, service: str, *arguments: str, log: Path) -> "Child":
-        """Start `python -m slaternet_SERVICE` with these arguments."""
-        log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("wb") as file:
+    async def start(cls, name: str, service: str, *arguments: str, log: Path, heard: bool = False) -> "Child":
+        """Start `python -m slaternet_SERVICE` with these arguments; `heard`: for `announced` to listen to."""
+        with _fresh(log) as file:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
                 f"slaternet_{service}",
                 *arguments,
                 stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
+                # A plugin may print as much as it likes: a pipe that nobody reads would block it.
+                stdout=asyncio.subprocess.PIPE if heard else file,
                 stderr=file,
-                env={**os.environ, TETHER: "1"},
+                # Unbuffered: what a plugin prints stands in the log before the sentence that the process ends with.
+                env={**os.environ, TETHER: "1", "PYTHONUNBUFFERED": "1"},
                 # Ctrl-C in the terminal reaches the parent alone, which then ends the game in order.
                 start_new_session=True,
             )
@@ -46,14 +51,30 @@ class Child:
         """The process id."""
         return self._process.pid
 
-    async def first_line(self) -> str:
-        """Return the first line the process prints; RunFailed where it dies before."""
-        output: asyncio.StreamReader | None = self._process.stdout
-        line = await output.readline() if output else b""
-        if not line:
-            await self.ended
+    async def announced(self, beginning: str) -> str:
+        """Return the rest of the first printed line that begins so; all else that is printed goes to the log.
+
+        RunFailed where the process ends before, or is silent for too long.
+        """
+        found: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._listening = asyncio.create_task(self._listen(beginning.encode(), found), name=f"listen to {self.name}")
+        await asyncio.wait((found, self.ended), timeout=_SILENCE, return_when=asyncio.FIRST_COMPLETED)
+        if found.done():
+            return found.result()
+        if self.ended.done():
             raise self.death()
-        return line.decode().strip()
+        raise RunFailed(f"{self.name} has not said {beginning!r} within {_SILENCE:.0f} s; see its log {self.log}")
+
+    async def _listen(self, beginning: bytes, found: "asyncio.Future[str]") -> None:
+        output: asyncio.StreamReader | None = self._process.stdout
+        unfinished = b""
+        with self.log.open("ab", buffering=0) as file:
+            while output and (data := await output.read(_READ_BYTES)):
+                file.write(data)
+                *lines, unfinished = (unfinished + data).split(b"\n")
+                said = [line.removeprefix(beginning) for line in lines if line.startswith(beginning)]
+                if said and not found.done():
+                    found.set_result(said[0].decode().strip())
 
     def death(self) -> RunFailed:
         """Say how the process died, with its last words."""
@@ -86,6 +107,13 @@ class Child:
         """End the process at once."""
         if not self.ended.done():
             self._process.kill()
+
+
+def _fresh(log: Path) -> IO[bytes]:
+    """Return an empty log that several may append to."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.unlink(missing_ok=True)
+    return log.open("ab")
 
 
 async def end_all(children: list[Child]) -> None:

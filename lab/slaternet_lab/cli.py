@@ -63,5 +63,5 @@ _register(service.stop, _SERVICES, "slaternet stop 127.0.0.1:7000")
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command and exit."""
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
     process.main("slaternet", lambda: app(arguments, prog_name="slaternet"))

@@ -1,16 +1,31 @@
-"""What is added to a run folder when the game is over: the report on the assumptions and the two figures."""
+"""What is added to a run folder when the game is over: the two figures and the report on the assumptions."""
 
 from pathlib import Path
 
-from slaternet_lab.assumptions import examine, write
+import structlog
+
+from slaternet.errors import SlaternetError
+from slaternet_lab.assumptions import FILE, examine, write
 from slaternet_lab.folder import Run
 from slaternet_lab.parts import assemble
 from slaternet_lab.plots import draw
 
+log = structlog.get_logger()
+
 
 def finish(folder: Path) -> Run:
-    """Write assumptions.txt, loss.png and violation.png beside the results; return the run."""
+    """Write loss.png, violation.png and assumptions.txt beside the results; return the run."""
     run = Run.open(folder)
-    write(examine(assemble(run.spec, folder)), folder)
     draw([run], folder)
+    _report(run)
     return run
+
+
+def _report(run: Run) -> None:
+    """Write the report where the game's parts can be built here; an adversary alone need not have the algorithm."""
+    try:
+        report = examine(assemble(run.spec, run.folder))
+    except SlaternetError as error:
+        log.warning(f"{FILE} is not written: {error}", folder=str(run.folder))
+        return
+    write(report, run.folder)

@@ -2,10 +2,8 @@
 
 import csv
 import functools
-import itertools
 import json
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ from numpy.typing import NDArray
 from slaternet.errors import BadSpec
 from slaternet.model import Array
 from slaternet.spec import Spec
+from slaternet_adversary.results import new_folder as new_folder
 
 _WHOLE = {"round", "agents", "frames", "bytes_sent"}
 _TEXT = {"digest"}
@@ -87,13 +86,6 @@ class Run:
     def name(self) -> str:
         """What to call the run in tables and legends: its folder."""
         return self.folder.resolve().name
-
-
-def new_folder(spec: Spec, runs: Path = Path("runs")) -> Path:
-    """Return a path for a new run, runs/NAME-TIME, that does not exist yet."""
-    stem = f"{spec.run.name}-{datetime.now():%Y%m%d-%H%M%S}"
-    candidates = (runs / (stem if count == 1 else f"{stem}-{count}") for count in itertools.count(1))
-    return next(path for path in candidates if not path.exists())
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from slaternet.errors import BadSpec
-from slaternet.plugins import suggestion
+from slaternet.words import suggestion
 
 DEFAULT = "paper"
 """The shipped spec that is played where none is named."""

@@ -1,5 +1,6 @@
 """Everything that a spec names, looked up, tried and hashed: what is known of a game before anything is started."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,11 +12,14 @@ from slaternet.plugins import absolute, load
 from slaternet.sets import FeasibleSet
 from slaternet.spec import Spec
 from slaternet_adversary.build import load_plugin
-from slaternet_agent.algorithms import declared
+from slaternet_agent.algorithms import GROUP, declared
 from slaternet_agent.build import build_algorithm
-from slaternet_agent.schedules import Schedule, make_schedule, numbers_of
+from slaternet_agent.schedules import Schedule, chosen
 from slaternet_coordinator.graphs import Graph
 from slaternet_coordinator.graphs import build as build_graph
+
+CODE = ("algorithm.name", "graph.name", "adversary.plugin")
+"""The keys of a spec that name code, perhaps by a path."""
 
 _FEEDBACK = ("points", "loss_gradient", "constraint_gradient")
 
@@ -39,27 +43,22 @@ def assemble(spec: Spec, base: Path) -> Parts:
     BadSpec, one sentence, where something does not exist or does not take the numbers it is given. A file that is not
     the one whose hash the spec holds is a warning.
     """
-    spec = spec.replace(
-        **{
-            "algorithm.name": absolute(spec.algorithm.name, base),
-            "graph.name": absolute(spec.graph.name, base),
-            "adversary.plugin": absolute(spec.adversary.plugin, base),
-        }
-    )
+    spec = located(spec, base)
     feasible = spec.feasible_set()
     _, adversary = load_plugin(spec)
-    build_algorithm(spec, adversary)
-    graph = build_graph(spec.graph, spec.run.agents, spec.run.seed)
-    algorithm = load("slaternet.algorithms", spec.algorithm.name, key="algorithm.name")
+    algorithm = load(GROUP, spec.algorithm.name, key="algorithm.name")
     spec = _hashed(spec, "algorithm", spec.algorithm.name, algorithm.sha256)
     spec = _hashed(spec, "adversary", spec.adversary.plugin, adversary.code)
-    return Parts(_granted(spec), feasible, _schedule(spec, feasible), graph, adversary)
+    build_algorithm(spec, adversary)
+    graph = build_graph(spec.graph, spec.run.agents, spec.run.seed)
+    schedule = chosen(spec.algorithm.schedule, spec.algorithm.numbers, feasible, spec.run.rounds)
+    return Parts(_granted(spec), feasible, schedule, graph, adversary)
 
 
-def _schedule(spec: Spec, feasible: FeasibleSet) -> Schedule:
-    of_schedule = numbers_of(spec.algorithm.schedule)
-    numbers = {name: value for name, value in spec.algorithm.numbers.items() if name in of_schedule}
-    return make_schedule(spec.algorithm.schedule, numbers, feasible, spec.run.rounds)
+def located(spec: Spec, base: Path, keys: Collection[str] = CODE) -> Spec:
+    """Return the spec with the files that these keys name made absolute against `base`."""
+    named = dict(zip(CODE, (spec.algorithm.name, spec.graph.name, spec.adversary.plugin), strict=True))
+    return spec.replace(**{key: absolute(target, base) for key, target in named.items() if key in keys})
 
 
 def _hashed(spec: Spec, section: str, target: str, sha256: str) -> Spec:

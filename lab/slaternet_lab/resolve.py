@@ -4,13 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from slaternet.errors import BadSpec
-from slaternet.plugins import absolute
 from slaternet.spec import Spec, override
 from slaternet_lab.assumptions import breaches
 from slaternet_lab.library import find
-from slaternet_lab.parts import assemble
-
-_CODE = ("algorithm.name", "graph.name", "adversary.plugin")
+from slaternet_lab.parts import assemble, located
 
 
 def resolve(spec: Spec, base: Path) -> Spec:
@@ -38,12 +35,5 @@ def read(what: str | None, settings: Sequence[str]) -> tuple[Spec, Path]:
     A path in a setting starts from the working directory, as everywhere on a command line.
     """
     found = find(what)
-    tables = override(found.text, [_from_here(each) for each in settings], source=found.source)
-    return Spec.load(tables, source=found.source), found.base
-
-
-def _from_here(setting: str) -> str:
-    key, equals, value = setting.partition("=")
-    if key.strip() not in _CODE:
-        return setting
-    return f"{key}{equals}{absolute(value.strip(), Path.cwd())}"
+    spec = Spec.load(override(found.text, settings, source=found.source), source=found.source)
+    return located(spec, Path.cwd(), {each.partition("=")[0].strip() for each in settings}), found.base

@@ -44,7 +44,7 @@ class Simulation:
 
     def __init__(self, spec: Spec, folder: Path, watch: Callable[[int, float, float], None] | None = None) -> None:
         self._spec = spec
-        self._watch = watch or (lambda round, loss, violation: None)
+        self._watch = watch or (lambda *progress: None)
         plugin, self._description = load_plugin(spec)
         results = Results(folder, spec, run=uuid.uuid4().hex)
         self._adversary = Runtime(plugin, build_referee(spec, self._description), results)
@@ -61,9 +61,10 @@ class Simulation:
         self._tell(coordinator.Said(ADVERSARY, self._description))
         self._tell(coordinator.Joined(HOST, Join(Role.HOST, "", 0, PROTOCOL, "")))
         while not self._over:
+            # everyone plays until they wait for functions that are not fixed yet; then a burst of work is due
             while self._todo:
                 self._execute(self._todo.popleft())
-            if not self._adversary.idle:
+            while not self._adversary.idle:
                 self._todo.extend(self._adversary.work())
 
     def close(self) -> None:

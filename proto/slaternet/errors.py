@@ -7,11 +7,12 @@
     |   +-- OutsideSet           OUT_OF_RANGE         ask inside the feasible set
     |   +-- Unknown              UNAUTHENTICATED      join, and present the ticket meant for this server
     |   +-- NotYours             PERMISSION_DENIED    speak for your own seats
-    |   +-- Replaced             ABORTED              a newer incarnation or stream of this name took over
+    |   +-- Superseded           ABORTED              a newer incarnation of this name has joined; leave
     |   +-- OverBudget           RESOURCE_EXHAUSTED   ask for no more than the game grants
     |   +-- AlreadyAsked         ALREADY_EXISTS       a round's question cannot be changed
     |   +-- Mismatch             FAILED_PRECONDITION  run the same version, spec and libraries everywhere
     +-- Unready              the same bytes may help later
+    |   +-- Replaced             ABORTED              a newer stream of this name took over; open another if need be
     |   +-- RoundNotOpen         FAILED_PRECONDITION  wait for the round
     |   +-- NotSeated            UNAVAILABLE          wait for the seating
     |   +-- Forgotten            NOT_FOUND            the round lies before the low-water mark
@@ -72,8 +73,8 @@ class NotYours(Refused):
     status = "PERMISSION_DENIED"
 
 
-class Replaced(Refused):
-    """A stream or incarnation that a newer one of the same name has replaced."""
+class Superseded(Refused):
+    """An incarnation that a newer one of the same name has replaced."""
 
     status = "ABORTED"
 
@@ -100,6 +101,12 @@ class Unready(SlaternetError):
     """The same bytes may help later."""
 
     exit_code = 4
+
+
+class Replaced(Unready):
+    """A stream that a newer one of the same incarnation has replaced."""
+
+    status = "ABORTED"
 
 
 class RoundNotOpen(Unready):

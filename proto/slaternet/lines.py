@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import structlog
 
-from slaternet.errors import Diverged, Mismatch, SlaternetError
+from slaternet.errors import Diverged, Refused, SlaternetError, Unreachable
 from slaternet.limits import LIMITS
 from slaternet.link import Link
 from slaternet.transport import dial, open_channel
@@ -82,8 +82,8 @@ class Line:
             try:
                 await self._talk(backoff)
                 log.debug("stream ended", server=self._server)
-            except (Diverged, Mismatch):
-                raise
+            except (Refused, Diverged):
+                raise  # the same bytes would be refused again
             except SlaternetError as error:
                 # a server that was never heard may just be starting; only a long wait for it is worth a line
                 if self._heard or backoff.long:
@@ -101,6 +101,12 @@ class Line:
             self._down.clear()
             self._opened()
             while (data := await link.read()) is not None:
-                self._hear(data)
+                self._take(data)
                 self._heard = True
                 backoff.reset()
+
+    def _take(self, data: bytes) -> None:
+        try:
+            self._hear(data)
+        except Refused as error:
+            raise Unreachable(f"{self._server} sent what it may not send: {error}") from None

@@ -5,6 +5,7 @@ import types
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
+from contextlib import suppress
 from typing import Any
 
 import grpc.aio
@@ -17,16 +18,18 @@ STREAM_BROKEN = (grpc.aio.AioRpcError, grpc.aio.BaseError, asyncio.InvalidStateE
 
 
 @types.coroutine
-def _resume(work: Coroutine[Any, None, None], awaited: object) -> Generator[object, None, None]:
-    try:
-        yield awaited
-    except asyncio.CancelledError:
-        work.close()
-        raise
-    yield from work
+def _resume(work: Coroutine[Any, Any, None], awaited: object) -> Generator[object, Any, None]:
+    with suppress(StopIteration):
+        while True:
+            try:
+                result = yield awaited
+            except BaseException as error:  # a failed write, or our cancellation: the coroutine's own to handle
+                awaited = work.throw(error)
+            else:
+                awaited = work.send(result)
 
 
-async def _resumed(work: Coroutine[Any, None, None], awaited: object) -> None:
+async def _resumed(work: Coroutine[Any, Any, None], awaited: object) -> None:
     """Go on with a coroutine whose first step was taken by hand; tasks of Python 3.11 cannot start at once."""
     await _resume(work, awaited)
 

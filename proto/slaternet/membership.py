@@ -10,7 +10,16 @@ from dataclasses import dataclass
 import structlog
 
 from slaternet import codec, identity
-from slaternet.errors import Malformed, NotYours, Replaced, RunFailed, Unknown, Unreachable, WrongRun
+from slaternet.errors import (
+    Malformed,
+    NotYours,
+    RunFailed,
+    SlaternetError,
+    Superseded,
+    Unknown,
+    Unreachable,
+    WrongRun,
+)
 from slaternet.limits import LIMITS
 from slaternet.lines import Backoff, Line
 from slaternet.model import (
@@ -18,6 +27,8 @@ from slaternet.model import (
     Acknowledged,
     ControlDown,
     ControlUp,
+    Failed,
+    Finished,
     Head,
     Heartbeat,
     Join,
@@ -88,8 +99,12 @@ class Membership:
         self.spec = Spec.parse(welcome.spec, source="the coordinator's spec")
         self.epoch = 0
         self._decoder = codec.ControlDownDecoder()
-        self._reported = Progress(0)
+        self._progress = Progress(0)
+        self._reported = 0
         self._reported_at = 0.0
+        self._finished = False
+        self._failure: SlaternetError | None = None
+        self._told = ""
         self._over: asyncio.Future[Over] = asyncio.get_running_loop().create_future()
         self._line = Line(
             COORDINATOR,
@@ -98,7 +113,7 @@ class Membership:
             opening=self._opening,
             heartbeat=lambda: codec.encode_control_up(self.head(), Heartbeat()),
             hear=self._hear,
-            opened=lambda: self._opened(),
+            opened=self._say_again,
         )
         self._opened: Callable[[], None] = lambda: None
         self._have: Callable[[], int] = lambda: 0
@@ -143,7 +158,7 @@ class Membership:
         if peer is None:
             raise Unknown("the sender is no host of this game")
         if opening.incarnation < peer.incarnation:
-            raise Replaced("a newer incarnation of this host has joined")
+            raise Superseded("a newer incarnation of this host has joined")
         if not hmac.compare_digest(opening.ticket, peer.accept):
             raise Unknown("the ticket is not for this server")
         return peer, opening
@@ -159,9 +174,13 @@ class Membership:
             raise WrongRun("the message belongs to another run")
 
     def listen(
-        self, hear: Callable[[ControlDown], None], opened: Callable[[], None], have: Callable[[], int] = lambda: 0
+        self,
+        hear: Callable[[ControlDown], None],
+        *,
+        opened: Callable[[], None] = lambda: None,
+        have: Callable[[], int] = lambda: 0,
     ) -> None:
-        """Say who hears the coordinator, what to do when the stream opens, and which topology is held."""
+        """Say who hears the coordinator, what to say first on every stream, and which topology is held."""
         self._listener, self._opened, self._have = hear, opened, have
 
     async def attend(self) -> None:
@@ -177,6 +196,8 @@ class Membership:
         finally:
             line.cancel()
             await asyncio.gather(line, return_exceptions=True)
+        if self._failure is not None:
+            raise self._failure
         if over.failure:
             raise RunFailed(f"the game failed: {over.failure}")
 
@@ -186,12 +207,40 @@ class Membership:
 
     def report(self, progress: Progress) -> None:
         """Report progress, as often as others need it and no oftener."""
+        self._progress = progress
         now = asyncio.get_running_loop().time()
-        few = progress.round - self._reported.round < LIMITS.report_every
-        if few and now - self._reported_at < LIMITS.report_seconds:
+        if progress.round - self._reported < LIMITS.report_every and now - self._reported_at < LIMITS.report_seconds:
             return
-        self._reported, self._reported_at = progress, now
+        self._reported, self._reported_at = progress.round, now
         self.say(progress, progress.round)
+
+    def finish(self, progress: Progress) -> None:
+        """Say that this process has done all it had to do."""
+        self._progress, self._finished = progress, True
+        self.say(progress, progress.round)
+        self.say(Finished(), progress.round)
+
+    @property
+    def failed(self) -> bool:
+        """Whether this process has said that it cannot go on."""
+        return self._failure is not None
+
+    def fail(self, error: SlaternetError, told: str = "") -> None:
+        """Say that this process cannot go on: the game ends for all. Others hear `told`; by default, the error."""
+        if self._failure is None:
+            self._failure, self._told = error, told or str(error)
+            log.error("cannot go on", reason=str(error))
+            self.say(Failed(self._told))
+
+    def _say_again(self) -> None:
+        """Repeat on a new stream what may have been lost with an older one."""
+        self._opened()
+        if self._progress.round:
+            self.say(self._progress, self._progress.round)
+        if self._finished:
+            self.say(Finished(), self._progress.round)
+        if self._failure is not None:
+            self.say(Failed(self._told))
 
     def _opening(self) -> bytes:
         self._decoder = codec.ControlDownDecoder()

@@ -7,7 +7,6 @@ A target is one of
                          SHA-256 of the file covers everything that was written for the game
 """
 
-import difflib
 import functools
 import hashlib
 import importlib
@@ -15,7 +14,7 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -23,6 +22,7 @@ from types import ModuleType
 from typing import Any
 
 from slaternet.errors import BadSpec, PluginFailed
+from slaternet.words import suggestion
 
 
 @dataclass(frozen=True)
@@ -32,15 +32,6 @@ class Loaded:
     target: str
     factory: type[Any]
     sha256: str
-
-
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """Return the remedy for an unknown word: `did you mean X?`, or all known ones when none is near."""
-    names = sorted(known)
-    near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
-    if near:
-        return f"did you mean {near[0]}?"
-    return f"choose from {', '.join(names)}" if names else "there is none to choose from"
 
 
 def load(group: str, target: str, *, key: str) -> Loaded:

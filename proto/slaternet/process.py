@@ -46,7 +46,7 @@ def configure_log() -> None:
             ),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
     )
     logging.basicConfig(
         stream=sys.stderr, level=logging.WARNING, format="%(asctime)s [%(levelname)s] %(message)s logger=%(name)s"

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS
 from slaternet.model import Array
-from slaternet.plugins import suggestion
+from slaternet.words import suggestion
 
 
 class FeasibleSet(Protocol):
@@ -91,7 +91,7 @@ class Box:
         """Say whether all of points (..., p) lie in X up to tolerance * R(X)."""
         slack = tolerance * self.outer
         inside = (points >= self._low - slack) & (points <= self._high + slack)
-        return np.count_nonzero(inside) == inside.size
+        return int(np.count_nonzero(inside)) == inside.size
 
 
 class Ball:

@@ -22,8 +22,8 @@ from pydantic_core import ErrorDetails
 
 from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS
-from slaternet.plugins import suggestion
 from slaternet.sets import FeasibleSet, make_set
+from slaternet.words import suggestion
 
 _NAME = rf"^[A-Za-z0-9][A-Za-z0-9._-]{{0,{LIMITS.name_bytes - 1}}}$"
 _SHA256 = r"^([0-9a-f]{64})?$"

@@ -17,7 +17,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from slaternet import errors
-from slaternet.errors import BadSpec, Mismatch, OverBudget, RunFailed, SlaternetError, Unreachable
+from slaternet.errors import BadSpec, Mismatch, OverBudget, Refused, RunFailed, SlaternetError, Unreachable
 from slaternet.limits import LIMITS, Limits
 from slaternet.link import STREAM_BROKEN, Link
 
@@ -60,6 +60,8 @@ async def _abort(context: "_Context", error: SlaternetError) -> NoReturn:
     if code is grpc.StatusCode.INTERNAL:
         _log.error("a call failed", error=str(error), kind=type(error).__name__)
         details = _INTERNAL
+    elif isinstance(error, Refused):
+        _log.warning("refused", peer=context.peer(), kind=type(error).__name__, reason=details)
     await context.abort(code, details, ((_ERROR_KEY, typed),) if typed else ())
 
 

@@ -64,6 +64,41 @@ def test_a_plugin_that_raises_is_named_to_the_operator_and_its_words_to_nobody_e
     assert recorded(game.folder) <= 4
 
 
+def test_a_plugin_may_print_more_than_a_pipe_holds(tmp_path: Path) -> None:
+    talkative = PLUGINS / "prints_much.py"
+    spec = write_spec(tmp_path, rounds=5, plugin=f"{talkative}:Adversary")
+    settings = ("--set", f"graph.name={talkative}:Graph", "--set", "graph.rho=")
+    with playing(spec, tmp_path / "run", "--hosts", 1, "--json", *settings) as game:
+        outcome = game.outcome()
+
+    assert outcome.code == 0, outcome.err
+    for talker in ("adversary", "coordinator"):
+        assert (game.folder / "state" / talker / "log").read_text().count("so much to say\n") == 70_000
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_the_processes_start_ends_them_all_at_once(sent: signal.Signals, tmp_path: Path) -> None:
+    with playing(write_spec(tmp_path, rounds=None), tmp_path / "run") as game:
+        eventually((game.folder / "state" / "coordinator" / "log").exists)
+        children = game.children()
+        game.process.send_signal(sent)
+        outcome = game.outcome(STOPS_WITHIN)
+
+    assert outcome.code == 130
+    assert "Traceback" not in outcome.err
+    assert not any(alive(pid) for pid in children.values())
+
+
+def test_a_process_that_stays_when_the_game_is_over_is_named(tmp_path: Path) -> None:
+    spec = write_spec(tmp_path, rounds=5, plugin=f"{PLUGINS / 'stays.py'}:Stays")
+    with playing(spec, tmp_path / "run", "--hosts", 1) as game:
+        outcome = game.outcome()
+
+    assert outcome.code == 3
+    assert outcome.err.startswith("slaternet: the game is over, but adversary did not end; see the logs in ")
+    assert (game.folder / "summary.json").exists()
+
+
 @contextmanager
 def service(package: str, *arguments: object) -> Iterator["subprocess.Popen[str]"]:
     """Start one service by itself."""

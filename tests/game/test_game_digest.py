@@ -31,11 +31,14 @@ def test_any_number_of_hosts_and_a_simulation_print_the_same_digest_and_so_does_
     assert printed("simulate", tmp_path / "on-2" / "spec.toml", "--out", tmp_path / "again") == expected
 
 
-def test_ctrl_c_ends_the_game_in_order_with_the_digest_of_the_rounds_played(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_game_in_order_with_the_digest_of_the_rounds_played(
+    sent: signal.Signals, tmp_path: Path
+) -> None:
     spec = write_spec(tmp_path, rounds=None)
     with playing(spec, tmp_path / "run") as game:
         game.under_way()
-        game.process.send_signal(signal.SIGINT)
+        game.process.send_signal(sent)
         outcome = game.outcome()
 
     assert outcome.code == 0, outcome.err

@@ -72,7 +72,7 @@ EVERYWHERE = [
     Breach("a sender nobody knows", lambda at: [at.opens(at.insider.head(sender="nobody"))], errors.Unknown),
     Breach("a made-up ticket", lambda at: [at.opens(ticket=bytes(32))], errors.Unknown),
     Breach("a ticket for another server", lambda at: [at.opens(server="agent-9")], errors.Unknown),
-    Breach("an old incarnation", lambda at: [at.opens(incarnation=1)], errors.Replaced),
+    Breach("an old incarnation", lambda at: [at.opens(incarnation=1)], errors.Superseded),
     Breach("an incarnation that never joined", lambda at: [at.opens(incarnation=3)], errors.Unknown),
     Breach("a second opening", lambda at: [at.opens(), at.opens()], errors.Malformed),
     Breach("no message after the opening", lambda at: [at.opens(), b"\xff" * 99], errors.Malformed),

@@ -4,10 +4,8 @@
     g_{i,t}(x) = B x - b                   B (m, p) uniform on [0, 2], b (m,) uniform on [b, b + 1]
 
 x = 0 satisfies every constraint with margin b, Slater's condition. With the paper's b = 0.01 it is also nearly the only
-feasible point (trap T20); b = 1 or 5 makes a livelier game.
+feasible point; b = 1 or 5 makes a livelier game.
 """
-
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,42 +14,61 @@ from slaternet.streams import block_length, locate
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
 
 
-@dataclass(frozen=True, slots=True)
 class Functions:
-    """Every agent's functions in one round.
+    """Every agent's functions in one round: the rows of A and B stacked, and what is subtracted from them.
 
     What agents are told is computed by products summed over the last axis, exact to the bit whoever is asked about.
     Scores are for the observer alone and may use BLAS.
     """
 
-    a: Array  # (n, rows, p)
-    theta: Array  # (n, rows)
-    b: Array  # (n, m, p)
-    bound: Array  # (n, m)
+    __slots__ = ("_asked", "_rows", "_values", "matrix", "offset")
+
+    def __init__(self, matrix: Array, offset: Array, rows: int) -> None:
+        self.matrix = matrix  # (n, rows + m, p)
+        self.offset = offset  # (n, rows + m)
+        self._rows = rows
+        self._asked = b""
+        self._values = np.empty(0)
+
+    @property
+    def a(self) -> Array:
+        """A, (n, rows, p)."""
+        return self.matrix[:, : self._rows]
+
+    @property
+    def theta(self) -> Array:
+        """theta, (n, rows)."""
+        return self.offset[:, : self._rows]
+
+    @property
+    def b(self) -> Array:
+        """B, (n, m, p)."""
+        return self.matrix[:, self._rows :]
+
+    @property
+    def bound(self) -> Array:
+        """b, (n, m)."""
+        return self.offset[:, self._rows :]
 
     def loss(self, agents: Agents, points: Array) -> Array:
         """Return 1/2 |A x - theta|^2, (k, s)."""
-        residual = self._residual(agents, points)
-        residual *= residual
-        loss: Array = np.add.reduce(residual, axis=-1)
+        residual = self._differences(agents, points)[..., : self._rows]
+        loss: Array = np.add.reduce(np.multiply(residual, residual, order="C"), axis=-1)
         loss *= 0.5
         return loss
 
     def constraint(self, agents: Agents, points: Array) -> Array:
         """Return B x - b, (k, s, m)."""
-        value = _apply(_of(self.b, agents), points)
-        value -= _of(self.bound, agents)[:, None]
-        return value
+        return self._differences(agents, points)[..., self._rows :].copy()
 
     def loss_gradient(self, agents: Agents, points: Array) -> Array:
         """Return A' (A x - theta), (k, s, p)."""
         transposed = _of(self.a, agents).transpose(0, 2, 1)
-        return _apply(transposed, self._residual(agents, points))
+        return _apply(transposed, self._differences(agents, points)[..., : self._rows])
 
     def constraint_gradient(self, agents: Agents, points: Array) -> Array:
         """Return B at every point, (k, s, m, p)."""
-        b = _of(self.b, agents)
-        return np.repeat(b[:, None], points.shape[1], axis=1)
+        return np.repeat(_of(self.b, agents)[:, None], points.shape[1], axis=1)
 
     def network_loss(self, agents: Agents, points: Array) -> Array:
         """Return the agents' average loss at points (N, p), by its quadratic form: O(k + N), not O(k N)."""
@@ -71,21 +88,26 @@ class Functions:
 
     def quadratic(self, agents: Agents) -> tuple[Array, Array, float]:
         """Return (H, h, c): the agents' average loss is 1/2 x'Hx + h'x + c."""
-        dimension = self.a.shape[-1]
-        a = _of(self.a, agents).reshape(-1, dimension)
+        a = _of(self.a, agents).reshape(-1, self.matrix.shape[-1])
         theta = _of(self.theta, agents).reshape(-1)
         count = len(agents)
         return a.T @ a / count, -(theta @ a) / count, float(theta @ theta) / (2 * count)
 
     def linear(self, agents: Agents) -> tuple[Array, Array]:
         """Return (B, b): the agents' stacked constraints are B x - b <= 0."""
-        dimension = self.b.shape[-1]
-        return _of(self.b, agents).reshape(-1, dimension), _of(self.bound, agents).reshape(-1)
+        return _of(self.b, agents).reshape(-1, self.matrix.shape[-1]), _of(self.bound, agents).reshape(-1)
 
-    def _residual(self, agents: Agents, points: Array) -> Array:
-        residual = _apply(_of(self.a, agents), points)
-        residual -= _of(self.theta, agents)[:, None]
-        return residual
+    def _differences(self, agents: Agents, points: Array) -> Array:
+        """Return A x - theta and B x - b side by side, (k, s, rows + m).
+
+        Loss and constraint are asked about the same points one after the other: the product is made once for both.
+        """
+        asked = agents.tobytes() + points.tobytes()
+        if asked != self._asked:
+            self._values = _apply(_of(self.matrix, agents), points)
+            self._values -= _of(self.offset, agents)[:, None]
+            self._asked = asked
+        return self._values
 
 
 class LinearRegression(Adversary):
@@ -113,10 +135,14 @@ class LinearRegression(Adversary):
         if self._drawn is None or self._drawn[0] != block:
             self._drawn = (block, *self._draw(block))
         uniform, noise = self._drawn[1][:, offset], self._drawn[2][:, offset]
-        n, p, m = self.game.agents, self.game.dimension, self.constraints
-        a, b, bound = uniform[:, : -m * (p + 1)], uniform[:, -m * (p + 1) : -m], uniform[:, -m:]
-        a = (2.0 * a - 1.0).reshape(n, self._rows, p)
-        return Functions(a, np.add.reduce(a, axis=-1) + noise, (2.0 * b).reshape(n, m, p), bound + self._b)
+        n, p, m, rows = self.game.agents, self.game.dimension, self.constraints, self._rows
+        matrix = (2.0 * uniform[:, :-m]).reshape(n, rows + m, p)
+        a = matrix[:, :rows]
+        a -= 1.0
+        bounds = np.empty((n, rows + m))
+        np.add(np.add.reduce(a.copy(), axis=-1), noise, out=bounds[:, :rows])
+        np.add(uniform[:, -m:], self._b, out=bounds[:, rows:])
+        return Functions(matrix, bounds, rows)
 
     def _draw(self, block: int) -> tuple[Array, Array]:
         """Return a block's uniform numbers, for A, B and b, and its normal ones; (n, rounds, numbers) each.

@@ -4,14 +4,15 @@ import inspect
 from typing import Any
 
 from slaternet.errors import BadSpec
-from slaternet.plugins import load, suggestion
+from slaternet.plugins import load
 from slaternet.spec import AlgorithmSection
+from slaternet.words import suggestion
 from slaternet_agent.algorithms.base import Algorithm, Decision, Feedback, Game, Gossip, Seen
-from slaternet_agent.schedules import make_schedule, numbers_of
+from slaternet_agent.schedules import chosen, numbers_of
 
-__all__ = ["Algorithm", "Decision", "Feedback", "Game", "Gossip", "Seen", "build", "declared"]
+__all__ = ["GROUP", "Algorithm", "Decision", "Feedback", "Game", "Gossip", "Seen", "build", "declared"]
 
-_GROUP = "slaternet.algorithms"
+GROUP = "slaternet.algorithms"
 
 
 def declared(section: AlgorithmSection) -> Feedback:
@@ -35,8 +36,7 @@ def build(section: AlgorithmSection, game: Game) -> Algorithm:
     for name, parameter in of_algorithm.items():
         if parameter.default is inspect.Parameter.empty and name not in section.numbers:
             raise BadSpec(f"algorithm.{name} is missing; {section.name} needs it")
-    numbers = {name: value for name, value in section.numbers.items() if name in of_schedule}
-    schedule = make_schedule(section.schedule, numbers, game.set, game.rounds)
+    schedule = chosen(section.schedule, section.numbers, game.set, game.rounds)
     if game.rounds is None and (factory.needs_horizon or schedule.needs_horizon):
         raise BadSpec(f"run.rounds is missing; {section.name} with schedule {section.schedule} needs the horizon")
     algorithm: Algorithm = factory(game, schedule, **{n: v for n, v in section.numbers.items() if n in of_algorithm})
@@ -44,7 +44,7 @@ def build(section: AlgorithmSection, game: Game) -> Algorithm:
 
 
 def _class(section: AlgorithmSection) -> type[Any]:
-    return load(_GROUP, section.name, key="algorithm.name").factory
+    return load(GROUP, section.name, key="algorithm.name").factory
 
 
 def _own_numbers(factory: type[Any]) -> dict[str, inspect.Parameter]:

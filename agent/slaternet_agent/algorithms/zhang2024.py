@@ -39,7 +39,7 @@ class Zhang2024:
         self._directions = Directions(game)
 
     def start(self, agents: Agents) -> State:
-        """Begin at the centre, which lies in (1 - xi_1) X even where xi_1 = 1 leaves nothing else (trap T3)."""
+        """Begin at the centre, which lies in (1 - xi_1) X even where xi_1 = 1 leaves nothing else."""
         return State(agents, np.tile(self._set.centre, (len(agents), 1)))
 
     def outgoing(self, state: State) -> Array:
@@ -58,7 +58,7 @@ class Zhang2024:
         u = self._directions.at(state.agents, t)
 
         # Algorithm1-eq2. The dual maximises the regularised Lagrangian. g is clipped here only, so that Slater's
-        # condition keeps its force (trap T9).
+        # condition keeps its force.
         q = step.gamma * np.maximum(seen.g[:, 0], 0.0)
 
         # Algorithm1-eq3. Forward differences along one direction serve the loss and every constraint row.
@@ -66,6 +66,6 @@ class Zhang2024:
         slope = forward(seen.f, self.width, step.delta)
         slope += np.add.reduce(np.multiply(forward(seen.g, self.width, step.delta), q, order="C"), axis=-1)
 
-        # Algorithm1-eq4. alpha of this round, shrinkage of the next: x + delta u must stay in X next time (trap T2).
+        # Algorithm1-eq4. alpha of this round, shrinkage of the next: x + delta u must stay in X next time.
         slope *= step.alpha
         return State(state.agents, self._set.project(decision.x - slope[:, None] * u, scale=1.0 - step.next_xi))

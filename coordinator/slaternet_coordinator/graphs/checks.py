@@ -5,8 +5,6 @@ matrix: whatever weight leaves a group of agents also enters it, so a window tha
 ignored connects everyone strongly.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
@@ -20,23 +18,20 @@ from slaternet_coordinator.graphs.weights import Matrix
 _REMEDY = "correct the graph's weights"
 
 
-def check(matrices: Sequence[Matrix], first: int) -> None:
+def check(matrix: Matrix, first: int) -> None:
     """Raise BadSpec unless in every round weights are positive, rows and columns sum to 1, everyone listens to itself.
 
-    The matrices are those of consecutive rounds from `first` on, checked all at once: it is done for every round played.
+    The matrix holds consecutive rounds from `first` on, checked all at once: it is done for every round played.
     """
-    n, rounds = matrices[0].agents, len(matrices)
-    lengths = np.concatenate([matrix.lengths for matrix in matrices])
-    columns = np.concatenate([matrix.columns for matrix in matrices])
-    weights = np.concatenate([matrix.weights for matrix in matrices])
+    n, rounds, weights = matrix.agents, matrix.rounds, matrix.weights
     # rows and columns numbered through all rounds
-    row = np.repeat(np.arange(rounds * n), lengths)
-    column = columns + np.repeat(n * np.arange(rounds), [len(matrix.columns) for matrix in matrices])
+    row = matrix.rows()
+    column = matrix.columns + np.repeat(n * np.arange(rounds), np.diff(matrix.starts[::n]))
     if not weights.min() > 0.0:
         raise BadSpec(f"graph.name gives a weight that is not positive in rounds {first} on; {_REMEDY}")
     if np.count_nonzero(row == column) != rounds * n:
         raise BadSpec(f"graph.name gives an agent no weight on itself in rounds {first} on; {_REMEDY}")
-    by_row = np.add.reduceat(weights, np.cumsum(lengths) - lengths)
+    by_row = np.add.reduceat(weights, matrix.starts[:-1])
     by_column = np.bincount(column, weights, rounds * n)
     for what, sums in (("row", by_row), ("column", by_column)):
         miss = np.abs(sums - 1.0)
@@ -44,8 +39,8 @@ def check(matrices: Sequence[Matrix], first: int) -> None:
         if not miss[worst] <= LIMITS.stochastic:
             offset, which = divmod(worst, n)
             raise BadSpec(
-                f"graph.name gives weights whose {what} {which} sums to {sums[worst]} in round {first + offset}, not 1; "
-                f"{_REMEDY}"
+                f"graph.name gives weights whose {what} {which} sums to {sums[worst]} in round {first + offset}, "
+                f"not 1; {_REMEDY}"
             )
 
 

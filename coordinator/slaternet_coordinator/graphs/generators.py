@@ -1,34 +1,40 @@
 """Who may talk to whom in round t: the graphs a spec can name.
 
-A graph is built as Graph(agents, seed, **numbers) and asked for matrix(t) of any round, in any order. The random ones
-draw the edges of round t from the stream ("edges", block t), so that everyone who knows the spec knows them.
+A graph is built as Graph(agents, seed, **numbers) and asked for any rounds, in any order. The random ones draw the
+edges of round t from the stream ("edges", block t), so that everyone who knows the spec knows them, and make the
+matrices of many rounds at a time, because numpy's calls cost more than the numbers of one round.
 """
 
+import abc
 import math
 from collections.abc import Callable, Iterator
-from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slaternet.errors import BadSpec
-from slaternet.model import Agents
-from slaternet.plugins import suggestion
+from slaternet.model import Agents, Array
 from slaternet.streams import stream
-from slaternet_coordinator.graphs.weights import Matrix, metropolis, uniform
+from slaternet.words import suggestion
+from slaternet_coordinator.graphs.weights import Matrix, metropolis, stack, uniform
 
 _LONGEST_TABLE = 1 << 16
-_WEIGHTS: dict[str, Callable[[int, Agents], Matrix]] = {"metropolis": metropolis, "uniform": uniform}
+_WEIGHTS: dict[str, Callable[[int, Agents, int], Matrix]] = {"metropolis": metropolis, "uniform": uniform}
 
 
-class Graph(Protocol):
-    """A time-varying weighted graph."""
+class Graph(abc.ABC):
+    """A time-varying weighted graph. Subclass it and implement `matrix`, or `matrices` too where that is cheaper."""
 
-    @property
-    def directed(self) -> bool:
-        """Whether j may send to i in a round in which i does not send to j."""
+    directed: bool = False
+    """Whether j may send to i in a round in which i does not send to j."""
 
+    @abc.abstractmethod
     def matrix(self, t: int) -> Matrix:
         """Return W_t, doubly stochastic; t = 1, 2, 3, ..."""
+
+    def matrices(self, first: int, rounds: int) -> Matrix:
+        """Return W_t of consecutive rounds, one below the other."""
+        return stack([self.matrix(t) for t in range(first, first + rounds)])
 
 
 class RandomEdges:
@@ -44,50 +50,71 @@ class RandomEdges:
         self._rho = rho
         rows = np.arange(agents, dtype=np.intp)
         self.row_starts: Agents = rows * agents - rows * (rows + 1) // 2  # number of the pair (i, i + 1)
-        self._rows = rows
-        self._offsets: Agents = self.row_starts - rows - 1  # number of (i, j) less j
-        self._pairs = agents * (agents - 1) // 2
+        self.pairs = agents * (agents - 1) // 2
+        self._layouts: dict[int, tuple[Agents, Agents]] = {}
         length = _LONGEST_TABLE if rho * _LONGEST_TABLE < 4.0 else int(4.0 / rho) + 1  # 98 gaps of 100 end inside
         self._survival = np.multiply.accumulate(np.full(length, 1.0 - rho))[::-1].copy()  # ascending
 
-    def numbers(self, t: int) -> Agents:
-        """Return the numbers of the pairs that are edges in round t, ascending."""
-        generator = stream(self._seed, "edges", block=t)
-        found, position = [], -1
-        while position < self._pairs:
-            edges, position = self._skip(generator, position)
-            found.append(edges)
-        edges = found[0] if len(found) == 1 else np.concatenate(found)
-        return edges[: edges.searchsorted(self._pairs)]
+    def numbers(self, first: int, rounds: int) -> Agents:
+        """Return the numbers of the pairs that are edges, ascending, counted on from round to round."""
+        generators = [stream(self._seed, "edges", block=t) for t in range(first, first + rounds)]
+        uniforms = np.empty((rounds, self._draws(-1)))
+        for row, generator in zip(uniforms, generators, strict=True):
+            generator.random(out=row)
+        positions, edge = self._skip(uniforms, -1)
+        found = (positions + self.pairs * np.arange(rounds)[:, None])[edge & (positions < self.pairs)]
+        short = np.flatnonzero(positions[:, -1] < self.pairs)
+        if not len(short):
+            return found
+        rest = [self._rest(generators[r], int(positions[r, -1])) + self.pairs * r for r in short]
+        return np.sort(np.concatenate((found, *rest)))
 
-    def pairs(self, numbers: Agents) -> Agents:
-        """Return the pairs (i, j), i < j, of ascending numbers, (E, 2)."""
-        starts = numbers.searchsorted(self.row_starts)
-        pairs = np.empty((2, len(numbers)), dtype=np.intp)
-        pairs[0] = self._rows[:-1].repeat(starts[1:] - starts[:-1])  # the last row is empty
-        np.subtract(numbers, self._offsets[pairs[0]], out=pairs[1])
-        return pairs.T
+    def ends(self, numbers: Agents, rounds: int) -> Agents:
+        """Return the two ends of edges given by ascending numbers, as rows r n + i, r n + j with i < j; (E, 2)."""
+        starts, offsets = self._layout(rounds)
+        counts = np.diff(numbers.searchsorted(starts), append=len(numbers))
+        ends = np.empty((2, len(numbers)), dtype=np.intp)
+        ends[0] = np.arange(len(starts)).repeat(counts)
+        np.subtract(numbers, offsets.repeat(counts), out=ends[1])
+        return ends.T
 
-    def _skip(self, generator: np.random.Generator, position: int) -> tuple[Agents, int]:
-        """Return the next edges after `position`, about as many as are expected up to the end, and the new position."""
+    def _layout(self, rounds: int) -> tuple[Agents, Agents]:
+        """Return the number of every row's first pair, and what a number exceeds its second end's row by."""
+        if rounds not in self._layouts:
+            r = np.arange(rounds)[:, None]
+            starts = self.row_starts + self.pairs * r
+            offsets = self.row_starts - np.arange(len(self.row_starts)) - 1 + (self.pairs - len(self.row_starts)) * r
+            self._layouts[rounds] = (starts.ravel(), offsets.ravel())
+        return self._layouts[rounds]
+
+    def _draws(self, position: int) -> int:
+        """Return how many gaps to draw, so that they mostly lead from a position to the end."""
+        expected = (self.pairs - position) * max(self._rho, 1.0 / len(self._survival))
+        return int(expected + 4.0 * math.sqrt(expected)) + 16
+
+    def _rest(self, generator: np.random.Generator, position: int) -> Agents:
+        """Return the edges of a round beyond a position, drawn on from where its generator stands."""
+        found = []
+        while position < self.pairs:
+            positions, edge = self._skip(generator.random((1, self._draws(position))), position)
+            found.append(positions[edge & (positions < self.pairs)])
+            position = int(positions[0, -1])
+        return np.concatenate(found)
+
+    def _skip(self, uniforms: Array, position: int) -> tuple[Agents, NDArray[np.bool_]]:
+        """Return where the gaps of each row lead to from `position`, and which of them end at an edge."""
         length = len(self._survival)
-        expected = (self._pairs - position) * max(self._rho, 1.0 / length)
-        uniforms = generator.random(int(expected + 4.0 * math.sqrt(expected)) + 16)
         below = self._survival.searchsorted(uniforms, side="right")  # the gap is what remains of the table
         # Beyond the table's end the gap goes on with the next number, for it has no memory: no edge there.
-        edge = below > 0
-        positions = position + np.add.accumulate(length + 1 - np.maximum(below, 1))
-        return positions[edge], int(positions[-1])
+        return position + np.add.accumulate(length + 1 - np.maximum(below, 1), axis=1), below > 0
 
 
-class Paper:
+class Paper(Graph):
     """The paper's graph: Erdos-Renyi plus, in turn, one of four segments of the path 0 - 1 - ... - n-1; weights 1/n.
 
     Any four consecutive rounds contain the whole path, so Assumption 4 holds with B = 4. In the paper's 1-based
     numbers the edge (i, i + 1) belongs to segment floor(4 i / n): for n = 100, i = 1..24 | 25..49 | 50..74 | 75..99.
     """
-
-    directed = False
 
     def __init__(self, agents: int, seed: int, *, rho: float = 0.1) -> None:
         self._agents = agents
@@ -97,17 +124,21 @@ class Paper:
 
     def matrix(self, t: int) -> Matrix:
         """Return W_t."""
-        numbers = np.concatenate((self._random.numbers(t), self._segments[(t - 1) % 4]))
+        return self.matrices(t, 1)
+
+    def matrices(self, first: int, rounds: int) -> Matrix:
+        """Return W_t of consecutive rounds, one below the other."""
+        random = self._random
+        paths = [self._segments[(first + r - 1) % 4] + random.pairs * r for r in range(rounds)]
+        numbers = np.concatenate((random.numbers(first, rounds), *paths))
         numbers.sort()
         fresh = np.ones(len(numbers), dtype=np.bool_)
         np.not_equal(numbers[1:], numbers[:-1], out=fresh[1:])  # a path edge may have been drawn too
-        return uniform(self._agents, self._random.pairs(numbers[fresh]))
+        return uniform(self._agents, random.ends(numbers[fresh], rounds), rounds)
 
 
-class ErdosRenyi:
+class ErdosRenyi(Graph):
     """Each pair of agents with probability rho, independently in every round; `degree` sets rho = degree / (n - 1)."""
-
-    directed = False
 
     def __init__(
         self,
@@ -128,18 +159,21 @@ class ErdosRenyi:
 
     def matrix(self, t: int) -> Matrix:
         """Return W_t."""
-        return self._weigh(self._agents, self._random.pairs(self._random.numbers(t)))
+        return self.matrices(t, 1)
+
+    def matrices(self, first: int, rounds: int) -> Matrix:
+        """Return W_t of consecutive rounds, one below the other."""
+        ends = self._random.ends(self._random.numbers(first, rounds), rounds)
+        return self._weigh(self._agents, ends, rounds)
 
 
-class Ring:
+class Ring(Graph):
     """Every agent with the next and the one before, the same in every round."""
-
-    directed = False
 
     def __init__(self, agents: int, seed: int, *, weights: str = "metropolis") -> None:
         del seed  # nothing is drawn
         pairs = {(min(i, j), max(i, j)) for i, j in _around(agents) if i != j}
-        self._matrix = _weights(weights)(agents, np.array(sorted(pairs), dtype=np.intp).reshape(-1, 2))
+        self._matrix = _weights(weights)(agents, np.array(sorted(pairs), dtype=np.intp).reshape(-1, 2), 1)
 
     def matrix(self, t: int) -> Matrix:
         """Return W."""
@@ -147,14 +181,12 @@ class Ring:
         return self._matrix
 
 
-class Complete:
+class Complete(Graph):
     """Everyone with everyone, the same in every round."""
-
-    directed = False
 
     def __init__(self, agents: int, seed: int, *, weights: str = "metropolis") -> None:
         del seed  # nothing is drawn
-        self._matrix = _weights(weights)(agents, np.stack(np.triu_indices(agents, 1), axis=1))
+        self._matrix = _weights(weights)(agents, np.stack(np.triu_indices(agents, 1), axis=1), 1)
 
     def matrix(self, t: int) -> Matrix:
         """Return W."""
@@ -178,7 +210,7 @@ def _degree(degree: object, agents: int) -> float:
     return float(degree)
 
 
-def _weights(name: object) -> Callable[[int, Agents], Matrix]:
+def _weights(name: object) -> Callable[[int, Agents, int], Matrix]:
     if not isinstance(name, str) or name not in _WEIGHTS:
         raise BadSpec(f"graph.weights = {name!r} is not known; {suggestion(str(name), _WEIGHTS)}")
     return _WEIGHTS[name]

@@ -1,13 +1,15 @@
-"""Doubly stochastic weights on the edges of an undirected graph.
+"""Doubly stochastic weights on the edges of undirected graphs.
 
     W_t    Matrix   weights[starts[i] : starts[i + 1]] are what agent i gives to the agents of the same slice of
                     `columns`, which ascends and contains i itself
 
-Edges come as (E, 2), each pair once with i < j, in any order. Matrices are made for every round, so they are put
-together by sorting keys in numpy instead of by a sparse-matrix library, whose constructors cost more than the round.
+A matrix may hold several rounds one below the other: row r n + i is agent i's in the r-th of them. Edges come as (E, 2)
+such rows, each pair of a round once with i < j, in any order. Matrices are made for every round, many rounds at a time,
+so they are put together by sorting keys in numpy instead of by a sparse-matrix library.
 """
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,16 +19,17 @@ from slaternet.model import Agents, Array
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """W_t by rows (CSR); columns ascend within a row, and the diagonal is always there."""
+    """W_t of one round, or of several in a row, by rows (CSR); columns ascend within a row, the diagonal is there."""
 
-    starts: Agents  # (n + 1,)
+    agents: int
+    starts: Agents  # (rounds * agents + 1,)
     columns: Agents  # (nonzeros,)
     weights: Array  # (nonzeros,)
 
     @property
-    def agents(self) -> int:
-        """The number n of agents."""
-        return len(self.starts) - 1
+    def rounds(self) -> int:
+        """How many rounds it holds."""
+        return (len(self.starts) - 1) // self.agents
 
     @property
     def lengths(self) -> Agents:
@@ -35,45 +38,59 @@ class Matrix:
 
     def rows(self) -> Agents:
         """Return the row of every entry."""
-        return np.repeat(np.arange(self.agents), self.lengths)
+        return np.repeat(np.arange(len(self.starts) - 1), self.lengths)
 
     def dense(self) -> Array:
-        """Return W_t as (n, n)."""
-        full = np.zeros((self.agents, self.agents))
+        """Return the rounds as (n, n) each, one below the other."""
+        full = np.zeros((len(self.starts) - 1, self.agents))
         full[self.rows(), self.columns] = self.weights
         return full
 
 
-def uniform(n: int, edges: Agents) -> Matrix:
+def stack(matrices: Sequence[Matrix]) -> Matrix:
+    """Return several matrices one below the other."""
+    lengths = np.concatenate([matrix.lengths for matrix in matrices])
+    return Matrix(
+        matrices[0].agents,
+        np.concatenate(([0], np.cumsum(lengths))),
+        np.concatenate([matrix.columns for matrix in matrices]),
+        np.concatenate([matrix.weights for matrix in matrices]),
+    )
+
+
+def uniform(n: int, edges: Agents, rounds: int = 1) -> Matrix:
     """Return the paper's weights: 1/n on every edge, the rest of each row on the diagonal."""
-    starts, columns, diagonal = _pattern(n, edges)
+    starts, columns, diagonal = _pattern(n, edges, rounds)
     weights = np.full(len(columns), 1.0 / n)
     degrees = starts[1:] - starts[:-1] - 1
-    weights[diagonal] = (n - degrees) / n  # the sum of [W]_ij runs over j != i (trap T6)
-    return Matrix(starts, columns, weights)
+    weights[diagonal] = (n - degrees) / n  # the sum of [W]_ij runs over j != i: with j = i it would define itself
+    return Matrix(n, starts, columns, weights)
 
 
-def metropolis(n: int, edges: Agents) -> Matrix:
+def metropolis(n: int, edges: Agents, rounds: int = 1) -> Matrix:
     """Return Metropolis weights: 1 / (1 + the larger degree of its two ends) on every edge."""
-    starts, columns, diagonal = _pattern(n, edges)
+    starts, columns, diagonal = _pattern(n, edges, rounds)
     degrees = starts[1:] - starts[:-1] - 1
-    larger = np.maximum(np.repeat(degrees, degrees + 1), degrees[columns])
+    lengths = degrees + 1
+    first = np.repeat(np.repeat(np.arange(0, rounds * n, n), n), lengths)  # of its round, for every entry
+    larger = np.maximum(np.repeat(degrees, lengths), degrees[first + columns])
     weights = 1.0 / (1.0 + larger)
     weights[diagonal] = 0.0
     weights[diagonal] = 1.0 - np.add.reduceat(weights, starts[:-1])
-    return Matrix(starts, columns, weights)
+    return Matrix(n, starts, columns, weights)
 
 
-def _pattern(n: int, edges: Agents) -> tuple[Agents, Agents, Agents]:
+def _pattern(n: int, edges: Agents, rounds: int) -> tuple[Agents, Agents, Agents]:
     """Return starts and columns of the edges, both ways, with the diagonal, and where the diagonal lies."""
-    rows, diagonal = _keys(n)
+    rows, diagonal = _keys(n, rounds)
     low, high = edges[:, 0], edges[:, 1]
-    keys = np.concatenate((low * n + high, high * n + low, diagonal))
+    keys = np.concatenate((low * n + high % n, high * n + low % n, diagonal))
     keys.sort()
     return keys.searchsorted(rows), keys % n, keys.searchsorted(diagonal)
 
 
-@functools.lru_cache(maxsize=4)
-def _keys(n: int) -> tuple[Agents, Agents]:
+@functools.lru_cache(maxsize=16)
+def _keys(n: int, rounds: int) -> tuple[Agents, Agents]:
     """Return where rows begin and where the diagonal lies, as keys row * n + column."""
-    return np.arange(0, n * n + 1, n), np.arange(0, n * n, n + 1)
+    rows = np.arange(rounds * n + 1) * n
+    return rows, rows[:-1] + np.tile(np.arange(n), rounds)

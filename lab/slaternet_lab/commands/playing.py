@@ -25,7 +25,7 @@ def run(
     as_json: JsonOption = False,
 ) -> None:
     """Play a spec over gRPC: a coordinator, an adversary and agent hosts as processes on this machine."""
-    from slaternet_lab.play import play
+    from slaternet_lab.network import play
 
     game = _resolved(spec, settings)
     with Progress(game.run.rounds, Console(stderr=as_json)) as progress:
@@ -41,13 +41,12 @@ def simulate(
     as_json: JsonOption = False,
 ) -> None:
     """Play a spec in one process without a network; same digest, same run folder."""
-    from slaternet_lab.finish import finish
     from slaternet_lab.simulation import simulate as play_here
 
     game = _resolved(spec, settings)
     with Progress(game.run.rounds, Console(stderr=as_json)) as progress:
         played = play_here(game, out=out, force=force, progress=progress)
-    show_summary(finish(played.folder), as_json=as_json)
+    show_summary(played, as_json=as_json)
 
 
 def show_summary(run: Run, *, as_json: bool) -> None:

@@ -29,7 +29,7 @@ class Head(_message.Message):
     ROUND_FIELD_NUMBER: _builtins.int
     SENDER_FIELD_NUMBER: _builtins.int
     run: _builtins.str
-    """the run's id, from Welcome; 1 to 64 bytes; absent: refused, except in JoinRequest"""
+    """the run's id, from Welcome; 1 to 64 bytes; absent: refused, except in JoinRequest, StatusRequest and StopRequest"""
     epoch: _builtins.int
     """counts seatings, from 1; 0 (absent): before the first seating"""
     round: _builtins.int

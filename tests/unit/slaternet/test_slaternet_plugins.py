@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from slaternet.errors import BadSpec, PluginFailed
-from slaternet.plugins import absolute, check_options, load, suggestion
+from slaternet.plugins import absolute, check_options, load
 
 GROUP = "slaternet.graphs"
 
@@ -162,7 +162,3 @@ def test_options_are_compared_with_the_constructor() -> None:
 def test_what_we_supply_ourselves_is_not_an_option() -> None:
     with pytest.raises(BadSpec, match=r"adversary\.options\.game is not an option"):
         check_options(Bowl, {"game": 1, "budget": 1.0}, key="adversary.options", given=1)
-
-
-def test_a_suggestion_without_candidates_says_so() -> None:
-    assert suggestion("x", []) == "there is none to choose from"

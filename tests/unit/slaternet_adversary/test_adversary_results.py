@@ -1,5 +1,6 @@
 import csv
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from slaternet.errors import BadSpec
 from slaternet.model import Effort
 from slaternet.spec import Spec
 from slaternet_adversary.referee import Record, Scored, Summarise
-from slaternet_adversary.results import COLUMNS, Results, claim
+from slaternet_adversary.results import COLUMNS, Results, claim, new_folder
 
 TEXT = """
 [run]
@@ -157,18 +158,51 @@ def test_a_folder_that_holds_a_run_is_overwritten_only_by_force(tmp_path: Path) 
     results = begin(folder)
     results.record(row(1), 1.0)
     results.finish(Summarise(1, "00" * 32), seconds=1.0, hosts=1)
-    (folder / "loss.png").write_text("figure")
-    (folder / "notes.txt").write_text("mine")
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    for name in ("loss.png", "assumptions.txt", "notes.txt"):
+        (folder / name).write_text("here before")
+    (folder / "state" / "coordinator").mkdir(parents=True)
+    (folder / "state" / "coordinator" / "log").write_text("here before")
+    before = {path: path.read_bytes() for path in folder.rglob("*.*")}
 
-    with pytest.raises(BadSpec, match="holds a run already; choose another --out, or overwrite it with --force"):
+    sentence = r"holds a run already \(spec.toml\); choose another --out, or overwrite it with --force"
+    with pytest.raises(BadSpec, match=sentence):
         claim(folder)
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert {path: path.read_bytes() for path in folder.rglob("*.*")} == before
 
     claim(folder, force=True)
-    assert {path.name for path in folder.iterdir()} - {"spec.toml"} == {"notes.txt"}
+    assert [path.name for path in folder.iterdir()] == ["notes.txt"]
     Results(folder, SPEC, run="another").close()
     assert read(folder) == []
+
+
+@pytest.mark.parametrize("name", ["metrics.csv", "summary.json", "loss.png", "violation.png", "assumptions.txt"])
+def test_nothing_is_deleted_unasked_from_a_folder_that_holds_no_run(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("mine")
+
+    with pytest.raises(BadSpec, match=rf"holds a run already \({name}\); choose another --out"):
+        claim(tmp_path)
+
+    assert (tmp_path / name).read_text() == "mine"
+
+
+def test_the_state_of_processes_alone_does_not_make_a_run_and_stays(tmp_path: Path) -> None:
+    log = tmp_path / "state" / "coordinator" / "log"
+    log.parent.mkdir(parents=True)
+    log.write_text("listening")
+
+    claim(tmp_path)
+
+    assert log.read_text() == "listening"
+
+
+def test_new_folders_bear_the_name_and_never_collide(tmp_path: Path) -> None:
+    first = new_folder(SPEC, tmp_path)
+    first.mkdir()
+
+    second = new_folder(SPEC, tmp_path)
+
+    assert re.fullmatch(r"little-\d{8}-\d{6}", first.name)
+    assert not second.exists()
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:

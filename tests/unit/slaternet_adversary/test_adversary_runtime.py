@@ -294,7 +294,7 @@ def second(factory: Callable[[int, list[list[int]]], Round]) -> Callable[[int, l
         (second(Generous), r"constraint of round 2 has shape \(1, 2, 2\) where \(1, 2, 1\) was asked for"),
         (
             second(Crooked),
-            r"the score of round 2 raised ValueError: 4 points were given scores of shape \(3,\) and \(4,\)",
+            r"the score of round 2 raised ValueError: 4 points were given scores of shape \(3,\)",
         ),
         (lambda t, calls: None, "round 1 raised AttributeError"),
     ],

@@ -16,7 +16,7 @@ DIRECTED = np.array([[0.5, 0.5, 0.0], [0.0, 0.5, 0.5], [0.5, 0.0, 0.5]])
 
 def matrix_of(dense: np.ndarray) -> Matrix:
     rows, columns = np.nonzero(dense)
-    return Matrix(np.searchsorted(rows, np.arange(len(dense) + 1)), columns, dense[rows, columns])
+    return Matrix(len(dense), np.searchsorted(rows, np.arange(len(dense) + 1)), columns, dense[rows, columns])
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def test_the_union_is_searched_no_further_than_needed() -> None:
 
 
 def test_a_doubly_stochastic_matrix_passes_also_when_directed() -> None:
-    check([matrix_of(DIRECTED)], 1)
+    check(matrix_of(DIRECTED), 1)
 
 
 @pytest.mark.parametrize(
@@ -106,4 +106,4 @@ def test_what_is_not_doubly_stochastic_is_refused(change: dict[tuple[int, int], 
         dense[place] = weight
 
     with pytest.raises(BadSpec, match=sentence):
-        check([matrix_of(dense)], 1)
+        check(matrix_of(dense), 1)

@@ -9,6 +9,7 @@ from slaternet.spec import GraphSection
 from slaternet_coordinator.graphs import Matrix, build
 from slaternet_coordinator.graphs.checks import check
 from slaternet_coordinator.graphs.generators import Complete, ErdosRenyi, Graph, Paper, RandomEdges, Ring
+from slaternet_coordinator.graphs.weights import stack
 
 MODULE = "slaternet_coordinator.graphs.generators"
 
@@ -40,32 +41,64 @@ def test_the_paper_s_graph_is_random_edges_and_a_path_segment_with_weights_one_n
 ) -> None:
     matrix = Paper(n, seed, rho=rho).matrix(t)
     drawn = RandomEdges(n, seed, rho)
-    random = {(int(i), int(j)) for i, j in drawn.pairs(drawn.numbers(t))}
+    random = {(int(i), int(j)) for i, j in drawn.ends(drawn.numbers(t, 1), 1)}
     dense = matrix.dense()
 
     assert edges_of(matrix) == random | edges_of(Paper(n, seed, rho=0.0).matrix(t))
     assert set(np.unique(dense[~np.eye(n, dtype=bool)])) <= {0.0, 1.0 / n}
-    check([matrix], 1)
+    check(matrix, 1)
 
 
 @given(st.integers(2, 50))
 def test_pairs_are_numbered_row_by_row(n: int) -> None:
     drawn = RandomEdges(n, 0, 1.0)
 
-    assert drawn.pairs(drawn.numbers(1)).tolist() == [[i, j] for i in range(n) for j in range(i + 1, n)]
+    assert drawn.ends(drawn.numbers(1, 1), 1).tolist() == [[i, j] for i in range(n) for j in range(i + 1, n)]
 
 
 @pytest.mark.parametrize(("n", "rho"), [(100, 0.1), (100, 0.97), (60, 0.5), (400, 0.01), (3000, 1e-5)])
 def test_every_pair_is_an_edge_with_probability_rho(n: int, rho: float) -> None:
     drawn, rounds = RandomEdges(n, 7, rho), 200  # with 1e-5, half of the gaps outrun the table
-    counts = np.array([len(drawn.numbers(t)) for t in range(1, rounds + 1)])
+    counts = np.array([len(drawn.numbers(t, 1)) for t in range(1, rounds + 1)])
     pairs = n * (n - 1) / 2
     mean, deviation = pairs * rho, np.sqrt(pairs * rho * (1 - rho))
 
     assert counts.mean() == pytest.approx(mean, abs=4 * deviation / np.sqrt(rounds))
     assert counts.std() == pytest.approx(deviation, rel=0.25)
-    last = np.concatenate([drawn.numbers(t) for t in range(1, rounds + 1)])
+    last = np.concatenate([drawn.numbers(t, 1) for t in range(1, rounds + 1)])
     assert last.mean() == pytest.approx((pairs - 1) / 2, abs=4 * pairs / np.sqrt(12 * len(last)))
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        Paper(30, 3),
+        Paper(7, 3, rho=0.9),
+        ErdosRenyi(40, 3, degree=4),
+        ErdosRenyi(40, 3, rho=0.5, weights="uniform"),
+        ErdosRenyi(900, 3, rho=2e-5),
+        Ring(9, 0),
+        Complete(5, 0),
+    ],
+    ids=["paper", "dense", "sparse", "uniform", "nearly empty", "ring", "complete"],
+)
+def test_many_rounds_at_a_time_are_the_same_as_one_by_one(graph: Graph) -> None:
+    together = graph.matrices(11, 40)
+    apart = stack([graph.matrix(t) for t in range(11, 51)])
+
+    assert together.rounds == 40
+    assert together.starts.tolist() == apart.starts.tolist()
+    assert together.columns.tolist() == apart.columns.tolist()
+    assert together.weights.tobytes() == apart.weights.tobytes()
+
+
+def test_rounds_whose_gaps_fall_short_of_the_end_are_drawn_on() -> None:
+    short = RandomEdges(60, 5, 0.3)
+    short._draws = lambda position: 5  # type: ignore[method-assign]
+    numbers = short.numbers(1, 3)
+
+    assert (np.diff(numbers) > 0).all()
+    assert len(numbers) == pytest.approx(3 * 0.3 * short.pairs, rel=0.15)
 
 
 def test_edges_depend_on_seed_and_round_alone() -> None:
@@ -94,8 +127,8 @@ def test_ring_and_complete_graph_have_their_edges(n: int, weights: str) -> None:
 
     assert edges_of(ring.matrix(1)) == {(min(edge), max(edge)) for edge in cycle.edges}
     assert edges_of(complete.matrix(9)) == {(i, j) for i in range(n) for j in range(i + 1, n)}
-    check([ring.matrix(1)], 1)
-    check([complete.matrix(1)], 1)
+    check(ring.matrix(1), 1)
+    check(complete.matrix(1), 1)
 
 
 def test_a_complete_graph_averages_in_one_round() -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from slaternet.errors import Mismatch, Replaced, Unknown
+from slaternet.errors import Mismatch, Superseded, Unknown
 from slaternet.model import PROTOCOL, Description, Join, Opening, Role
 from slaternet_coordinator.register import Register
 
@@ -185,7 +185,7 @@ def test_a_new_incarnation_shuts_out_the_older() -> None:
     older = game.ticket(game.admit("a", HOST))
     newer = game.admit("a", replace(HOST, address="localhost:9"))
 
-    with pytest.raises(Replaced, match="a newer incarnation of a has joined"):
+    with pytest.raises(Superseded, match="a newer incarnation of a has joined"):
         game.identify("a", Opening(1, older))
     with pytest.raises(Unknown):
         game.identify("a", Opening(2, older))

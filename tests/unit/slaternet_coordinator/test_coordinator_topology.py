@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slaternet.model import Agents, Array
-from slaternet_coordinator.graphs.weights import Matrix, metropolis
+from slaternet_coordinator.graphs.weights import Matrix, metropolis, stack
 from slaternet_coordinator.topology import cut
 
 
@@ -42,7 +42,7 @@ def test_every_host_gets_its_rows_of_w_and_owes_exactly_what_crosses_hosts(
     n = sum(map(len, seats))
     matrices = [random_matrix(rng, n) for _ in range(rounds)]
 
-    topologies = cut(first, matrices, seats, low_water=first - 1)
+    topologies = cut(first, stack(matrices), seats, low_water=first - 1)
 
     assert len(topologies) == len(seats)
     for host, (own, topology) in enumerate(zip(seats, topologies, strict=True)):
@@ -63,7 +63,7 @@ def test_every_host_gets_its_rows_of_w_and_owes_exactly_what_crosses_hosts(
 def test_a_host_that_seats_everyone_owes_nothing() -> None:
     matrix = random_matrix(np.random.default_rng(0), 9)
 
-    (topology,) = cut(1, [matrix, matrix], [np.arange(9)], low_water=0)
+    (topology,) = cut(1, stack([matrix, matrix]), [np.arange(9)], low_water=0)
 
     assert topology.debts.shape == (0, 3)
     assert topology.weights.tobytes() == matrix.weights.tobytes() * 2

@@ -31,7 +31,7 @@ def test_weights_are_doubly_stochastic_and_symmetric_on_exactly_the_edges(
     pattern = np.eye(n, dtype=bool)
     pattern[edges[:, 0], edges[:, 1]] = pattern[edges[:, 1], edges[:, 0]] = True
 
-    check([matrix], 1)
+    check(matrix, 1)
     assert matrix.agents == n
     assert np.array_equal(dense > 0.0, pattern)
     assert np.array_equal(dense, dense.T)

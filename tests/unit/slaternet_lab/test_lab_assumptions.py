@@ -10,6 +10,7 @@ from slaternet_lab.library import find
 from slaternet_lab.parts import assemble
 
 RING = """
+from slaternet_coordinator.graphs import Graph
 from slaternet_coordinator.graphs.weights import uniform
 from slaternet_coordinator.graphs.weights import Matrix
 import numpy as np
@@ -25,12 +26,10 @@ class Lopsided:
         weights = self._matrix.weights.copy()
         if t == 3:
             weights[0] += 1e-6
-        return Matrix(self._matrix.starts, self._matrix.columns, weights)
+        return Matrix(self._matrix.agents, self._matrix.starts, self._matrix.columns, weights)
 
 
-class Late:
-    directed = False
-
+class Late(Graph):
     def __init__(self, agents, seed):
         self._apart = uniform(agents, np.empty((0, 2), dtype=np.intp))
         self._together = uniform(agents, np.array([[i, i + 1] for i in range(agents - 1)]))

@@ -1,5 +1,4 @@
 import json
-import re
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +6,7 @@ import pytest
 
 from slaternet.errors import BadSpec
 from slaternet.spec import Spec
-from slaternet_lab.folder import Difference, Run, diff, new_folder
+from slaternet_lab.folder import Difference, Run, diff
 from slaternet_lab.library import shipped
 
 HEADER = (
@@ -130,13 +129,3 @@ def test_two_zeros_of_different_sign_are_different_bits(tmp_path: Path) -> None:
 
 def test_a_run_that_is_the_beginning_of_another_parts_nowhere(tmp_path: Path) -> None:
     assert diff(write(tmp_path / "a", ["aa", "bb"]), write(tmp_path / "b", ["aa"])) == Difference(None, None, 1)
-
-
-def test_new_folders_bear_the_name_and_never_collide(tmp_path: Path) -> None:
-    first = new_folder(SPEC, tmp_path)
-    first.mkdir()
-
-    second = new_folder(SPEC, tmp_path)
-
-    assert re.fullmatch(r"paper-short-\d{8}-\d{6}", first.name)
-    assert not second.exists()

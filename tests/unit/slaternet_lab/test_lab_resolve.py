@@ -72,13 +72,14 @@ def test_a_relative_plugin_is_looked_up_beside_its_spec(tmp_path: Path) -> None:
     assert spec.adversary.sha256 == hashlib.sha256(PLUGIN.encode()).hexdigest()
 
 
+@pytest.mark.parametrize("target", ["flat.py:Flat", '"flat.py:Flat"', "'flat.py:Flat'"])
 def test_a_plugin_named_on_the_command_line_is_looked_up_from_the_working_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "flat.py").write_text(PLUGIN)
     monkeypatch.chdir(tmp_path)
 
-    spec = load("paper", ["adversary.plugin=flat.py:Flat", "adversary.options={height = 1.0}"])
+    spec = load("paper", [f"adversary.plugin={target}", "adversary.options={height = 1.0}"])
 
     assert spec.adversary.plugin == f"{tmp_path.resolve()}/flat.py:Flat"
 
@@ -93,6 +94,14 @@ def test_a_file_that_changed_since_it_was_resolved_is_a_warning_that_names_it(tm
     assert entry["log_level"] == "warning"
     assert "[adversary] linear-regression is not the code the spec was resolved with" in entry["event"]
     assert resolved.adversary.sha256 != "0" * 64
+
+
+def test_an_algorithm_that_changed_since_it_was_resolved_is_a_warning_too(tmp_path: Path) -> None:
+    with capture_logs() as logs:
+        resolved = resolve(paper(**{"algorithm.sha256": "0" * 64}), tmp_path)
+
+    assert ["[algorithm] zhang2024" in entry["event"] for entry in logs] == [True]
+    assert resolved.algorithm.sha256 == load("paper").algorithm.sha256
 
 
 def test_granting_more_than_the_algorithm_declares_is_allowed_and_less_is_not() -> None:

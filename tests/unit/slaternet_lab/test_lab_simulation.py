@@ -191,6 +191,7 @@ class World:
         for name in self.names:
             self._tell(coordinator.Joined(name, Join(Role.HOST, "", 0, PROTOCOL, "")))
         self._tell(coordinator.Said("adversary", self._description))
+        self._deliver(("coordinator", "adversary"))  # a question before the seating would be refused, and asked again
         steps = 0
         while self._streams or not self.adversary.idle:
             steps += 1
