@@ -31,7 +31,7 @@ from slaternet.process import interruptible
 from slaternet.transport import serve
 from slaternet_adversary.build import build_referee, load_plugin
 from slaternet_adversary.referee import Asked, Closed, Event, Record, Reply, Summarise
-from slaternet_adversary.results import Results, claim
+from slaternet_adversary.results import Results, claim, new_folder
 from slaternet_adversary.runtime import Outward, Runtime
 
 log = structlog.get_logger()
@@ -193,7 +193,7 @@ class AdversaryService:
     async def _play(self, membership: Membership) -> None:
         spec = membership.spec
         plugin, description = load_plugin(spec)
-        self.folder = self._out or Path("runs") / f"{spec.run.name}-{membership.run[:8]}"
+        self.folder = self._out or new_folder(spec)
         claim(self.folder, force=self._force)
         results = Results(self.folder, spec, run=membership.run)
         runtime = Runtime(plugin, build_referee(spec, description), results)

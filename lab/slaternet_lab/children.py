@@ -13,8 +13,6 @@ from slaternet.process import TETHER
 
 _TAIL_BYTES = 4096
 _READ_BYTES = 1 << 16
-_SILENCE = 60.0
-"""Seconds that a process may take from its start until it says where it listens."""
 
 
 class Child:
@@ -51,19 +49,19 @@ class Child:
         """The process id."""
         return self._process.pid
 
-    async def announced(self, beginning: str) -> str:
-        """Return the rest of the first printed line that begins so; all else that is printed goes to the log.
+    async def announced(self, beginning: str, within: float) -> str:
+        """Return the rest of the first printed line that begins so; all that is printed goes to the log as well.
 
-        RunFailed where the process ends before, or is silent for too long.
+        RunFailed where the process ends before, or does not say so within that many seconds.
         """
         found: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._listening = asyncio.create_task(self._listen(beginning.encode(), found), name=f"listen to {self.name}")
-        await asyncio.wait((found, self.ended), timeout=_SILENCE, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((found, self.ended), timeout=within, return_when=asyncio.FIRST_COMPLETED)
         if found.done():
             return found.result()
         if self.ended.done():
             raise self.death()
-        raise RunFailed(f"{self.name} has not said {beginning!r} within {_SILENCE:.0f} s; see its log {self.log}")
+        raise RunFailed(f"{self.name} has not said {beginning!r} within {within:g} s; see its log {self.log}")
 
     async def _listen(self, beginning: bytes, found: "asyncio.Future[str]") -> None:
         output: asyncio.StreamReader | None = self._process.stdout

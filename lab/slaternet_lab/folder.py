@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from slaternet.errors import BadSpec
 from slaternet.model import Array
 from slaternet.spec import Spec
-from slaternet_adversary.results import new_folder as new_folder
 
 _WHOLE = {"round", "agents", "frames", "bytes_sent"}
 _TEXT = {"digest"}

@@ -17,6 +17,8 @@ from slaternet_lab.progress import Progress
 from slaternet_lab.remote import ask_status, ask_stop
 
 _LOOPBACK = "127.0.0.1:0"
+_START_SECONDS = 60.0
+"""How long the coordinator may take to say where it listens."""
 _LOOK_SECONDS = 0.25
 _PARTING_SECONDS = LIMITS.grace_seconds + 3
 """How long after the game is over, or after another has ended, the next process may take to end."""
@@ -98,7 +100,7 @@ class _Game:
         spec.write_text(self._spec.to_toml(), encoding="utf-8")
         seats = ("--hosts", str(self._hosts), "--listen", _LOOPBACK)
         coordinator = await self._start("coordinator", "coordinator", str(spec), *seats, heard=True)
-        address = await coordinator.announced("listening on ")
+        address = await coordinator.announced("listening on ", within=_START_SECONDS)
         common = ("--coordinator", address, "--listen", _LOOPBACK)
         await self._start("adversary", "adversary", *common, "--out", str(self._folder))
         for number in range(1, self._hosts + 1):

@@ -11,7 +11,7 @@ from slaternet.model import PROTOCOL, Closing, Effort, Join, LowWater, Progress,
 from slaternet.spec import Spec
 from slaternet_adversary.build import build_referee, load_plugin
 from slaternet_adversary.referee import Asked, Closed, Record, Reply, Summarise
-from slaternet_adversary.results import Results, claim
+from slaternet_adversary.results import Results, claim, new_folder
 from slaternet_adversary.runtime import Outward, Runtime
 from slaternet_agent import engine as agent
 from slaternet_agent.build import build_algorithm
@@ -19,7 +19,7 @@ from slaternet_coordinator import engine as coordinator
 from slaternet_coordinator.graphs import build as build_graph
 from slaternet_coordinator.register import Register
 from slaternet_lab.finish import finish
-from slaternet_lab.folder import Run, new_folder
+from slaternet_lab.folder import Run
 from slaternet_lab.progress import Progress as Display
 
 HOST, ADVERSARY = "simulation", "adversary"

@@ -1,4 +1,4 @@
-"""One service each, for several hosts and containers: what the laboratory adds to the services' own commands."""
+"""One service each: what the laboratory adds to the services' own commands."""
 
 import typer
 

@@ -1,0 +1,44 @@
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from slaternet.errors import RunFailed
+from slaternet_lab.children import Child, end_all
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "log"
+    path.touch()
+    return path
+
+
+async def child(log: Path, code: str) -> Child:
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(sys.executable, "-u", "-c", code, stdin=pipe, stdout=pipe)
+    return Child("speaker", process, log)
+
+
+async def test_a_process_may_print_what_it_likes_before_and_after_its_announcement(log: Path) -> None:
+    speaker = await child(log, "print('x' * 1_000_000); print('listening on here'); print('y' * 1_000_000)")
+
+    assert await speaker.announced("listening on ", within=60) == "here"
+    assert await speaker.ended == 0  # nothing blocks it
+    await end_all([speaker])
+
+
+async def test_a_process_that_stays_silent_is_named(log: Path) -> None:
+    speaker = await child(log, "input()")
+
+    with pytest.raises(RunFailed, match=r"^speaker has not said 'listening on ' within 0\.01 s; see its log "):
+        await speaker.announced("listening on ", within=0.01)
+    await end_all([speaker])
+
+
+async def test_a_process_that_dies_before_its_announcement_is_named(log: Path) -> None:
+    speaker = await child(log, "import sys; print('cannot'); sys.exit(7)")
+
+    with pytest.raises(RunFailed, match=r"^speaker ended with exit code 7; its last words: "):
+        await speaker.announced("listening on ", within=60)
