@@ -12,7 +12,9 @@ ListenOption = Annotated[str, typer.Option(envvar="SLATERNET_LISTEN", help="HOST
 AdvertiseOption = Annotated[
     str, typer.Option(envvar="SLATERNET_ADVERTISE", help="HOST:PORT for others, where it differs from --listen.")
 ]
-OutOption = Annotated[Path | None, typer.Option(envvar="SLATERNET_OUT", help="The run folder; runs/NAME-TIME if absent.")]
+OutOption = Annotated[
+    Path | None, typer.Option(envvar="SLATERNET_OUT", help="The run folder; runs/NAME-TIME if absent.")
+]
 ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite a run in that folder.")]
 
 

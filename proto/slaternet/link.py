@@ -1,12 +1,9 @@
 """One end of a long-lived bidirectional stream."""
 
 import asyncio
-import types
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator
-from contextlib import suppress
-from typing import Any
+from collections.abc import Callable
 
 import grpc.aio
 
@@ -15,23 +12,6 @@ from slaternet.limits import Limits
 
 STREAM_BROKEN = (grpc.aio.AioRpcError, grpc.aio.BaseError, asyncio.InvalidStateError)
 """What grpc.aio raises from a read or write on a stream that has ended."""
-
-
-@types.coroutine
-def _resume(work: Coroutine[Any, Any, None], awaited: object) -> Generator[object, Any, None]:
-    with suppress(StopIteration):
-        while True:
-            try:
-                result = yield awaited
-            except BaseException as error:  # a failed write, or our cancellation: the coroutine's own to handle
-                awaited = work.throw(error)
-            else:
-                awaited = work.send(result)
-
-
-async def _resumed(work: Coroutine[Any, Any, None], awaited: object) -> None:
-    """Go on with a coroutine whose first step was taken by hand; tasks of Python 3.11 cannot start at once."""
-    await _resume(work, awaited)
 
 
 class Link(ABC):
@@ -69,7 +49,7 @@ class Link(ABC):
         self.messages_sent += 1
         self._sent_at = self._loop.time()
         if self._writer is None:
-            self._start_writing()
+            self._writer = self._loop.create_task(self._write_out())
 
     async def read(self) -> bytes | None:
         """Return the next message; None where the peer has ended the stream in order.
@@ -135,15 +115,6 @@ class Link(ABC):
         self._outbox.clear()
         if self._writer is not None:
             self._writer.cancel()
-
-    def _start_writing(self) -> None:
-        # The first step is taken here and not at the loop's next turn, which may be a long computation away.
-        work = self._write_out()
-        try:
-            awaited = work.send(None)
-        except StopIteration:
-            return
-        self._writer = self._loop.create_task(_resumed(work, awaited))
 
     async def _write_out(self) -> None:
         # gRPC allows one write at a time. A task for each burst of messages leaves nothing to clean up when quiet.
