@@ -1,8 +1,9 @@
 """A bare gRPC game: the same hosts and the same messages as `slaternet run`, and nothing else.
 
-Per round every host sends one frame to every other and waits for theirs, asks one question and waits for its answer.
-Frames, questions and answers are encoded once, with the sizes of the paper's example. No mathematics, no checks, no
-coordinator, plain grpc.aio streams: what remains of a game when everything of ours is taken away.
+Per round every host sends one frame to every other and waits for theirs, asks one question and waits for its answer;
+every few rounds it reports to the coordinator, which sends the next topologies, and nobody waits for those. All
+messages are encoded once, with the sizes of the paper's example. No mathematics, no checks, no decoding, plain grpc.aio
+streams: what remains of a game when everything of ours is taken away.
 
     python -m benchmarks.bare HOSTS [ROUNDS]       prints milliseconds per round
 """
@@ -19,15 +20,26 @@ import numpy as np
 import uvloop
 
 from slaternet import codec
-from slaternet.model import Answer, Effort, Frame, Head, Question
+from slaternet.limits import LIMITS
+from slaternet.model import Answer, Effort, Frame, Head, Progress, Question
+from slaternet_coordinator.graphs.generators import Paper
+from slaternet_coordinator.topology import cut
 
 AGENTS, DIMENSION, POINTS, CONSTRAINTS = 100, 10, 2, 2
 SERVICE = "bare"
+STEP = LIMITS.window // 4
+HEAD = Head("0" * 32, 1, 1000, "agent-1")
+
+
+def topology(hosts: int) -> bytes:
+    """Return the topology of one host for a quarter of the window."""
+    seats = np.array_split(np.arange(AGENTS), hosts)
+    return codec.encode_control_down(HEAD, cut(1000, Paper(AGENTS, 1).matrices(1000, STEP), seats, 900)[0])[0]
 
 
 def messages(agents: int) -> tuple[bytes, bytes, bytes]:
     """Return a frame, a question and an answer of a host with this many agents."""
-    head = Head("0" * 32, 1, 1000, "agent-1")
+    head = HEAD
     ids, rng = np.arange(agents), np.random.default_rng(1)
     rows, points = rng.random((agents, DIMENSION)), rng.random((agents, POINTS, DIMENSION))
     frame = Frame(1000, ids, rows)
@@ -47,7 +59,7 @@ async def serve(handler: Callable[[Any], Awaitable[None]]) -> tuple[grpc.aio.Ser
         await handler(context)
 
     server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
-    methods = {"Stream": grpc.stream_stream_rpc_method_handler(converse)}
+    methods: dict[str, Any] = {"Stream": grpc.stream_stream_rpc_method_handler(converse)}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, methods),))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
@@ -72,8 +84,29 @@ async def adversary(answer: bytes) -> None:
     await server.stop(0)
 
 
+async def coordinator(message: bytes) -> None:
+    """Send a topology for every report; ends with standard input."""
+
+    async def publish(context: Any) -> None:  # noqa: ANN401
+        for _ in range(LIMITS.window // STEP):
+            await context.write(message)
+        while await context.read() is not grpc.aio.EOF:
+            await context.write(message)
+
+    server, port = await serve(publish)
+    print(port, flush=True)
+    await asyncio.to_thread(sys.stdin.read)
+    await server.stop(0)
+
+
+async def listen(control: Any) -> None:  # noqa: ANN401
+    """Take topologies in."""
+    while await control.read() is not grpc.aio.EOF:
+        pass
+
+
 async def host(rounds: int, frame: bytes, question: bytes) -> None:
-    """Play as one host: the ports of the adversary and of earlier hosts come in on standard input."""
+    """Play as one host: the ports of the others come in on standard input."""
     accepted: asyncio.Queue[tuple[Any, asyncio.Event]] = asyncio.Queue()
 
     async def take(context: Any) -> None:  # noqa: ANN401
@@ -84,8 +117,10 @@ async def host(rounds: int, frame: bytes, question: bytes) -> None:
     server, port = await serve(take)
     print(port, flush=True)
     line = await asyncio.to_thread(sys.stdin.readline)
-    reveal_port, later, *earlier = map(int, line.split())
-    reveal = dial(reveal_port)
+    control_port, reveal_port, later, *earlier = map(int, line.split())
+    control, reveal = dial(control_port), dial(reveal_port)
+    listening = asyncio.create_task(listen(control))
+    report = codec.encode_control_up(HEAD, Progress(1000))
     dialled = [dial(each) for each in earlier]
     for each in dialled:
         await each.write(b"hello")
@@ -95,13 +130,16 @@ async def host(rounds: int, frame: bytes, question: bytes) -> None:
     peers = [*dialled, *(context for context, _ in taken)]
 
     began = time.perf_counter()
-    for _ in range(rounds):
+    for t in range(rounds):
+        if t % STEP == 0:
+            await control.write(report)
         await asyncio.gather(*(peer.write(frame) for peer in peers))
         await asyncio.gather(*(peer.read() for peer in peers))
         await reveal.write(question)
         await reveal.read()
     print(1e3 * (time.perf_counter() - began) / rounds, flush=True)
     await asyncio.to_thread(sys.stdin.read)
+    listening.cancel()
     for _, done in taken:
         done.set()
     await server.stop(0)
@@ -124,14 +162,16 @@ async def line(process: asyncio.subprocess.Process) -> float:
 async def play(hosts: int, rounds: int) -> float:
     """Play a bare game; return milliseconds per round of its slowest host."""
     share = str(AGENTS // hosts)
-    opponent = await child("adversary", share)
+    publisher, opponent = await child("coordinator", str(hosts)), await child("adversary", share)
     players = [await child("host", share, str(rounds)) for _ in range(hosts)]
-    reveal, ports = int(await line(opponent)), [int(await line(player)) for player in players]
+    control, reveal = int(await line(publisher)), int(await line(opponent))
+    ports = [int(await line(player)) for player in players]
     for index, player in enumerate(players):
         assert player.stdin is not None
-        player.stdin.write(f"{reveal} {hosts - 1 - index} {' '.join(map(str, ports[:index]))}\n".encode())
+        earlier = " ".join(map(str, ports[:index]))
+        player.stdin.write(f"{control} {reveal} {hosts - 1 - index} {earlier}\n".encode())
     slowest = max([await line(player) for player in players])
-    for process in (*players, opponent):
+    for process in (*players, opponent, publisher):
         assert process.stdin is not None
         process.stdin.close()
         await process.wait()
@@ -141,7 +181,9 @@ async def play(hosts: int, rounds: int) -> float:
 def main() -> None:
     """Be one process of a bare game, or play one."""
     role, *numbers = sys.argv[1:]
-    if role == "adversary":
+    if role == "coordinator":
+        uvloop.run(coordinator(topology(int(numbers[0]))))
+    elif role == "adversary":
         uvloop.run(adversary(messages(int(numbers[0]))[2]))
     elif role == "host":
         frame, question, _ = messages(int(numbers[0]))

@@ -81,18 +81,16 @@ class Mixer:
 def plans(topology: Topology, seats: Agents, agents: int, peers: int) -> list[Plan]:
     """Cut a topology into rounds, having checked the host's own rows of every W_t (its part of Assumption 4)."""
     _check_rows(topology, seats, agents)
-    if not np.isin(topology.debts[:, 2], seats).all() or (topology.debts[:, 1] >= peers).any():
-        raise Malformed("a host owes rows of its own agents to hosts of the game")
+    debts = _debts(topology, seats, agents, peers)
     k, rounds = len(seats), topology.rounds
     cuts = topology.starts[::k]  # where each round's entries begin
     needed = _needed(topology, cuts, seats, agents)
-    edges = np.searchsorted(topology.debts[:, 0], np.arange(rounds + 1))
     result = []
     for offset in range(rounds):
         low, high = cuts[offset], cuts[offset + 1]
         starts = topology.starts[offset * k : (offset + 1) * k + 1] - low
-        debts = _debts(topology.debts[edges[offset] : edges[offset + 1]])
-        result.append(Plan(starts, topology.columns[low:high], topology.weights[low:high], needed[offset], debts))
+        columns, weights = topology.columns[low:high], topology.weights[low:high]
+        result.append(Plan(starts, columns, weights, needed[offset], tuple(debts[offset])))
     return result
 
 
@@ -107,11 +105,21 @@ def _needed(topology: Topology, cuts: Agents, seats: Agents, agents: int) -> lis
     return np.split(who, np.searchsorted(offsets, np.arange(1, topology.rounds)))
 
 
-def _debts(rows: Agents) -> tuple[tuple[int, Agents], ...]:
-    if not len(rows):
-        return ()
-    cuts = np.flatnonzero(np.diff(rows[:, 1])) + 1
-    return tuple((int(part[0, 1]), np.ascontiguousarray(part[:, 2])) for part in np.split(rows, cuts))
+def _debts(topology: Topology, seats: Agents, agents: int, peers: int) -> list[list[tuple[int, Agents]]]:
+    """Return for each round the peers that are owed rows, and whose: the debts of a topology ascend."""
+    owed: list[list[tuple[int, Agents]]] = [[] for _ in range(topology.rounds)]
+    rounds, to, who = topology.debts[:, 0], topology.debts[:, 1], np.ascontiguousarray(topology.debts[:, 2])
+    if not len(who):
+        return owed
+    own = np.zeros(agents, dtype=bool)
+    own[seats] = True
+    if who.max() >= agents or not own[who].all() or to.max() >= peers:
+        raise Malformed("a host owes rows of its own agents to hosts of the game")
+    firsts = np.flatnonzero(np.diff(rounds * peers + to, prepend=-1))
+    lasts = np.append(firsts[1:], len(who))
+    for round, peer, first, last in zip(rounds[firsts].tolist(), to[firsts].tolist(), firsts, lasts, strict=True):
+        owed[round].append((peer, who[first:last]))
+    return owed
 
 
 def _check_rows(topology: Topology, seats: Agents, agents: int) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import errno
 import gc
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from textwrap import dedent
 from unittest import mock
@@ -12,10 +12,11 @@ from unittest import mock
 import grpc
 import grpc.aio
 import pytest
-from harness import DEADLINE, LOOPBACK, Game, Gathering, digest, gathering, reference, small_spec
+from harness import DEADLINE, LOOPBACK, SECRET, Game, Gathering, digest, gathering, reference, small_spec
 
 from slaternet import codec, plugins
 from slaternet.errors import Mismatch, OutsideSet, PluginFailed, RunFailed, SlaternetError, Unreachable
+from slaternet.identity import ticket
 from slaternet.limits import LIMITS
 from slaternet.link import Link
 from slaternet.membership import Applicant, Membership
@@ -31,6 +32,7 @@ from slaternet.model import (
     Holding,
     Join,
     Opening,
+    Over,
     Progress,
     Role,
     Seating,
@@ -38,11 +40,12 @@ from slaternet.model import (
 )
 from slaternet.spec import Spec
 from slaternet.transport import call, open_channel
+from slaternet_adversary.build import GROUP
 from slaternet_adversary.referee import Record
 from slaternet_adversary.results import Results
 from slaternet_adversary.service import AdversaryService
 from slaternet_agent.service import HostService
-from slaternet_coordinator.engine import Admit, Closed, Coordinator, Joined, Leave, Opened, Phase, Said
+from slaternet_coordinator.engine import Admit, Closed, Coordinator, Joined, Leave, Opened, Phase, Said, Tell
 from slaternet_coordinator.graphs.generators import Complete
 from slaternet_coordinator.register import Register
 
@@ -85,8 +88,8 @@ class Company:
 
 
 @asynccontextmanager
-async def company(spec: Spec, folder: Path, *, hosts: int, through: str = "") -> AsyncIterator[Company]:
-    """Start every service of a game; the first host finds the coordinator `through` another address, if given."""
+async def company(spec: Spec, folder: Path, *, hosts: int) -> AsyncIterator[Company]:
+    """Start every service of a game."""
     async with gathering(spec, hosts=hosts) as gathered:
         services = Company(gathered, Game(gathered.address, folder, gathered.tasks, ""))
         for number in range(1, hosts + 1):
@@ -224,7 +227,7 @@ async def test_the_first_failure_of_a_plugin_is_told_and_its_later_rounds_are_no
     for name in failures.keys() - {EVE}:
         assert isinstance(failures[name], RunFailed)
         assert str(failures[name]) == "the game failed: adversary: it cannot go on; its own log says why"
-    assert plugins.load("", target, key="").factory.played == [1, 2, 3, 4, 5]
+    assert plugins.load(GROUP, target, key="adversary.plugin").factory.played == [1, 2, 3, 4, 5]
 
 
 async def test_a_run_folder_that_is_full_ends_the_game_by_its_name(tmp_path: Path) -> None:
@@ -272,71 +275,240 @@ async def test_an_algorithm_that_is_not_the_one_of_the_spec_is_refused_with_both
 
 
 class Bridge:
-    """A way to a server that can be cut and mended."""
+    """A way to a server that can lose what is sent there, and be broken off."""
 
     def __init__(self, address: str) -> None:
-        self._there = address.rpartition(":")[::2]
-        self._server: asyncio.Server | None = None
-        self._port = 0
+        self._host, _, port = address.rpartition(":")
+        self._port = int(port)
         self._writers: set[asyncio.StreamWriter] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._pumps: set[asyncio.Task[None]] = set()
+        self._losing = False
 
-    @property
-    def address(self) -> str:
-        return f"127.0.0.1:{self._port}"
+    @asynccontextmanager
+    async def standing(self) -> AsyncIterator[str]:
+        """Carry both ways between the server and whoever connects to the address yielded."""
+        server = await asyncio.start_server(self._carry, "127.0.0.1", 0)
+        try:
+            yield "127.0.0.1:{}".format(server.sockets[0].getsockname()[1])
+        finally:
+            server.close()
+            await self.break_off()
 
-    async def mend(self) -> None:
-        self._server = await asyncio.start_server(self._carry, "127.0.0.1", self._port)
-        self._port = self._server.sockets[0].getsockname()[1]
+    def lose(self) -> None:
+        """Let nothing more through to the server; what comes from there still comes."""
+        self._losing = True
 
-    async def cut(self) -> None:
-        assert self._server is not None
-        self._server.close()
+    async def break_off(self) -> None:
+        """End every connection; the next one loses nothing."""
         for writer in self._writers:
             writer.close()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*self._pumps)
+        self._writers.clear()
+        self._pumps.clear()
+        self._losing = False
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._writers.add(writer)
-        there, onward = await asyncio.open_connection(*self._there)
-        self._writers.add(onward)
-        for source, sink in ((reader, onward), (there, writer)):
-            task = asyncio.create_task(self._pump(source, sink))
-            self._tasks.add(task)
+        there, onward = await asyncio.open_connection(self._host, self._port)
+        self._writers |= {writer, onward}
+        for source, sink, up in ((reader, onward, True), (there, writer, False)):
+            self._pumps.add(asyncio.create_task(self._pump(source, sink, up=up)))
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, up: bool) -> None:
+        with suppress(ConnectionError):
             while data := await reader.read(1 << 16):
-                writer.write(data)
-                await writer.drain()
-        except ConnectionError:
-            pass  # cut
-        finally:
-            writer.close()
+                if not (up and self._losing):
+                    writer.write(data)
+                    await writer.drain()
+        writer.close()
+
+
+def rows(folder: Path) -> int:
+    """Return how many rounds are recorded."""
+    return len((folder / "metrics.csv").read_text().splitlines()) - 1
 
 
 async def test_a_host_that_has_played_out_its_window_without_the_coordinator_goes_on_when_it_is_back(
     tmp_path: Path,
 ) -> None:
     folder = tmp_path / "game"
-    async with gathering(small_spec(rounds=None), hosts=2) as gathered:
+    async with AsyncExitStack() as stack:
+        gathered = await stack.enter_async_context(gathering(small_spec(rounds=None), hosts=2))
         game, bridge = Game(gathered.address, folder, gathered.tasks, ""), Bridge(gathered.address)
-        await bridge.mend()
-        gathered.start(HostService(bridge.address, "agent-1", listen=LOOPBACK))
+        address = await stack.enter_async_context(bridge.standing())
+        gathered.start(HostService(address, "agent-1", listen=LOOPBACK))
         gathered.start(HostService(gathered.address, "agent-2", listen=LOOPBACK))
         gathered.start(AdversaryService(gathered.address, folder, listen=LOOPBACK))
         await game.until(lambda status: status.round > 0)
 
-        await bridge.cut()
-        # every host has asked about the last round that is published, and is told of no other
-        await game.until(lambda status: rows(folder) == status.published - 1 and not all_connected(status.hosts))
-        await bridge.mend()
+        bridge.lose()
+        # every host asks about the last round that is published, and the coordinator does not hear of it
+        await game.until(lambda status: rows(folder) == status.published - 1)
+        await bridge.break_off()
         await game.outlives_its_window()
 
         await game.stop()
         run = await game.over()
-        await bridge.cut()
     assert digest(run) == reference(run.spec, tmp_path / "simulation")
 
 
 # The coordinator's last words
+
+
+def farewell(body: Finished | Failed) -> Coordinator:
+    """Return a coordinator whose game has ended because everyone, or the adversary, said so."""
+    register = Register(1, hosts=1, secret=SECRET, fingerprint="")
+    coordinator = Coordinator(Complete(1, 1), register, 5)
+    for name, role in ((EVE, Role.ADVERSARY), ("agent-1", Role.HOST)):
+        admit, *_ = coordinator.handle(Joined(name, Join(role, "localhost:1", 0, PROTOCOL, "")))
+        assert isinstance(admit, Admit)
+        coordinator.handle(Opened(name, Opening(admit.incarnation, admit.ticket)))
+    coordinator.handle(Said(EVE, Description(1)))
+    for name in (EVE,) if isinstance(body, Failed) else (EVE, "agent-1"):
+        coordinator.handle(Said(name, Progress(5)))
+        coordinator.handle(Said(name, body))
+    return coordinator
+
+
+def test_a_member_that_is_only_reconnecting_hears_of_the_end_before_the_coordinator_leaves() -> None:
+    coordinator = farewell(Finished())
+    assert coordinator.phase is Phase.OVER
+
+    assert coordinator.handle(Closed("agent-1")) == []
+    assert coordinator.handle(Said(EVE, Acknowledged())) == []
+    assert coordinator.handle(Closed(EVE)) == []  # nobody is connected any more, but one has not heard
+    again = coordinator.handle(Opened("agent-1", Opening(1, ticket(SECRET, "agent-1", 1, COORDINATOR))))
+    assert again[-1] == Tell("agent-1", Over())
+    assert coordinator.handle(Said("agent-1", Acknowledged())) == [Leave()]
+
+
+def test_after_a_failure_a_member_that_is_gone_is_not_waited_for() -> None:
+    coordinator = farewell(Failed("enough"))
+    assert coordinator.phase is Phase.FAILED
+
+    assert coordinator.handle(Closed("agent-1")) == []
+    assert coordinator.handle(Said(EVE, Acknowledged())) == [Leave()]
+
+
+@asynccontextmanager
+async def attending(address: str, name: str, role: Role, heard: asyncio.Queue[ControlDown]) -> AsyncIterator[Membership]:
+    """Be a member that does nothing but listen."""
+    membership = await Membership.join(address, Applicant(name, role, "127.0.0.1:1"))
+    membership.listen(heard.put_nowait, opened=lambda: membership.say(Description(1)) if role is Role.ADVERSARY else None)
+    task = asyncio.create_task(membership.attend())
+    try:
+        yield membership
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def stop(address: str) -> int:
+    """Ask for the end of the game; return the round that is said to be the last."""
+    request = codec.encode_stop_request(Head("", 0, 0, "test"))
+    async with open_channel(address) as channel:
+        return codec.decode_stop_reply(await call(channel, "/slaternet.v1.Coordinator/Stop", request)).round
+
+
+async def until(heard: asyncio.Queue[ControlDown], kind: type[ControlDown]) -> ControlDown:
+    """Return the next thing of a kind that is heard."""
+    async with asyncio.timeout(DEADLINE):
+        while not isinstance(body := await heard.get(), kind):
+            pass
+    return body
+
+
+@pytest.mark.parametrize("rounds", [None, 200])
+async def test_who_asks_for_the_end_hears_no_last_round_until_it_is_settled(rounds: int | None) -> None:
+    heard: asyncio.Queue[ControlDown] = asyncio.Queue()
+    async with (
+        gathering(small_spec(rounds=rounds), hosts=1) as gathered,
+        attending(gathered.address, "agent-1", Role.HOST, heard) as host,
+        attending(gathered.address, EVE, Role.ADVERSARY, asyncio.Queue()),
+    ):
+        await until(heard, Seating)
+        assert await stop(gathered.address) == 0
+        await until(heard, Hold)
+        assert await stop(gathered.address) == 0
+        host.say(Holding(3), 3)
+        assert await until(heard, StopAt) == StopAt(3)
+        assert await stop(gathered.address) == 3
+
+
+# A link whose peer dies
+
+
+class Frail(Link):
+    """A link that hands messages to nobody, slowly."""
+
+    def __init__(self) -> None:
+        super().__init__("the peer", LIMITS, LIMITS.silence_seconds)
+        self.taken: list[bytes] = []
+        self.writing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def _receive(self) -> bytes | None:
+        return None
+
+    async def _transmit(self, data: bytes) -> None:
+        self.taken.append(data)
+        self.writing = asyncio.get_running_loop().create_future()
+        await self.writing
+
+    def _hang_up(self) -> None:
+        pass
+
+    def _lost(self) -> bool:
+        return False
+
+
+DEATH = grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, grpc.aio.Metadata(), grpc.aio.Metadata(), "gone")
+
+
+@pytest.mark.parametrize("error", [DEATH, asyncio.InvalidStateError("RPC already finished.")])
+async def test_a_peer_that_dies_during_the_first_write_leaves_a_link_that_can_be_closed(error: Exception) -> None:
+    link = Frail()
+    link.send(b"one")
+    link.send(b"two")
+    await asyncio.sleep(0)  # the writer's turn
+    assert link.taken == [b"one"]
+
+    link.writing.set_exception(error)
+    await link.flush()
+    link.close()
+
+    assert link.taken == [b"one"]  # what could not be written is not tried again
+    with pytest.raises(Unreachable, match="closed"):
+        await link.read()
+
+
+async def test_a_link_that_has_lost_a_burst_writes_the_next() -> None:
+    link = Frail()
+    link.send(b"one")
+    await asyncio.sleep(0)
+    link.writing.set_exception(DEATH)
+    await link.flush()
+
+    link.send(b"two")
+    await asyncio.sleep(0)
+    assert link.taken == [b"one", b"two"]
+    link.writing.set_result(None)
+    await link.flush()
+    link.close()
+
+
+async def test_a_link_closed_before_its_first_write_goes_on_leaves_nothing_behind() -> None:
+    link = Frail()
+    link.send(b"one")
+    link.close()
+    await link.flush()
+    if link.taken and not link.writing.done():
+        link.writing.set_exception(DEATH)  # gRPC gives up what it was given
+
+
+async def test_a_link_closed_in_the_middle_of_a_write_leaves_nothing_behind() -> None:
+    link = Frail()
+    link.send(b"one")
+    await asyncio.sleep(0)
+    link.close()
+    await link.flush()
+
+    assert link.writing.cancelled()
