@@ -45,8 +45,10 @@ def slaternet(command: str, *arguments: str, settings: list[str]) -> dict[str, f
         options = [option for setting in settings for option in ("--set", setting)]
         program = [sys.executable, "-m", "slaternet_lab", command, "paper", *arguments, *options]
         process = subprocess.run(
-            [*program, "--json", "--out", str(Path(folder) / "run")], check=True, stdout=subprocess.PIPE, stderr=None
+            [*program, "--json", "--out", str(Path(folder) / "run")], capture_output=True, check=False
         )
+    if process.returncode:
+        sys.exit(process.stderr.decode())
     summary: dict[str, float] = json.loads(process.stdout)
     return summary
 

@@ -93,7 +93,9 @@ class Revealer:
         """Do what waits in bursts, and in any case before long: scores are what others see of the game."""
         while not self._membership.failed:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), LIMITS.report_seconds)
+                # not wait_for: in Python 3.11 it loses a cancellation that comes together with what it waits for
+                async with asyncio.timeout(LIMITS.report_seconds):
+                    await self._wake.wait()
             self._wake.clear()
             while not self._runtime.idle and not self._membership.failed:
                 self._perform(self._runtime.work)

@@ -102,10 +102,13 @@ class Player:
         spec = self._membership.spec
         try:
             algorithm = build_algorithm(spec, seating.description)
+            self._host = Host(algorithm, seating, spec.run.agents, spec.run.rounds)
         except SlaternetError as error:
             self._membership.fail(error)
             return
-        self._host = Host(algorithm, seating, spec.run.agents, spec.run.rounds)
+        except Exception as error:
+            self._blame(error, "before round 1")
+            return
         self._peers = Peers(
             self._membership, seating, algorithm.width, hear=self._dispatch, wanted=lambda: self._seated.wanted
         )
@@ -135,7 +138,7 @@ class Player:
             self._membership.fail(error)
 
     def _decide(self, event: Event) -> list[Effect]:
-        """Hand an event to the engine; what a user's algorithm raises there ends the game, not just a stream."""
+        """Hand an event to the engine."""
         host = self._seated
         if self._membership.failed:
             return []
@@ -144,11 +147,14 @@ class Player:
         except SlaternetError:
             raise
         except Exception as error:
-            name = self._membership.spec.algorithm.name
-            log.error("algorithm failed", algorithm=name, round=host.round, exc_info=error)
-            reason = f"the algorithm {name} raised {type(error).__name__} in round {host.round}: {error}"
-            self._membership.fail(PluginFailed(reason))
+            self._blame(error, f"in round {host.round}")
             return []
+
+    def _blame(self, error: Exception, when: str) -> None:
+        """Stand at the plugin edge: what a user's algorithm raises ends the game, not just a stream."""
+        name = self._membership.spec.algorithm.name
+        log.error("algorithm failed", algorithm=name, when=when, exc_info=error)
+        self._membership.fail(PluginFailed(f"the algorithm {name} raised {type(error).__name__} {when}: {error}"))
 
     def _dispatch(self, event: Event) -> None:
         effects = self._decide(event)

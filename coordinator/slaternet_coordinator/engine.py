@@ -173,10 +173,11 @@ class Coordinator:
                 return self._admit(name, join)
             case Opened(name, opening):
                 member = self._register.identify(name, opening)
-                member.connected = True
+                member.connected, member.lost = True, False
                 return list(self._recall(member, opening.round))
             case Closed(name):
-                self._register[name].connected = False
+                member = self._register[name]
+                member.connected, member.lost = False, True
                 return self._leave_if_alone()
             case StopAsked():
                 return self._hold()
@@ -323,9 +324,9 @@ class Coordinator:
     def _leave_if_alone(self) -> list[Effect]:
         if self._phase not in (Phase.OVER, Phase.FAILED):
             return []
-        # after a failure nobody is waited for who may be the one that failed
+        # after a failure nobody is waited for who may be the one that failed, but whoever has yet to come is
         failed = self._phase is Phase.FAILED
-        gone = all(member.acknowledged or (failed and not member.connected) for member in self._register)
+        gone = all(member.acknowledged or (failed and member.lost) for member in self._register)
         return [Leave()] if gone else []
 
     def status(self) -> Status:

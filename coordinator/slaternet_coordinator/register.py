@@ -23,6 +23,7 @@ class Member:
     wanted: int
     incarnation: int
     connected: bool = False
+    lost: bool = False  # it was connected, and is no more
     seats: Agents = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     round: int = 0  # finished; of the adversary: scored
     holding: int | None = None  # its answer to Hold

@@ -44,11 +44,6 @@ class Child:
             )
         return cls(name, process, log)
 
-    @property
-    def pid(self) -> int:
-        """The process id."""
-        return self._process.pid
-
     async def announced(self, beginning: str, within: float) -> str:
         """Return the rest of the first printed line that begins so; all that is printed goes to the log as well.
 

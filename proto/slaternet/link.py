@@ -22,8 +22,6 @@ class Link(ABC):
 
     def __init__(self, peer: str, limits: Limits, patience: float) -> None:
         self.peer = peer
-        self.bytes_sent = 0
-        self.messages_sent = 0
         self._limits = limits
         self._loop = asyncio.get_running_loop()
         self._outbox: deque[bytes] = deque()
@@ -45,8 +43,6 @@ class Link(ABC):
             self.end(OverBudget(f"{self.peer} does not take the messages meant for it"))
             return
         self._outbox.append(data)
-        self.bytes_sent += len(data)
-        self.messages_sent += 1
         self._sent_at = self._loop.time()
         if self._writer is None:
             self._writer = self._loop.create_task(self._write_out())

@@ -192,7 +192,8 @@ class Membership:
                 line.result()
             over = self._over.result()
             with contextlib.suppress(TimeoutError):  # the coordinator ends the stream once it has heard us
-                await asyncio.wait_for(self._line.wait_down(), LIMITS.grace_seconds)
+                async with asyncio.timeout(LIMITS.grace_seconds):
+                    await self._line.wait_down()
         finally:
             line.cancel()
             await asyncio.gather(line, return_exceptions=True)

@@ -3,14 +3,16 @@
 import asyncio
 import errno
 import gc
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from textwrap import dedent
+from typing import cast
 from unittest import mock
 
 import grpc
 import grpc.aio
+import numpy as np
 import pytest
 from harness import DEADLINE, LOOPBACK, SECRET, Game, Gathering, digest, gathering, reference, small_spec
 
@@ -33,6 +35,7 @@ from slaternet.model import (
     Join,
     Opening,
     Over,
+    Peer,
     Progress,
     Role,
     Seating,
@@ -43,7 +46,8 @@ from slaternet.transport import call, open_channel
 from slaternet_adversary.build import GROUP
 from slaternet_adversary.referee import Record
 from slaternet_adversary.results import Results
-from slaternet_adversary.service import AdversaryService
+from slaternet_adversary.runtime import Outward, Runtime
+from slaternet_adversary.service import AdversaryService, Revealer
 from slaternet_agent.service import HostService
 from slaternet_coordinator.engine import Admit, Closed, Coordinator, Joined, Leave, Opened, Phase, Said, Tell
 from slaternet_coordinator.graphs.generators import Complete
@@ -72,11 +76,11 @@ class Company:
         self.names = [COORDINATOR]
 
     async def admit(self, name: str, service: HostService | AdversaryService) -> None:
-        """Start a service and wait until it has joined: seats go in the order of joining."""
+        """Start a service and wait until a host is there: seats go in the order of joining."""
         self.gathered.start(service)
         self.names.append(name)
         if isinstance(service, HostService):
-            await self.game.until(lambda status: name in {each.name for each in status.hosts})
+            await self.game.until(lambda status: name in {each.name for each in status.hosts if each.connected})
 
     async def ends(self) -> dict[str, SlaternetError]:
         """Wait until every service has failed; return how."""
@@ -175,7 +179,11 @@ HALVED = "return Matrix(good.agents, good.starts, good.columns, good.weights * 0
 @pytest.mark.parametrize(
     ("first", "fault", "sentence"),
     [
-        (70, HALVED, "graph.name gives weights whose row 0 sums to 0.5 in round 70, not 1; correct the graph's weights"),
+        (
+            70,
+            HALVED,
+            "graph.name gives weights whose row 0 sums to 0.5 in round 70, not 1; correct the graph's weights",
+        ),
         (1, HALVED, "graph.name gives weights whose row 0 sums to 0.5 in round 1, not 1; correct the graph's weights"),
         (70, 'raise KeyError("lost")', "the graph Faulty raised KeyError in rounds {first} on: 'lost'"),
         (1, 'raise KeyError("lost")', "the graph Faulty raised KeyError in rounds 1 on: 'lost'"),
@@ -220,10 +228,7 @@ async def test_the_first_failure_of_a_plugin_is_told_and_its_later_rounds_are_no
         failures = await services.ends()
 
     assert isinstance(failures[EVE], PluginFailed)
-    assert (
-        str(failures[EVE])
-        == "the adversary plugin Moody failed: play(5) raised RuntimeError: I give up in round 5"
-    )
+    assert str(failures[EVE]) == "the adversary plugin Moody failed: play(5) raised RuntimeError: I give up in round 5"
     for name in failures.keys() - {EVE}:
         assert isinstance(failures[name], RunFailed)
         assert str(failures[name]) == "the game failed: adversary: it cannot go on; its own log says why"
@@ -289,7 +294,7 @@ class Bridge:
         """Carry both ways between the server and whoever connects to the address yielded."""
         server = await asyncio.start_server(self._carry, "127.0.0.1", 0)
         try:
-            yield "127.0.0.1:{}".format(server.sockets[0].getsockname()[1])
+            yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
         finally:
             server.close()
             await self.break_off()
@@ -389,11 +394,30 @@ def test_after_a_failure_a_member_that_is_gone_is_not_waited_for() -> None:
     assert coordinator.handle(Said(EVE, Acknowledged())) == [Leave()]
 
 
+async def test_a_member_that_opens_its_stream_after_the_failure_hears_of_it(tmp_path: Path) -> None:
+    target = written(tmp_path, "Faulty", GRAPH.format(first=1, fault=HALVED))
+    spec = small_spec(rounds=None).replace(**{"graph.name": target, "graph.rho": None})
+    async with gathering(spec, hosts=1) as gathered:
+        late = await Membership.join(gathered.address, Applicant("agent-1", Role.HOST, "127.0.0.1:1"))
+        gathered.start(AdversaryService(gathered.address, tmp_path / "game", listen=LOOPBACK))
+        coordinator, adversary = gathered.tasks
+        async with asyncio.timeout(DEADLINE):
+            await asyncio.wait([adversary])
+            with pytest.raises(RunFailed, match="row 0 sums to"):
+                await late.attend()
+            with pytest.raises(RunFailed, match="row 0 sums to"):
+                await coordinator
+
+
 @asynccontextmanager
-async def attending(address: str, name: str, role: Role, heard: asyncio.Queue[ControlDown]) -> AsyncIterator[Membership]:
+async def attending(
+    address: str, name: str, role: Role, heard: asyncio.Queue[ControlDown]
+) -> AsyncIterator[Membership]:
     """Be a member that does nothing but listen."""
     membership = await Membership.join(address, Applicant(name, role, "127.0.0.1:1"))
-    membership.listen(heard.put_nowait, opened=lambda: membership.say(Description(1)) if role is Role.ADVERSARY else None)
+    membership.listen(
+        heard.put_nowait, opened=lambda: membership.say(Description(1)) if role is Role.ADVERSARY else None
+    )
     task = asyncio.create_task(membership.attend())
     try:
         yield membership
@@ -432,6 +456,50 @@ async def test_who_asks_for_the_end_hears_no_last_round_until_it_is_settled(roun
         host.say(Holding(3), 3)
         assert await until(heard, StopAt) == StopAt(3)
         assert await stop(gathered.address) == 3
+
+
+# An adversary that is told of the end while it works
+
+
+class Abrupt:
+    """A membership in a game that fails a few turns of the loop after the seating."""
+
+    failed = False
+
+    def __init__(self, turns: int) -> None:
+        self._turns = turns
+        self._hear: Callable[[ControlDown], None] = lambda body: None
+
+    def listen(self, hear: Callable[[ControlDown], None], *, opened: Callable[[], None]) -> None:
+        self._hear = hear
+
+    async def attend(self) -> None:
+        await asyncio.sleep(0)  # the worker begins to wait
+        await asyncio.sleep(0)
+        self._hear(Seating(np.empty(0, np.intp), (Peer("agent-1", "127.0.0.1:1", 1, np.array([0])),)))
+        for _ in range(self._turns):
+            await asyncio.sleep(0)
+        raise RunFailed("the game failed: agent-1: enough")
+
+
+class Due:
+    """A runtime that has work to do once it is seated, and none when asked."""
+
+    due = idle = True
+
+    def seat(self, hosts: object) -> list[Outward]:
+        return []
+
+
+@pytest.mark.parametrize("turns", range(5))
+async def test_an_end_that_comes_together_with_work_is_not_missed(turns: int) -> None:
+    revealer = Revealer(cast("Membership", Abrupt(turns)), cast("Runtime", Due()), Description(1))
+    playing = asyncio.create_task(revealer.play())
+    await asyncio.wait([playing], timeout=DEADLINE)
+
+    assert playing.done()
+    with pytest.raises(RunFailed, match="enough"):
+        playing.result()
 
 
 # A link whose peer dies

@@ -159,14 +159,12 @@ async def test_a_taken_port_is_the_users_to_correct() -> None:
 # Links
 
 
-async def test_messages_arrive_in_order_and_are_counted() -> None:
+async def test_messages_arrive_in_order() -> None:
     messages = [bytes([i % 256]) * (i % 97) for i in range(1000)]
     async with serving() as (_, channel), dial(channel, GOSSIP) as link:
         for message in messages:
             link.send(message)
         assert [await soon(link.read()) for _ in messages] == messages
-        assert link.messages_sent == 1000
-        assert link.bytes_sent == sum(map(len, messages))
 
 
 async def test_a_handler_that_returns_ends_the_stream_in_order() -> None:

@@ -15,13 +15,10 @@ from slaternet.errors import Diverged, Mismatch, OutsideSet, PluginFailed, Slate
 from slaternet.link import Link
 from slaternet.model import (
     Acknowledged,
-    Agents,
     Answer,
     ControlDown,
-    ControlUp,
     Description,
     Failed,
-    Finished,
     Frame,
     Gossip,
     Head,
@@ -29,9 +26,7 @@ from slaternet.model import (
     Opening,
     Over,
     Peer,
-    Progress,
     Question,
-    RevealUp,
     Seating,
     Status,
     Topology,
@@ -45,208 +40,305 @@ from slaternet_agent.algorithms import GROUP
 from slaternet_agent.service import HostService
 
 LOOPBACK = "127.0.0.1:0"
-RUN, TICKET = "run-1", bytes(32)
-P, POINTS, LAST = 2, 2, 8
-FIRST, SECOND = np.array([0]), np.array([1])
-"""The peer's agent and the host's: the peer has the smaller seat, so its stream is the one the host accepts."""
-SPEC = """
-[run]
-agents = 2
-dimension = 2
-rounds = 8
-[set]
-kind = "box"
-lower = -5.0
-upper = 5.0
-[algorithm]
-name = "zhang2024"
-schedule = "table2"
-[graph]
-name = "complete"
-[adversary]
-plugin = "linear-regression"
-"""
+TICKET = bytes(32)
+P, LAST = 2, 8
+PEER, HOST = np.array([0]), np.array([1])
+"""Their agents. The peer has the smaller seat, so their stream is one that the host accepts."""
+SPEC = Spec.parse(
+    """
+    [run]
+    agents = 2
+    dimension = 2
+    rounds = 8
+    [set]
+    kind = "box"
+    lower = -5.0
+    upper = 5.0
+    [algorithm]
+    name = "zhang2024"
+    schedule = "table2"
+    [graph]
+    name = "complete"
+    [adversary]
+    plugin = "linear-regression"
+    """,
+    source="test",
+)
 B = TypeVar("B")
 
 
 def head(sender: str, round: int = 0) -> Head:
-    return Head(RUN, 1, round, sender)
-
-
-def topology() -> Topology:
-    """Both agents meet half way in every round."""
-    offsets = np.arange(LAST)
-    debts = np.stack((offsets, np.zeros(LAST, np.intp), np.ones(LAST, np.intp)), axis=1)
-    weights = np.full(2 * LAST, 0.5)
-    return Topology(1, LAST, 2 * np.arange(LAST + 1), np.tile([0, 1], LAST), weights, debts)
-
-
-def answer(question: Question) -> Answer:
-    k = len(question.agents)
-    return Answer(question.round, question.agents, np.zeros((k, POINTS)), np.full((k, POINTS, 1), -1.0))
+    return Head("run-1", 1, round, sender)
 
 
 class Voice:
-    """A stream as the other end of a host: bodies in and out, heartbeats aside."""
+    """A stream from its other end: bodies instead of bytes, heartbeats aside."""
 
     def __init__(self, link: Link, decode: Callable[[bytes], tuple[Head, object] | None]) -> None:
-        self.link = link
+        self._link = link
         self._decode = decode
+        self._end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def hear(self, kind: type[B]) -> B:
         """Return the next body, which must be of a kind."""
-        while (data := await self.link.read()) is not None:
+        while (data := await self._link.read()) is not None:
             message = self._decode(data)
             if message is not None and not isinstance(message[1], Heartbeat):
                 assert isinstance(message[1], kind), message[1]
                 return message[1]
         raise AssertionError("the host has ended the stream")
 
-    async def until(self, kind: type[B]) -> B:
-        """Return the next body of a kind, whatever comes before it."""
-        while not isinstance(body := await self.hear(object), kind):
-            pass
-        return body
-
     def say(self, parts: list[bytes]) -> None:
         for part in parts:
-            self.link.send(part)
+            self._link.send(part)
+
+    def end(self, error: SlaternetError | None = None) -> None:
+        """End a stream that the host has opened; what was said on it before arrives."""
+        if not self._end.done():
+            self._end.set_result(None) if error is None else self._end.set_exception(error)
+
+    async def ended(self) -> None:
+        await self._end
 
 
 class Stage:
-    """Everyone around one host. Streams that the host opens wait in queues; each lives until it is let go."""
+    """Everyone around one host."""
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
-        self.controls: asyncio.Queue[Voice] = asyncio.Queue()
-        self.reveals: asyncio.Queue[Voice] = asyncio.Queue()
-        self.address = ""
         self.host: asyncio.Task[int]
-        self._let_go: dict[Voice, asyncio.Event] = {}
+        self.address = ""
+        self.control: Voice
+        self.reveal: Voice
+        self.peer: Voice
+        self._controls: asyncio.Queue[Voice] = asyncio.Queue()
+        self._reveals: asyncio.Queue[Voice] = asyncio.Queue()
+        self.voices: list[Voice] = []
+
+    # What the servers answer
 
     async def status(self, _: bytes) -> bytes:
-        status = Status(0, "gathering", 2, 0, 0, 0.0, 0.0, ())
-        return codec.encode_status_reply(head("coordinator"), status)
+        return codec.encode_status_reply(head("coordinator"), Status(0, "gathering", 2, 0, 0, 0.0, 0.0, ()))
 
     async def admit(self, data: bytes) -> bytes:
         self.address = codec.decode_join(data)[1].address
         return codec.encode_welcome(head("coordinator"), Welcome(1, TICKET, self.spec.to_toml()))
 
-    async def control(self, link: Link) -> None:
-        await self._offer(Voice(link, codec.decode_control_up), self.controls)
+    async def serve_control(self, link: Link) -> None:
+        await self._serve(Voice(link, codec.decode_control_up), self._controls)
 
-    async def reveal(self, link: Link) -> None:
-        await self._offer(Voice(link, codec.RevealUpDecoder(P).decode), self.reveals)
+    async def serve_reveal(self, link: Link) -> None:
+        await self._serve(Voice(link, codec.RevealUpDecoder(P).decode), self._reveals)
 
-    async def _offer(self, voice: Voice, queue: asyncio.Queue[Voice]) -> None:
+    async def _serve(self, voice: Voice, opened: asyncio.Queue[Voice]) -> None:
         await voice.hear(Opening)
-        over = self._let_go[voice] = asyncio.Event()
-        queue.put_nowait(voice)
-        await over.wait()
+        self.voices.append(voice)
+        opened.put_nowait(voice)
+        await voice.ended()
 
-    def let_go(self, voice: Voice) -> None:
-        """End a stream in order, when all that was said on it is delivered."""
-        self._let_go[voice].set()
+    # What a test does
 
-    def tell(self, control: Voice, body: ControlDown) -> None:
+    def tell(self, body: ControlDown) -> None:
+        """Say something as the coordinator."""
         round = body.round if isinstance(body, Topology) else 0
-        control.say(codec.encode_control_down(head("coordinator", round), body))
+        self.control.say(codec.encode_control_down(head("coordinator", round), body))
 
-    async def seat(self, adversary: str, *, alone: bool) -> Voice:
-        """Seat the host, with or without the peer; return its control stream."""
-        control = await self.controls.get()
-        eve = Peer("adversary", adversary, 1, np.empty(0, np.intp), TICKET, TICKET)
-        peers = () if alone else (Peer("peer", "127.0.0.1:1", 1, FIRST, TICKET, TICKET),)
-        seats = np.array([0, 1]) if alone else SECOND
-        self.tell(control, Seating(seats, peers, eve, Description(1)))
-        return control
+    def gossip(self, body: Gossip) -> None:
+        """Say something as the peer."""
+        self.peer.say(codec.encode_gossip(head("peer", getattr(body, "round", 0)), body))
 
-    def reply(self, reveal: Voice, body: Answer) -> None:
-        reveal.say(codec.encode_reveal_down(head("adversary", body.round), body))
-
-    async def see_off(self, control: Voice, failure: str = "") -> None:
-        """End the game."""
-        self.tell(control, Over(failure))
-        await control.until(Acknowledged)
-        self.let_go(control)
-
-
-class Play:
-    """A game that has begun: the streams of the host, and the peer's to it."""
-
-    def __init__(self, stage: Stage, control: Voice, reveal: Voice | None, peer: Voice | None) -> None:
-        self.stage = stage
-        self.control = control
-        self._reveal = reveal
-        self._peer = peer
-
-    @property
-    def reveal(self) -> Voice:
-        assert self._reveal is not None
-        return self._reveal
-
-    @property
-    def peer(self) -> Voice:
-        assert self._peer is not None
-        return self._peer
-
-    def gossip(self, body: Gossip, round: int = 0) -> None:
-        self.peer.say(codec.encode_gossip(head("peer", round), body))
-
-    def frame(self, round: int, value: float = 0.0, agents: Agents = FIRST) -> None:
+    def frame(self, round: int, value: float = 0.0) -> None:
         """Send the peer's row of a round."""
-        self.gossip(Frame(round, agents, np.full((1, P), value)), round)
+        self.gossip(Frame(round, PEER, np.full((1, P), value)))
+
+    def answer(self, round: int) -> None:
+        """Answer the question of a round, as the adversary."""
+        values = Answer(round, HOST, np.zeros((1, 2)), np.full((1, 2, 1), -1.0))
+        self.reveal.say(codec.encode_reveal_down(head("adversary", round), values))
+
+    async def seat(self, adversary: str) -> None:
+        """Give the host its seat beside the peer; both meet half way in every round."""
+        self.control = await self._controls.get()
+        eve = Peer("adversary", adversary, 1, np.empty(0, np.intp), TICKET, TICKET)
+        peers = (Peer("peer", "127.0.0.1:1", 1, PEER, TICKET, TICKET),)
+        self.tell(Seating(HOST, peers, eve, Description(1)))
+        debts = np.array([(offset, 0, HOST[0]) for offset in range(LAST)])
+        weights, columns = np.full(2 * LAST, 0.5), np.tile([0, 1], LAST)
+        self.tell(Topology(1, LAST, 2 * np.arange(LAST + 1), columns, weights, debts))
+
+    async def reveals(self) -> None:
+        """Wait for the host's next stream to the adversary."""
+        self.reveal = await self._reveals.get()
 
     async def play(self, rounds: int) -> None:
-        """Play rounds with the peer, and come to the next: the host has offered its row and lacks the peer's."""
+        """Play rounds, and come to the next: the host has offered its row of it and lacks the peer's."""
         for t in range(1, rounds + 1):
             assert (await self.peer.hear(Frame)).round == t
             self.frame(t)
-            question = await self.reveal.hear(Question)
-            assert question.round == t
-            self.stage.reply(self.reveal, answer(question))
+            assert (await self.reveal.hear(Question)).round == t
+            self.answer(t)
         assert (await self.peer.hear(Frame)).round == rounds + 1
+
+    async def fails(self) -> SlaternetError:
+        """Wait until the host says that it cannot go on, end the game, and return what the host makes of it."""
+        while not isinstance(said := await self.control.hear(object), Failed):
+            pass
+        self.tell(Over(f"agent-1: {said.reason}"))
+        await self.control.hear(Acknowledged)
+        self.control.end()
+        with pytest.raises(SlaternetError) as caught:
+            await self.host
+        assert said.reason == str(caught.value)
+        return caught.value
 
 
 @asynccontextmanager
-async def staged(spec: Spec) -> AsyncIterator[tuple[Stage, str]]:
-    """Start everyone but the peer; yield the adversary's address too. The host ends with the block."""
+async def seated(spec: Spec) -> AsyncIterator[Stage]:
+    """Start a host and give it a seat; it ends with the block."""
     stage, stopping = Stage(spec), asyncio.Event()
-    coordinator = await serve(
-        LOOPBACK,
-        service="slaternet.v1.Coordinator",
-        unary={"Status": stage.status, "Join": stage.admit},
-        streams={"Control": stage.control},
-        hosts=1,
-    )
-    adversary = await serve(
-        LOOPBACK, service="slaternet.v1.Adversary", unary={}, streams={"Reveal": stage.reveal}, hosts=1
-    )
-    service = HostService(coordinator.address, "agent-1", listen=LOOPBACK)
-    stage.host = asyncio.create_task(service.run(stopping))
+    calls = {"Status": stage.status, "Join": stage.admit}
+    control, reveal = {"Control": stage.serve_control}, {"Reveal": stage.serve_reveal}
+    coordinator = await serve(LOOPBACK, service="slaternet.v1.Coordinator", unary=calls, streams=control, hosts=1)
+    adversary = await serve(LOOPBACK, service="slaternet.v1.Adversary", unary={}, streams=reveal, hosts=1)
+    stage.host = asyncio.create_task(HostService(coordinator.address, "agent-1", listen=LOOPBACK).run(stopping))
     try:
         async with asyncio.timeout(30):
-            yield stage, adversary.address
+            await stage.seat(adversary.address)
+            yield stage
     finally:
         stopping.set()
         await asyncio.gather(stage.host, return_exceptions=True)
+        for voice in stage.voices:
+            voice.end()
         await asyncio.gather(coordinator.stop(), adversary.stop())
 
 
 @asynccontextmanager
-async def playing(spec: Spec, *, alone: bool = False) -> AsyncIterator[Play]:
-    """Begin a game in which the host sits beside the peer, or has every seat."""
+async def playing(spec: Spec) -> AsyncIterator[Stage]:
+    """Begin a game: every stream is open."""
     async with AsyncExitStack() as stack:
-        stage, adversary = await stack.enter_async_context(staged(spec))
-        control = await stage.seat(adversary, alone=alone)
-        stage.tell(control, topology_of(alone=alone))
-        reveal = await stage.reveals.get()
-        if alone:
-            yield Play(stage, control, reveal, None)
-            return
+        stage = await stack.enter_async_context(seated(spec))
+        await stage.reveals()
         channel = await stack.enter_async_context(open_channel(stage.address))
         link = await stack.enter_async_context(dial(channel, "/slaternet.v1.Agent/Gossip"))
-        play = Play(stage, control, reveal, Voice(link, codec.GossipDecoder(P).decode))
-        play.gossip(Opening(1, TICKET, 1))
-        assert (await play.peer.hear(Wanted)).round == 1
-        yield play
+        stage.peer = Voice(link, codec.GossipDecoder(P).decode)
+        stage.gossip(Opening(1, TICKET, 1))
+        assert (await stage.peer.hear(Wanted)).round == 1
+        yield stage
+
+
+def algorithm(folder: Path, method: str) -> Spec:
+    """Return the spec with an algorithm of a user's file: the paper's, but for one method."""
+    code = "from slaternet_agent.algorithms.zhang2024 import Decision, Zhang2024\n\nclass Mine(Zhang2024):\n"
+    path = folder / "mine.py"
+    path.write_text(code + "".join(f"    {line}\n" for line in dedent(method).splitlines()))
+    return SPEC.replace(**{"algorithm.name": f"{path}:Mine"})
+
+
+# Algorithms that go wrong
+
+
+async def test_what_an_algorithm_raises_on_an_accepted_stream_fails_the_game_and_is_not_tried_again(
+    tmp_path: Path,
+) -> None:
+    raising = """
+    decided = []
+
+    def decide(self, state, gossip, t):
+        self.decided.append(t)
+        if t == 5:
+            raise ZeroDivisionError("no more")
+        return super().decide(state, gossip, t)
+    """
+    spec = algorithm(tmp_path, raising)
+    async with playing(spec) as stage:
+        await stage.play(4)
+        stage.frame(5)  # all that was missing: the host decides while it serves the peer's stream
+        stage.frame(5)
+        failure = await stage.fails()
+
+    assert isinstance(failure, PluginFailed)
+    assert str(failure) == f"the algorithm {spec.algorithm.name} raised ZeroDivisionError in round 5: no more"
+    assert load(GROUP, spec.algorithm.name, key="algorithm.name").factory.decided == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("method", ["__init__(self, game, schedule)", "start(self, agents)"])
+async def test_what_an_algorithm_raises_before_the_first_round_fails_the_game(method: str, tmp_path: Path) -> None:
+    spec = algorithm(tmp_path, f"def {method}:\n    raise ZeroDivisionError('not today')")
+    async with seated(spec) as stage:
+        failure = await stage.fails()
+
+    assert isinstance(failure, PluginFailed)
+    assert str(failure) == f"the algorithm {spec.algorithm.name} raised ZeroDivisionError before round 1: not today"
+
+
+async def test_an_algorithm_that_is_not_the_one_of_the_spec_is_refused_with_both_hashes(tmp_path: Path) -> None:
+    spec = algorithm(tmp_path, "pass")
+    here = load(GROUP, spec.algorithm.name, key="algorithm.name").sha256
+    async with seated(spec.replace(**{"algorithm.sha256": "0123456789abcdef" * 4})) as stage:
+        failure = await stage.fails()
+
+    assert isinstance(failure, Mismatch)
+    assert f"has SHA-256 {here[:16]} here and 0123456789abcdef in the spec; bring the same file" in str(failure)
+
+
+# Streams that go wrong
+
+
+async def test_a_repeated_answer_does_not_erase_the_question_that_is_still_open() -> None:
+    async with playing(SPEC) as stage:
+        await stage.play(1)
+        stage.frame(2)
+        question = await stage.reveal.hear(Question)
+        stage.answer(1)  # to the first question, which was asked again
+        stage.reveal.end()
+
+        await stage.reveals()
+        again = await stage.reveal.hear(Question)
+
+        assert (again.round, again.x.tobytes(), again.points.tobytes()) == (
+            2,
+            question.x.tobytes(),
+            question.points.tobytes(),
+        )
+        stage.answer(2)
+        assert (await stage.peer.hear(Frame)).round == 3
+
+
+async def test_a_question_without_answer_is_asked_again_on_every_stream_and_played_once() -> None:
+    async with playing(SPEC) as stage:
+        await stage.play(1)
+        stage.frame(2)
+        for _ in range(2):
+            assert (await stage.reveal.hear(Question)).round == 2
+            stage.reveal.end()
+            await stage.reveals()
+        assert (await stage.reveal.hear(Question)).round == 2
+        stage.answer(2)
+        stage.answer(2)
+        assert (await stage.peer.hear(Frame)).round == 3
+        stage.frame(3)
+        assert (await stage.reveal.hear(Question)).round == 3
+
+
+async def test_a_question_that_is_refused_fails_the_game_with_the_refusal() -> None:
+    async with playing(SPEC) as stage:
+        await stage.play(1)
+        stage.frame(2)
+        await stage.reveal.hear(Question)
+        stage.reveal.end(OutsideSet("decisions and points must lie in the feasible set"))
+        failure = await stage.fails()
+
+    assert (type(failure), str(failure)) == (OutsideSet, "decisions and points must lie in the feasible set")
+
+
+async def test_two_copies_of_a_row_that_differ_fail_the_game_and_end_the_stream() -> None:
+    async with playing(SPEC) as stage:
+        await stage.play(1)
+        stage.frame(4, 0.0)
+        stage.frame(4, 1.0)
+        failure = await stage.fails()
+        with pytest.raises(Diverged, match="two frames of round 4 hold different rows"):
+            await stage.peer.hear(Heartbeat)
+
+    assert isinstance(failure, Diverged)
