@@ -204,6 +204,9 @@ class Host:
 
     def _enter(self, plan: Plan, board: Board) -> Effect:
         decision = self._algorithm.decide(self._state, self._mixer.gossip(plan, board), self._round)
+        k, p = len(self._seats), decision.x.shape[-1]
+        if decision.x.shape != (k, p) or decision.points.shape != (k, decision.points.shape[1], p):
+            raise ValueError("a decision needs x (k, p) and points (k, s, p) for the k agents of the host")
         self._decision = decision
         self._question = Question(self._round, self._seats, decision.x, decision.points)
         return Ask(self._question)

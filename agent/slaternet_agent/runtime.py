@@ -7,7 +7,7 @@ from dataclasses import replace
 import structlog
 
 from slaternet import codec
-from slaternet.errors import Diverged, Malformed, NotSeated, PluginFailed, SlaternetError
+from slaternet.errors import Diverged, Malformed, NotSeated, PluginFailed, Refused, SlaternetError, Unready
 from slaternet.lines import Line
 from slaternet.link import Link
 from slaternet.membership import Membership
@@ -144,8 +144,8 @@ class Player:
             return []
         try:
             return host.handle(event)
-        except SlaternetError:
-            raise
+        except (Refused, Unready, Diverged):
+            raise  # what came in was wrong
         except Exception as error:
             self._blame(error, f"in round {host.round}")
             return []

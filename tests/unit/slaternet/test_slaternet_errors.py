@@ -13,7 +13,7 @@ from slaternet.limits import LIMITS, Limits
 
 README = Path(__file__).parents[3] / "proto" / "README.md"
 CLASSES = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, SlaternetError)]
-LEAVES = [kind for kind in CLASSES if not kind.__subclasses__()]
+LEAVES = [kind for kind in CLASSES if not any(issubclass(other, kind) for other in CLASSES if other is not kind)]
 ABSENT = {"BadSpec", "RunFailed"}  # never on the wire
 
 
