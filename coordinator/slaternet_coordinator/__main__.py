@@ -1,8 +1,8 @@
 """`python -m slaternet_coordinator`: what `slaternet coordinator` does, without the laboratory."""
 
-from slaternet.blas import one_thread
+from slaternet.environment import prepare
 
-one_thread()
+prepare()
 
 import typer
 

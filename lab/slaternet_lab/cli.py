@@ -1,8 +1,8 @@
 """The `slaternet` command."""
 
-from slaternet.blas import one_thread
+from slaternet.environment import prepare
 
-one_thread()
+prepare()
 
 import sys
 from collections.abc import Callable, Sequence
