@@ -148,6 +148,7 @@ class Revealer:
                 self._handle(Asked(name, body))
             case Closing():
                 self._handle(Closed(name, body))
+                self._wake.set()  # no burst will fill up any more
             case Opening():
                 raise Malformed("a stream is opened once")
             case Heartbeat():

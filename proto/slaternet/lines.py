@@ -17,7 +17,7 @@ from slaternet.transport import dial, open_channel
 
 log = structlog.get_logger()
 
-_FIRST_PAUSE = 0.05
+_FIRST_PAUSE = 0.01
 
 
 class Backoff:
