@@ -44,7 +44,7 @@ class Limits:
     report_seconds: float = 0.1
     """Seconds after which progress is reported whatever the round."""
     burst: int = 16
-    """Rounds whose functions are fixed, or that are scored, in one go: on warm caches that costs half."""
+    """Rounds whose functions are fixed, or that are scored, in one go between replies."""
     tolerance: float = 1e-9
     """Of R(X): how far outside X a point may lie by rounding."""
     stochastic: float = 1e-12

@@ -167,7 +167,7 @@ async def _guarded(context: _Context, work: Awaitable[T]) -> T:
         if context.cancelled():  # nobody is left to tell
             raise asyncio.CancelledError from None
         await _abort(context, error)
-    except Exception:
+    except Exception:  # the RPC edge: our own accidents are for our log, never for the peer
         _log.exception("a handler failed")
         await context.abort(grpc.StatusCode.INTERNAL, _INTERNAL)
 
