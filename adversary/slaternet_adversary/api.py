@@ -71,7 +71,8 @@ class Adversary(abc.ABC):
     `play` runs before any agent may ask about the round, so it can never see the decisions it is judged against. It
     is called with rounds 1, 2, 3, ... in order and may carry state between them, if that comes only from its arguments
     and `self.game.stream(...)`: after a crash a new instance is played again from round 1 and must give the same
-    functions.
+    functions. Where a game grants gradients, round 1 of an instance of its own is played before the game, to see that
+    there are any.
 
     Options of a spec arrive as keyword arguments of the constructor. Raise `CannotPlay` for a game this adversary does
     not support; every other exception ends the run and is shown to the operator, never to an agent.

@@ -4,18 +4,63 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slaternet.errors import AlreadyAsked, Forgotten, RoundNotOpen
-from slaternet.model import Agents, Array, Question
+from slaternet.model import Agents, Array, Question, Tangent
+
+
+class Slopes:
+    """The gradients of a page: every agent's anchor, whether it asked for loss and constraint, and what they are there.
+
+    There is room for the functions whose gradients the game grants, and no other is ever asked for.
+    """
+
+    __slots__ = ("_anchor", "_asked", "_constraint", "_loss")
+
+    def __init__(self, agents: int, dimension: int, constraints: int, *, loss: bool, constraint: bool) -> None:
+        self._asked: NDArray[np.bool_] = np.zeros((agents, 2), dtype=bool)
+        self._anchor: Array = np.empty((agents, dimension))
+        self._loss = Tangent(np.empty(agents), np.empty((agents, dimension))) if loss else None
+        rows = (agents, constraints)
+        self._constraint = Tangent(np.empty(rows), np.empty((*rows, dimension))) if constraint else None
+
+    def enter(self, question: Question) -> None:
+        """Write down what is asked for, and where."""
+        if question.anchor is not None:
+            self._asked[question.agents] = question.loss_gradient, question.constraint_gradient
+            self._anchor[question.agents] = question.anchor
+
+    def repeats(self, question: Question) -> bool:
+        """Whether the same was asked for before, at the same anchor."""
+        agents, flags = question.agents, (question.loss_gradient, question.constraint_gradient)
+        if not (self._asked[agents] == flags).all():
+            return False
+        return question.anchor is None or self._anchor[agents].tobytes() == question.anchor.tobytes()
+
+    def fill(self, agents: Agents, loss: Tangent | None, constraint: Tangent | None) -> None:
+        """Write what was bought."""
+        for kept, bought in ((self._loss, loss), (self._constraint, constraint)):
+            if kept is not None and bought is not None:
+                kept.value[agents] = bought.value
+                kept.gradient[agents] = bought.gradient
+
+    def of(self, agents: Agents) -> tuple[Tangent | None, Tangent | None]:
+        """Return what was bought of loss and constraint by agents that asked in one question."""
+        asked = zip((self._loss, self._constraint), self._asked[agents[0]], strict=True)
+        loss, constraint = (
+            Tangent(kept.value[agents], kept.gradient[agents]) if kept and was else None for kept, was in asked
+        )
+        return loss, constraint
 
 
 class Page:
     """One round of the ledger: every agent's decision, points and values, at the agent's index.
 
-    There is room for as many points as the game grants; `counts` says how many an agent has asked about.
+    There is room for as many points as the game grants, and for gradients where it grants any; `counts` says how many
+    points an agent has asked about.
     """
 
-    __slots__ = ("answered", "asked", "counts", "f", "g", "points", "x")
+    __slots__ = ("answered", "asked", "counts", "f", "g", "points", "slopes", "x")
 
-    def __init__(self, agents: int, dimension: int, points: int, constraints: int) -> None:
+    def __init__(self, agents: int, dimension: int, points: int, constraints: int, slopes: Slopes | None) -> None:
         self.asked: NDArray[np.bool_] = np.zeros(agents, dtype=bool)
         self.counts = np.zeros(agents, dtype=np.intp)
         self.answered: NDArray[np.bool_] = np.zeros(agents, dtype=bool)
@@ -23,15 +68,26 @@ class Page:
         self.points: Array = np.empty((agents, points, dimension))
         self.f: Array = np.empty((agents, points))
         self.g: Array = np.empty((agents, points, constraints))
+        self.slopes = slopes
 
 
 class Ledger:
     """Purchases from the low-water mark on, and for every agent the last round it bought."""
 
     def __init__(
-        self, agents: int, dimension: int, *, points: int, constraints: int, window: int, rounds: int | None
+        self,
+        agents: int,
+        dimension: int,
+        *,
+        points: int,
+        constraints: int,
+        window: int,
+        rounds: int | None,
+        loss_gradient: bool = False,
+        constraint_gradient: bool = False,
     ) -> None:
         self._shape = (agents, dimension, points, constraints)
+        self._gradients = loss_gradient, constraint_gradient
         self._window = window
         self._pages: dict[int, Page] = {}
         self._last = np.zeros(agents, dtype=np.int64)
@@ -60,13 +116,22 @@ class Ledger:
             raise RoundNotOpen("the round lies outside the window of the game")
         page = self._pages.get(question.round)
         if page is None:
-            page = self._pages[question.round] = Page(*self._shape)
+            page = self._pages[question.round] = Page(*self._shape, self._slopes())
         agents, count = question.agents, question.points.shape[1]
         page.asked[agents] = True
         page.counts[agents] = count
         page.x[agents] = question.x
         page.points[agents, :count] = question.points
+        if page.slopes is not None:
+            page.slopes.enter(question)
         self._last[agents] = question.round
+
+    def _slopes(self) -> Slopes | None:
+        if not any(self._gradients):
+            return None
+        agents, dimension, _, constraints = self._shape
+        loss, constraint = self._gradients
+        return Slopes(agents, dimension, constraints, loss=loss, constraint=constraint)
 
     def _compare(self, question: Question) -> None:
         page = self._pages.get(question.round)
@@ -77,6 +142,7 @@ class Ledger:
             (page.counts[agents] == count).all()
             and page.x[agents].tobytes() == question.x.tobytes()
             and page.points[agents, :count].tobytes() == question.points.tobytes()
+            and (page.slopes is None or page.slopes.repeats(question))
         )
         if not same:
             raise AlreadyAsked("this round's question was asked before in other words")
@@ -90,19 +156,30 @@ class Ledger:
         page = self._pages.get(round)
         return page is not None and int(np.count_nonzero(page.asked)) == len(page.asked)
 
-    def values(self, round: int, agents: Agents) -> tuple[Array, Array] | None:
-        """Return the values bought, or None while they are still being evaluated."""
+    def values(self, round: int, agents: Agents) -> tuple[Array, Array, Tangent | None, Tangent | None] | None:
+        """Return f, g and the tangents bought, or None while they are still being evaluated."""
         page = self._pages[round]
         if not page.answered[agents].all():
             return None
         count = page.counts[agents[0]]  # of all of them: they were asked about in one question
-        return page.f[agents, :count], page.g[agents, :count]
+        tangents = (None, None) if page.slopes is None else page.slopes.of(agents)
+        return page.f[agents, :count], page.g[agents, :count], *tangents
 
-    def fill(self, round: int, agents: Agents, f: Array, g: Array) -> None:
+    def fill(
+        self,
+        round: int,
+        agents: Agents,
+        f: Array,
+        g: Array,
+        loss: Tangent | None = None,
+        constraint: Tangent | None = None,
+    ) -> None:
         """Write the values of a purchase."""
         page, count = self._pages[round], f.shape[1]
         page.f[agents, :count] = f
         page.g[agents, :count] = g
+        if page.slopes is not None:
+            page.slopes.fill(agents, loss, constraint)
         page.answered[agents] = True
 
     def forget_before(self, mark: int) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from slaternet.errors import NotYours, OutsideSet, OverBudget
 from slaternet.limits import LIMITS, Limits
-from slaternet.model import Agents, Answer, Array, Closing, Effort, LowWater, Question, StopAt
+from slaternet.model import Agents, Answer, Array, Closing, Effort, LowWater, Question, StopAt, Tangent
 from slaternet.sets import FeasibleSet
 from slaternet_adversary.ledger import Ledger
 
@@ -43,13 +43,15 @@ class Played:
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """Values of a question."""
+    """Values of a question, and its tangents where they were asked for."""
 
     host: str
     round: int
     agents: Agents
     f: Array
     g: Array
+    loss: Tangent | None = None
+    constraint: Tangent | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +79,15 @@ class Play:
 
 @dataclass(frozen=True, slots=True)
 class Evaluate:
-    """Evaluate the functions of a round at points (k, s, p)."""
+    """Evaluate the functions of a round at points (k, s, p); at the anchor (k, p) those whose gradients are wanted."""
 
     host: str
     round: int
     agents: Agents
     points: Array
+    anchor: Array | None = None
+    loss_gradient: bool = False
+    constraint_gradient: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +141,8 @@ class Referee:
         points: int,
         constraints: int,
         rounds: int | None,
+        loss_gradient: bool = False,
+        constraint_gradient: bool = False,
         history: int = 0,
         score_every: int = 1,
         limits: Limits = LIMITS,
@@ -143,10 +150,18 @@ class Referee:
         self._agents = agents
         self._set = set
         self._points = points
+        self._gradients = loss_gradient, constraint_gradient
         self._history = history
         self._score_every = score_every
         self._ledger = Ledger(
-            agents, set.dimension, points=points, constraints=constraints, window=limits.window, rounds=rounds
+            agents,
+            set.dimension,
+            points=points,
+            constraints=constraints,
+            window=limits.window,
+            rounds=rounds,
+            loss_gradient=loss_gradient,
+            constraint_gradient=constraint_gradient,
         )
         self._hosts: dict[str, int] = {}
         self._owner = np.full(agents, -1, dtype=np.intp)
@@ -210,7 +225,15 @@ class Referee:
         if not self._ledger.buy(question):
             return self._reply_again(host, question)
         self._spend(host, question.round - 1, question.effort)
-        evaluate = Evaluate(host, question.round, question.agents, question.points)
+        evaluate = Evaluate(
+            host,
+            question.round,
+            question.agents,
+            question.points,
+            question.anchor,
+            question.loss_gradient,
+            question.constraint_gradient,
+        )
         effects: list[Effect] = []
         if question.round <= self._played:
             effects.append(evaluate)
@@ -230,14 +253,25 @@ class Referee:
             raise OverBudget(f"the game grants {self._points} points per agent and round")
         if not self._set.encloses(question.x) or not self._set.encloses(question.points):
             raise OutsideSet("decisions and points must lie in the feasible set")
+        if question.anchor is not None:
+            self._check_anchor(question, question.anchor)
+
+    def _check_anchor(self, question: Question, anchor: Array) -> None:
+        loss, constraint = self._gradients
+        if question.loss_gradient > loss or question.constraint_gradient > constraint:
+            kinds = [kind for kind, granted in (("the loss", loss), ("the constraints", constraint)) if granted]
+            raise OverBudget(f"the game grants gradients of {' and '.join(kinds) or 'nothing'}")
+        if not self._set.encloses(anchor):
+            raise OutsideSet("an anchor must lie in the feasible set")
 
     def _reply_again(self, host: str, question: Question) -> list[Effect]:
         values = self._ledger.values(question.round, question.agents)
         return [] if values is None else [Reply(host, Answer(question.round, question.agents, *values))]
 
     def _reply(self, done: Evaluated) -> list[Effect]:
-        self._ledger.fill(done.round, done.agents, done.f, done.g)
-        return [Reply(done.host, Answer(done.round, done.agents, done.f, done.g))]
+        values = done.f, done.g, done.loss, done.constraint
+        self._ledger.fill(done.round, done.agents, *values)
+        return [Reply(done.host, Answer(done.round, done.agents, *values))]
 
     def _spend(self, host: str, round: int, effort: Effort) -> None:
         """Book a host's effort of a round, once."""

@@ -44,6 +44,8 @@ _FILES = (
     "assumptions.txt",
     "loss.png",
     "violation.png",
+    "regret.csv",
+    "regret.png",
 )
 _STATE = "state"
 """What the processes of a run leave behind. It alone does not make a run: `slaternet run` puts it there first."""

@@ -14,7 +14,7 @@ import structlog
 
 from slaternet.errors import PluginFailed, RunFailed
 from slaternet.limits import LIMITS
-from slaternet.model import Agents, Array
+from slaternet.model import Agents, Array, Tangent
 from slaternet_adversary.api import Adversary, History, Round
 from slaternet_adversary.referee import (
     Effect,
@@ -148,32 +148,44 @@ class Runtime:
         return Played(effect.round)
 
     def _evaluate(self, effect: Evaluate) -> Evaluated:
-        agents, points, shape = effect.agents, effect.points, effect.points.shape[:2]
+        rows = (self._plugin.constraints,)
         try:
-            f, g = self._ask(self._rounds[effect.round], agents, points)
-            f = self._values(f, shape, "loss", effect.round)
-            g = self._values(g, (*shape, self._plugin.constraints), "constraint", effect.round)
+            f = self._values(effect, "loss", effect.points)
+            g = self._values(effect, "constraint", effect.points, rows)
+            loss = self._tangent(effect, "loss") if effect.loss_gradient else None
+            constraint = self._tangent(effect, "constraint", rows) if effect.constraint_gradient else None
         except Exception as error:
             raise self._raised(error, f"round {effect.round}") from None
-        return Evaluated(effect.host, effect.round, agents, f, g)
+        return Evaluated(effect.host, effect.round, effect.agents, f, g, loss, constraint)
 
-    def _ask(self, functions: Round, agents: Agents, points: Array) -> tuple[Array, Array]:
+    def _tangent(self, effect: Evaluate, what: str, rows: tuple[int, ...] = ()) -> Tangent | None:
+        """Return a function's value and gradient at the anchor; nothing else is evaluated there."""
+        if effect.anchor is None:
+            return None
+        points, p = effect.anchor[:, None], effect.anchor.shape[1:]
+        value = self._values(effect, what, points, rows)
+        return Tangent(value[:, 0], self._values(effect, f"{what}_gradient", points, (*rows, *p))[:, 0])
+
+    def _values(self, effect: Evaluate, what: str, points: Array, rows: tuple[int, ...] = ()) -> Array:
+        """Return a function at points (k, s, p) as (k, s, rows), checked."""
+        shape = (*points.shape[:2], *rows)
+        if not shape[1]:
+            return np.empty(shape)  # nothing is asked for, and a plugin need not cope with that
+        values = self._ask(getattr(self._rounds[effect.round], what), effect.agents, points)
+        array = np.ascontiguousarray(values, dtype=np.float64)
+        name = f"{what.replace('_', ' ')} of round {effect.round}"
+        if array.shape != shape:
+            raise self._failure(f"{name} has shape {array.shape} where {shape} was asked for")
+        if np.count_nonzero(np.isfinite(array)) != array.size:
+            raise self._failure(f"{name} is not finite")
+        return array
+
+    def _ask(self, function: Callable[[Agents, Array], Array], agents: Agents, points: Array) -> Array:
         if self._plugin.rowwise or len(agents) == 1:
-            return functions.loss(agents, points), functions.constraint(agents, points)
+            return function(agents, points)
         # one agent per call: the plugin does not promise that a batch leaves an agent's values alone
         rows = [slice(i, i + 1) for i in range(len(agents))]
-        return (
-            np.concatenate([functions.loss(agents[row], points[row]) for row in rows]),
-            np.concatenate([functions.constraint(agents[row], points[row]) for row in rows]),
-        )
-
-    def _values(self, values: Array, shape: tuple[int, ...], what: str, round: int) -> Array:
-        array = np.ascontiguousarray(values, dtype=np.float64)
-        if array.shape != shape:
-            raise self._failure(f"{what} of round {round} has shape {array.shape} where {shape} was asked for")
-        if np.count_nonzero(np.isfinite(array)) != array.size:
-            raise self._failure(f"{what} of round {round} is not finite")
-        return array
+        return np.concatenate([function(agents[row], points[row]) for row in rows])
 
     def _failure(self, what: str) -> PluginFailed:
         return PluginFailed(f"the adversary plugin {type(self._plugin).__name__} failed: {what}")

@@ -9,12 +9,17 @@ from slaternet_agent.algorithms import GROUP, Algorithm, Game, build
 
 def build_algorithm(spec: Spec, description: Description) -> Algorithm:
     """Return the algorithm of a game whose plugin is described."""
-    run, expected = spec.run, spec.algorithm.sha256
+    expected = spec.algorithm.sha256
     loaded = load(GROUP, spec.algorithm.name, key="algorithm.name").sha256
     if expected and loaded != expected:
         raise Mismatch(
             f"algorithm {spec.algorithm.name} has SHA-256 {loaded[:16]} here and {expected[:16]} in the spec; "
             "bring the same file to every host"
         )
-    game = Game(run.agents, run.dimension, description.constraints, run.rounds, run.seed, spec.feasible_set())
-    return build(spec.algorithm, game)
+    return build(spec.algorithm, game_of(spec, description))
+
+
+def game_of(spec: Spec, description: Description) -> Game:
+    """Return what an algorithm may know of the game."""
+    run = spec.run
+    return Game(run.agents, run.dimension, description.constraints, run.rounds, run.seed, spec.feasible_set())

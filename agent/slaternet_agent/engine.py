@@ -9,13 +9,13 @@ A round of a host, t = 1, 2, 3, ...:
 Nothing else is waited for: no barrier, no permission. The topology window alone bounds how far a host runs ahead.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from slaternet.errors import Diverged, Malformed, NotYours, RoundNotOpen
 from slaternet.limits import LIMITS, Limits
-from slaternet.model import Agents, Answer, Array, Frame, Hold, Holding, Question, Seating, StopAt, Topology
+from slaternet.model import Agents, Answer, Array, Frame, Hold, Holding, Question, Seating, StopAt, Tangent, Topology
 from slaternet_agent.algorithms.base import Algorithm, Decision, Seen
 from slaternet_agent.mixing import Board, Mixer, Plan, plans
 
@@ -189,6 +189,8 @@ class Host:
 
     def _offer(self, plan: Plan) -> list[Effect]:
         rows = self._algorithm.outgoing(self._state)
+        if rows.shape != (len(self._seats), self._algorithm.width):
+            raise ValueError("an algorithm needs rows (k, width) to gossip for the k agents of the host")
         self._sent[self._round] = rows
         self._board(self._round).put(self._seats, rows)
         self._offered = self._round
@@ -207,21 +209,51 @@ class Host:
         k, p = len(self._seats), decision.x.shape[-1]
         if decision.x.shape != (k, p) or decision.points.shape != (k, decision.points.shape[1], p):
             raise ValueError("a decision needs x (k, p) and points (k, s, p) for the k agents of the host")
+        if decision.anchor is not None and decision.anchor.shape != (k, p):
+            raise ValueError("a decision needs an anchor (k, p) for the k agents of the host, or none")
         self._decision = decision
-        self._question = Question(self._round, self._seats, decision.x, decision.points)
+        self._question = self._asking(decision)
         return Ask(self._question)
+
+    def _asking(self, decision: Decision) -> Question:
+        """Return the question of a decision; gradients, where the algorithm needs them, are taken at the anchor."""
+        feedback, x = self._algorithm.feedback, decision.x
+        question = Question(self._round, self._seats, x, decision.points)
+        if not feedback.loss_gradient and not feedback.constraint_gradient:
+            return question
+        return replace(
+            question,
+            anchor=x if decision.anchor is None else decision.anchor,
+            loss_gradient=feedback.loss_gradient,
+            constraint_gradient=feedback.constraint_gradient,
+        )
 
     def _finish_round(self, answer: Answer) -> list[Effect]:
         if answer.round < self._round:
             return []  # an answer to a question that was asked again
         if self._decision is None or self._question is None or answer.round != self._round:
             raise RoundNotOpen("an answer came to a question that was not asked")
-        if answer.f.shape != self._question.points.shape[:2] or not np.array_equal(answer.agents, self._seats):
-            raise Malformed("an answer must cover the agents and points of its question")
-        self._state = self._algorithm.update(self._state, self._decision, Seen(answer.f, answer.g), self._round)
+        _check(answer, self._question)
+        seen = Seen(answer.f, answer.g, answer.loss, answer.constraint)
+        self._state = self._algorithm.update(self._state, self._decision, seen, self._round)
         self._question = self._decision = None
         self._round += 1
         # the frames first: others wait for them
         effects: list[Effect] = [Finish()] if self.finished else self._go_on()
         effects.append(Report(self._round - 1))
         return effects
+
+
+def _check(answer: Answer, question: Question) -> None:
+    """Refuse an answer that holds less or more than was asked for."""
+    if answer.f.shape != question.points.shape[:2] or not np.array_equal(answer.agents, question.agents):
+        raise Malformed("an answer must cover the agents and points of its question")
+    (k, p), m = question.x.shape, answer.g.shape[-1]
+    if _shapes(answer.loss) != (((k,), (k, p)) if question.loss_gradient else None) or (
+        _shapes(answer.constraint) != (((k, m), (k, m, p)) if question.constraint_gradient else None)
+    ):
+        raise Malformed("an answer must hold the gradients that were asked for, and no others")
+
+
+def _shapes(tangent: Tangent | None) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    return None if tangent is None else (tangent.value.shape, tangent.gradient.shape)

@@ -1,22 +1,27 @@
 """The laboratory: play games, read them back, draw them.
 
-`load` finds and resolves a spec, `play` and `simulate` play it, `Run` reads what they wrote.
+`load` finds and resolves a spec, `play` and `simulate` play it, `Run` reads what they wrote, `regret` judges it,
+`compare` plays several algorithms on the same functions.
 """
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from slaternet_lab.comparison.play import compare
     from slaternet_lab.folder import Run
+    from slaternet_lab.hindsight.regret import regret
     from slaternet_lab.network import play
     from slaternet_lab.resolve import load
     from slaternet_lab.simulation import simulate
 
-__all__ = ["Run", "load", "play", "simulate"]
+__all__ = ["Run", "compare", "load", "play", "regret", "simulate"]
 
 _HOMES = {
     "Run": "slaternet_lab.folder",
+    "compare": "slaternet_lab.comparison.play",
     "load": "slaternet_lab.resolve",
     "play": "slaternet_lab.network",
+    "regret": "slaternet_lab.hindsight.regret",
     "simulate": "slaternet_lab.simulation",
 }
 

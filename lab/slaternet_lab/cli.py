@@ -14,7 +14,18 @@ import typer
 
 from slaternet import process
 from slaternet_agent.command import agent
-from slaternet_lab.commands import graphs, planning, playing, results, service, serving
+from slaternet_lab.commands import (
+    algorithms,
+    comparing,
+    graphs,
+    planning,
+    playing,
+    regret,
+    results,
+    service,
+    serving,
+    verifying,
+)
 
 app = typer.Typer(
     name="slaternet",
@@ -48,11 +59,15 @@ _PLAY, _LOOK, _AFTER, _SERVICES = "Play", "Before a game", "After a game", "Serv
 
 _register(playing.run, _PLAY, "slaternet run paper --hosts 4 --set run.rounds=200")
 _register(playing.simulate, _PLAY, "slaternet simulate mine.toml --set adversary.options.b=5 --out runs/mine")
+_register(comparing.compare, _PLAY, "slaternet compare paper --algorithms zhang2024,yi2023 --seeds 10 --out runs/two")
+_register(verifying.verify, _PLAY, "slaternet verify mine.toml --theorem 2 --seeds 20")
 _register(planning.specs, _LOOK, "slaternet specs paper > mine.toml")
 _register(planning.check, _LOOK, "slaternet check mine.toml")
 _register(graphs.graph, _LOOK, "slaternet graph paper --rounds 1:100 --out W.npz")
+_register(algorithms.algorithm_check, _LOOK, "slaternet algorithm-check mine.py:Mine --set algorithm.gamma0=0.1")
 _register(results.show, _AFTER, "slaternet show runs/mine --json")
 _register(results.plot, _AFTER, "slaternet plot runs/mine runs/yours --out figures")
+_register(regret.regret, _AFTER, "slaternet regret runs/mine")
 _register(results.diff, _AFTER, "slaternet diff runs/mine runs/yours")
 _register(serving.coordinator, _SERVICES, "slaternet coordinator paper --hosts 2 --listen 127.0.0.1:7000")
 _register(serving.adversary, _SERVICES, "slaternet adversary --coordinator 127.0.0.1:7000 --out runs/first")

@@ -5,7 +5,7 @@ from pathlib import Path
 import structlog
 
 from slaternet.errors import SlaternetError
-from slaternet_lab.assumptions import FILE, examine, write
+from slaternet_lab.assumptions.report import FILE, examine, write
 from slaternet_lab.folder import Run
 from slaternet_lab.parts import assemble
 from slaternet_lab.plots import draw
@@ -13,10 +13,11 @@ from slaternet_lab.plots import draw
 log = structlog.get_logger()
 
 
-def finish(folder: Path) -> Run:
+def finish(folder: Path, *, figures: bool = True) -> Run:
     """Write loss.png, violation.png and assumptions.txt beside the results; return the run."""
     run = Run.open(folder)
-    draw([run], folder)
+    if figures:
+        draw([run], folder)
     _report(run)
     return run
 

@@ -13,7 +13,7 @@ from slaternet_lab.children import Child, end_all
 from slaternet_lab.finish import finish
 from slaternet_lab.folder import Run
 from slaternet_lab.interrupts import Interrupts
-from slaternet_lab.progress import Progress
+from slaternet_lab.progress import Watcher
 from slaternet_lab.remote import ask_status, ask_stop
 
 _LOOPBACK = "127.0.0.1:0"
@@ -27,7 +27,13 @@ _CAUSE_SECONDS = 2.0
 
 
 def play(
-    spec: Spec, *, hosts: int = 2, out: Path | None = None, force: bool = False, progress: Progress | None = None
+    spec: Spec,
+    *,
+    hosts: int = 2,
+    out: Path | None = None,
+    force: bool = False,
+    progress: Watcher | None = None,
+    figures: bool = True,
 ) -> Run:
     """Play a resolved spec over gRPC with agent hosts as processes, and return its run folder.
 
@@ -40,7 +46,7 @@ def play(
     folder = out or new_folder(spec)
     claim(folder, force=force)
     _run(_Game(spec, hosts, folder, progress))
-    return finish(folder)
+    return finish(folder, figures=figures)
 
 
 def _run(game: "_Game") -> None:
@@ -67,7 +73,7 @@ def _run_beside(game: "_Game") -> None:
 class _Game:
     """The processes of one run."""
 
-    def __init__(self, spec: Spec, hosts: int, folder: Path, progress: Progress | None) -> None:
+    def __init__(self, spec: Spec, hosts: int, folder: Path, progress: Watcher | None) -> None:
         self._spec = spec
         self._hosts = hosts
         self._folder = folder

@@ -11,16 +11,17 @@ from slaternet.model import Description
 from slaternet.plugins import absolute, load
 from slaternet.sets import FeasibleSet
 from slaternet.spec import Spec
-from slaternet_adversary.build import load_plugin
-from slaternet_agent.algorithms import GROUP, declared
-from slaternet_agent.build import build_algorithm
-from slaternet_agent.schedules import Schedule, chosen
-from slaternet_coordinator.graphs import Graph
+from slaternet_adversary.build import load_plugin, with_gradients
+from slaternet_agent.algorithms import GROUP, Feedback, Schedule, completed, schedule
+from slaternet_agent.build import build_algorithm, game_of
+from slaternet_coordinator.graphs import Graph, digest
 from slaternet_coordinator.graphs import build as build_graph
 
-CODE = ("algorithm.name", "graph.name", "adversary.plugin")
-"""The keys of a spec that name code, perhaps by a path."""
+FILES = ("algorithm.name", "graph.name", "graph.path", "adversary.plugin")
+"""The keys of a spec that may name a file: code, perhaps by a path, and the graphs of `graph.name = "file"`."""
 
+_GRAPHS = {"local": "none", "central": "complete"}
+"""The graph that a mode of playing implies."""
 _FEEDBACK = ("points", "loss_gradient", "constraint_gradient")
 
 log = structlog.get_logger()
@@ -43,22 +44,39 @@ def assemble(spec: Spec, base: Path) -> Parts:
     BadSpec, one sentence, where something does not exist or does not take the numbers it is given. A file that is not
     the one whose hash the spec holds is a warning.
     """
-    spec = located(spec, base)
+    spec = _moded(located(spec, base))
     feasible = spec.feasible_set()
     _, adversary = load_plugin(spec)
     algorithm = load(GROUP, spec.algorithm.name, key="algorithm.name")
     spec = _hashed(spec, "algorithm", spec.algorithm.name, algorithm.sha256)
+    spec = _hashed(spec, "graph", spec.graph.name, digest(spec.graph))
     spec = _hashed(spec, "adversary", spec.adversary.plugin, adversary.code)
-    build_algorithm(spec, adversary)
+    spec = _granted(spec, build_algorithm(spec, adversary).feedback)
+    adversary = with_gradients(spec, adversary)
     graph = build_graph(spec.graph, spec.run.agents, spec.run.seed)
-    schedule = chosen(spec.algorithm.schedule, spec.algorithm.numbers, feasible, spec.run.rounds)
-    return Parts(_granted(spec), feasible, schedule, graph, adversary)
+    return Parts(spec, feasible, schedule(spec.algorithm, game_of(spec, adversary)), graph, adversary)
 
 
-def located(spec: Spec, base: Path, keys: Collection[str] = CODE) -> Spec:
+def located(spec: Spec, base: Path, keys: Collection[str] = FILES) -> Spec:
     """Return the spec with the files that these keys name made absolute against `base`."""
-    named = dict(zip(CODE, (spec.algorithm.name, spec.graph.name, spec.adversary.plugin), strict=True))
-    return spec.replace(**{key: absolute(target, base) for key, target in named.items() if key in keys})
+    paths = {
+        "algorithm.name": absolute(spec.algorithm.name, base),
+        "graph.name": absolute(spec.graph.name, base),
+        "adversary.plugin": absolute(spec.adversary.plugin, base),
+    }
+    path = spec.graph.numbers.get("path")
+    if isinstance(path, str):
+        paths["graph.path"] = str((base / path).resolve())
+    return spec.replace(**{key: target for key, target in paths.items() if key in keys})
+
+
+def _moded(spec: Spec) -> Spec:
+    """Fill in the algorithm's schedule and mode; alone nobody talks, and one learner for all hears everyone."""
+    section = completed(spec.algorithm)
+    spec = spec.replace(**{"algorithm.schedule": section.schedule})
+    if section.mode in _GRAPHS:
+        spec = spec.replace(**{"algorithm.mode": section.mode, "graph": {"name": _GRAPHS[section.mode]}})
+    return spec
 
 
 def _hashed(spec: Spec, section: str, target: str, sha256: str) -> Spec:
@@ -68,14 +86,15 @@ def _hashed(spec: Spec, section: str, target: str, sha256: str) -> Spec:
     return spec.replace(**{f"{section}.sha256": sha256})
 
 
-def _granted(spec: Spec) -> Spec:
+def _granted(spec: Spec, needed: Feedback) -> Spec:
     """Fill [feedback] with what the algorithm declares; what a user grants must at least cover that."""
-    needed, algorithm = declared(spec.algorithm), spec.algorithm.name
     if spec.feedback is None:
         return spec.replace(**{f"feedback.{name}": getattr(needed, name) for name in _FEEDBACK})
     for name in _FEEDBACK:
         need = getattr(needed, name)
         if getattr(spec.feedback, name) < need:
             least = "true" if need is True else f"at least {need}"
-            raise BadSpec(f"feedback.{name} must be {least}, because {algorithm} needs it; correct or remove it")
+            raise BadSpec(
+                f"feedback.{name} must be {least}, because {spec.algorithm.name} needs it; correct or remove it"
+            )
     return spec

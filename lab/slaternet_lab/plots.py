@@ -1,21 +1,26 @@
-"""The paper's two figures, from run folders: cumulative loss and cumulative constraint violation over the rounds."""
+"""Figures: the paper's two, cumulative loss and constraint violation over the rounds, and the regret curve."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slaternet.model import Array
 from slaternet_lab.folder import Run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito: told apart by readers who confuse red and green, and in grey."""
 _LINES = ("-", "--", "-.")
-_BASELINE = "#555555"
+BASELINE: Any = {"linestyle": (0, (4, 2.5)), "color": "#555555", "linewidth": 1.2, "zorder": 1.5}
+"""How the baseline that never moves is drawn."""
+NEVER_MOVING = r"never moving, $x = 0$"
 _POINTS = 4000
 """Points per curve; more than a figure has pixels across."""
 
@@ -36,44 +41,74 @@ _STYLE: Any = {
 }
 
 _SUMS = r"\frac{1}{n}\,\sum_{i=1}^{n}\;\sum_{s=1}^{t}\;"
-_FIGURES = (
+FIGURES = (
     ("loss", rf"Cumulative loss   ${_SUMS} f_s(x_{{i,s}})$"),
     ("violation", rf"Cumulative violation   ${_SUMS} \|\,[g_s(x_{{i,s}})]_{{+}}\|$"),
 )
+"""Names of the figures, and what stands at their vertical axes."""
 
 
 def draw(runs: Sequence[Run], out_dir: Path) -> list[Path]:
     """Write loss.png and violation.png of the runs, overlaid, to `out_dir`; return their paths."""
+    out_dir.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for name, label in FIGURES:
+        paths.append(out_dir / f"{name}.png")
+        with framed(paths[-1], label, _legends(runs)) as axes:
+            _curves(axes, runs, name)
+    return paths
+
+
+@contextlib.contextmanager
+def framed(path: Path, label: str, legends: Sequence[str]) -> Iterator["Axes"]:
+    """Give axes over the rounds in the house style; write the figure when the block has drawn into them."""
+    longest = max(map(len, legends))
+    columns = 3 if longest <= 20 else 2 if longest <= 34 else 1
+    lines = -(-(len(legends) + 1) // columns)
+    with sheet(path, height=4.0 + 0.22 * max(0, lines - 2)) as (figure, axes):
+        yield axes
+        _dress(axes, label)
+        figure.legend(loc="outside upper left", ncols=columns)  # above the axes, where it hides no curve
+
+
+@contextlib.contextmanager
+def sheet(path: Path, height: float = 4.0) -> Iterator[tuple["Figure", "Axes"]]:
+    """Give a figure in the house style and its bare axes; write it when the block has drawn into them."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    out_dir.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for name, label in _FIGURES:
-        with mpl.rc_context(_STYLE):
-            figure = Figure(figsize=(5.8, 4.0), dpi=200, layout="constrained")
-            FigureCanvasAgg(figure)
-            axes = figure.add_subplot()
-            _curves(axes, runs, name)
-            _dress(axes, label)
-            columns = 3 if max(map(len, _legends(runs))) <= 20 else 1
-            figure.legend(loc="outside upper left", ncols=columns)  # above the axes, where it hides no curve
-            path = out_dir / f"{name}.png"
-            figure.savefig(path)
-        paths.append(path)
-    return paths
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(5.8, height), dpi=200, layout="constrained")
+        FigureCanvasAgg(figure)
+        yield figure, figure.add_subplot()
+        figure.savefig(path)
+
+
+def draw_regret(rounds: NDArray[np.int64], regret: Array, path: Path) -> None:
+    """Write a figure of the regret of prefixes of a game."""
+    with sheet(path) as (_, axes):
+        axes.plot(rounds, regret, marker="o", markersize=3.5, **pen(0))
+        axes.set_xscale("log")
+        if np.all(regret > 0.0):
+            axes.set_yscale("log")  # a power of T is then a straight line
+        else:
+            axes.axhline(0.0, color="#555555", linewidth=0.8)
+        axes.set_xlabel("Rounds $T$")
+        axes.set_ylabel(r"Regret   $\mathrm{Net\text{-}Reg}(T)$")
+
+
+def pen(i: int) -> Any:  # noqa: ANN401  keywords of matplotlib
+    """Return how the i-th curve of a figure is drawn."""
+    line = _LINES[i // len(_COLOURS) % len(_LINES)]
+    return {"linestyle": line, "color": _COLOURS[i % len(_COLOURS)], "linewidth": 1.6}
 
 
 def _curves(axes: "Axes", runs: Sequence[Run], name: str) -> None:
     for i, (run, legend) in enumerate(zip(runs, _legends(runs), strict=True)):
-        rounds, values = _thinned(run, f"cumulative_{name}")
-        line = _LINES[i // len(_COLOURS) % len(_LINES)]
-        axes.plot(rounds, values, line, color=_COLOURS[i % len(_COLOURS)], linewidth=1.6, label=legend)
+        axes.plot(*thinned(run, f"cumulative_{name}"), **pen(i), label=legend)
     for i, run in enumerate(_distinct_baselines(runs, name)):
-        rounds, values = _thinned(run, f"zero_{name}")
-        once = r"never moving, $x = 0$" if i == 0 else None
-        axes.plot(rounds, values, linestyle=(0, (4, 2.5)), color=_BASELINE, linewidth=1.2, label=once, zorder=1.5)
+        axes.plot(*thinned(run, f"zero_{name}"), **BASELINE, label=NEVER_MOVING if i == 0 else None)
 
 
 def _dress(axes: "Axes", label: str) -> None:
@@ -108,7 +143,7 @@ def _distinct_baselines(runs: Sequence[Run], name: str) -> list[Run]:
     return list(distinct.values())
 
 
-def _thinned(run: Run, column: str) -> tuple[Array, Array]:
+def thinned(run: Run, column: str) -> tuple[Array, Array]:
     """Return the rounds and values of a column without gaps, at most about `_POINTS` of them, the last included."""
     rounds, values = run.metrics["round"], run.metrics[column]
     kept = np.flatnonzero(np.isfinite(values))

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -12,6 +12,13 @@ from rich.progress import Progress as Bars
 
 _PAUSE = 2.0
 """Seconds between two plain lines."""
+
+
+class Watcher(Protocol):
+    """Whoever is told how far a game has come."""
+
+    def update(self, round: int, loss: float, violation: float, note: str = "") -> None:
+        """Hear that `round` is scored, with the cumulative scores so far; `note` says what is waited for."""
 
 
 class Progress:

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-from slaternet.errors import BadSpec
+from slaternet.errors import BadSpec, PluginFailed, SlaternetError
 from slaternet.limits import LIMITS
 from slaternet.model import PROTOCOL, Closing, Effort, Join, LowWater, Progress, Role, Seating, Topology
 from slaternet.spec import Spec
@@ -20,12 +20,19 @@ from slaternet_coordinator.graphs import build as build_graph
 from slaternet_coordinator.register import Register
 from slaternet_lab.finish import finish
 from slaternet_lab.folder import Run
-from slaternet_lab.progress import Progress as Display
+from slaternet_lab.progress import Watcher
 
 HOST, ADVERSARY = "simulation", "adversary"
 
 
-def simulate(spec: Spec, *, out: Path | None = None, force: bool = False, progress: Display | None = None) -> Run:
+def simulate(
+    spec: Spec,
+    *,
+    out: Path | None = None,
+    force: bool = False,
+    progress: Watcher | None = None,
+    figures: bool = True,
+) -> Run:
     """Play a resolved spec in this process and return its run folder."""
     if spec.run.rounds is None:
         raise BadSpec("run.rounds is missing and a simulation hears no stop; say --set run.rounds=1000")
@@ -36,7 +43,7 @@ def simulate(spec: Spec, *, out: Path | None = None, force: bool = False, progre
         game.play()
     finally:
         game.close()
-    return finish(folder)
+    return finish(folder, figures=figures)
 
 
 class Simulation:
@@ -79,7 +86,7 @@ class Simulation:
             case agent.Ask(question):
                 self._todo.extend(self._adversary.handle(Asked(HOST, question)))
             case Reply(_, answer):
-                self._todo.extend(self._player.handle(answer))
+                self._decide(answer)
             case agent.Report(round) if round % LIMITS.report_every == 0:
                 self._tell(coordinator.Said(HOST, Progress(round)))
             case Record(round) if round % LIMITS.report_every == 0:
@@ -103,6 +110,15 @@ class Simulation:
             raise AssertionError("a host plays only after it is seated")
         return self._host
 
+    def _decide(self, event: agent.Event) -> None:
+        try:
+            self._todo.extend(self._player.handle(event))
+        except SlaternetError:
+            raise
+        except Exception as error:  # the plugin edge: whatever a user's algorithm raises
+            name, when = self._spec.algorithm.name, f"in round {self._player.round}"
+            raise PluginFailed(f"the algorithm {name} raised {type(error).__name__} {when}: {error}") from error
+
     def _hear(self, body: object) -> None:
         match body:
             case Seating(seats) if len(seats):
@@ -110,6 +126,6 @@ class Simulation:
                 self._host = agent.Host(algorithm, body, self._spec.run.agents, self._spec.run.rounds)
                 self._todo.extend(self._adversary.seat([(HOST, seats)]))
             case Topology():
-                self._todo.extend(self._player.handle(body))
+                self._decide(body)
             case LowWater():
                 self._todo.extend(self._adversary.handle(body))

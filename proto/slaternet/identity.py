@@ -9,6 +9,8 @@ import scipy
 from scipy.sparse import csr_array
 
 from slaternet.model import Array
+from slaternet.sets import Ball, Box, L1Ball, Simplex
+from slaternet.sets.quadratic import onto_halfspaces
 
 
 def ticket(secret: bytes, holder: str, incarnation: int, server: str) -> bytes:
@@ -40,9 +42,11 @@ def _battery() -> list[Array]:
         np.sum(normals[:, :length].copy() * uniforms[:, :length], axis=1) for length in (1, 2, 7, 8, 10, 12, 33, 129)
     ]
     lengths = np.sqrt(np.sum(normals * normals, axis=1))
-    onto_box = np.clip(normals / 3.0, -0.5, 0.5)
-    onto_ball = normals * np.minimum(1.0, 2.0 / lengths)[:, None]
-    return [normals, uniforms, *sums, lengths, onto_box, onto_ball, _mixed(normals, uniforms)]
+    sets = (Box(129, -0.5, 0.5), Ball(129, 2.0), Simplex(129, 2.0), L1Ball(129, 3.0))
+    nearest = [each.project(normals) for each in sets]
+    sides = normals[:16, :8] / np.sqrt(np.sum(normals[:16, :8].copy() ** 2, axis=1))[:, None]
+    nearest.append(onto_halfspaces(normals[:, 8:16].copy(), sides, np.ones(16), 8.0))
+    return [normals, uniforms, *sums, lengths, *nearest, _mixed(normals, uniforms)]
 
 
 def _mixed(normals: Array, uniforms: Array) -> Array:

@@ -79,8 +79,8 @@ class Description:
     """What the adversary's plugin is, as far as others must know."""
 
     constraints: int
-    loss_gradient: bool = False
-    constraint_gradient: bool = False
+    loss_gradient: bool = False  # granted by the game, and the plugin has it
+    constraint_gradient: bool = False  # likewise
     history: int = 0
     rowwise: bool = True
     code: str = ""
@@ -246,13 +246,16 @@ class Effort:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One purchase of values for every agent named."""
+    """One purchase of values for every agent named; an anchor is there where a gradient is asked for, and only then."""
 
     round: int
     agents: Agents  # (k,)
     x: Array  # (k, p)
     points: Array  # (k, s, p)
     effort: Effort = field(default=Effort(), compare=False)  # of the round before
+    anchor: Array | None = None  # (k, p): where gradients are taken
+    loss_gradient: bool = False  # with the loss's value at the anchor
+    constraint_gradient: bool = False  # with the constraints' values at the anchor
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,13 +266,23 @@ class Closing:
 
 
 @dataclass(frozen=True, slots=True)
+class Tangent:
+    """A function's first-order information at the anchor."""
+
+    value: Array  # (k,) of a loss, (k, m) of constraints
+    gradient: Array  # (k, p) of a loss, (k, m, p) of constraints
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
-    """The values bought."""
+    """The values bought, and the gradients that were asked for."""
 
     round: int
     agents: Agents  # (k,)
     f: Array  # (k, s)
     g: Array  # (k, s, m)
+    loss: Tangent | None = None
+    constraint: Tangent | None = None
 
 
 ControlUp = Opening | Heartbeat | Description | Progress | Holding | Finished | Acknowledged | Failed

@@ -80,7 +80,7 @@ def check_options(factory: type[Any], options: Mapping[str, object], *, key: str
 def _place(group: str, target: str, key: str) -> tuple[str, str]:
     """Split a target into module or file, and class."""
     if ":" not in target:
-        known = {entry.name: entry.value for entry in entry_points(group=group)}
+        known = _registered(group)
         if target not in known:
             remedy = suggestion(target, known)
             raise BadSpec(f'{key} = "{target}" is not known; {remedy} (your own: "path/file.py:Class")')
@@ -89,6 +89,12 @@ def _place(group: str, target: str, key: str) -> tuple[str, str]:
     if not where or not name:
         raise BadSpec(f'{key} = "{target}" must name a class as "path/file.py:Class" or "pkg.module:Class"')
     return where, name
+
+
+@functools.cache
+def _registered(group: str) -> dict[str, str]:
+    """Return the targets of a group by name; reading what is installed takes milliseconds."""
+    return {entry.name: entry.value for entry in entry_points(group=group)}
 
 
 def _is_file(where: str) -> bool:

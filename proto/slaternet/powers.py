@@ -1,6 +1,6 @@
-"""Powers whose bits do not depend on the machine.
+"""Powers and logarithms whose bits do not depend on the machine.
 
-The C library's `pow` changes its last bit with the CPU's instruction set, so schedules take their powers from here.
+The C library's `pow` and `log` change their last bit with the CPU's instructions, so schedules take theirs from here.
 """
 
 import functools
@@ -21,3 +21,11 @@ def power(base: float, exponent: float) -> float:
     if result == float("inf"):
         raise OverflowError(f"{base} to the power {exponent} is too large")
     return result
+
+
+@functools.lru_cache(maxsize=4096)
+def logarithm(x: float) -> float:
+    """Return ln x, computed to 50 decimal digits and rounded once; x > 0, otherwise ValueError."""
+    if not x > 0:
+        raise ValueError(f"only a positive number has a logarithm, not {x}")
+    return float(_CONTEXT.ln(Decimal(x)))

@@ -13,7 +13,7 @@ import hashlib
 import json
 import math
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import tomli_w
@@ -25,6 +25,13 @@ from slaternet.limits import LIMITS
 from slaternet.sets import FeasibleSet, make_set
 from slaternet.words import suggestion
 
+_NAMING: dict[str, Callable[[Collection[str]], Collection[str]]] = {
+    "algorithm.name": lambda keys: ("sha256",),
+    "adversary.plugin": lambda keys: ("options", "sha256"),
+    "graph.name": lambda keys: keys,
+    "set.kind": lambda keys: keys,
+}
+"""The keys that name code or a kind, and which other keys of their section belong to it."""
 _NAME = rf"^[A-Za-z0-9][A-Za-z0-9._-]{{0,{LIMITS.name_bytes - 1}}}$"
 _SHA256 = r"^([0-9a-f]{64})?$"
 
@@ -86,7 +93,8 @@ class AlgorithmSection(OpenSection):
     """What every agent runs; the numbers go to the schedule and to the algorithm."""
 
     name: str
-    schedule: str
+    schedule: str = ""
+    mode: Literal["gossip", "local", "central"] | None = None
     sha256: Annotated[str, Field(pattern=_SHA256)] = ""
 
 
@@ -102,6 +110,7 @@ class GraphSection(OpenSection):
     """Who may talk to whom."""
 
     name: str
+    sha256: Annotated[str, Field(pattern=_SHA256)] = ""
 
 
 class AdversarySection(Section):
@@ -157,8 +166,9 @@ class Spec(Section):
         """Return the spec as nested tables, absent things left out."""
         tables: dict[str, dict[str, object]] = self.model_dump(exclude_none=True)
         for table in tables.values():
-            if table.get("sha256") == "":
-                del table["sha256"]
+            for key in ("sha256", "schedule"):
+                if table.get(key) == "":
+                    del table[key]
         return tables
 
     def to_toml(self) -> str:
@@ -196,17 +206,34 @@ def read(text: str, *, source: str) -> dict[str, object]:
 def override(spec: str | Mapping[str, object], settings: Sequence[str], *, source: str = "spec") -> dict[str, object]:
     """Apply `key=value` settings to a spec given as text or tables.
 
-    The value is read as TOML, and as a plain string where it is none; an empty value removes the key.
+    The value is read as TOML, and as a plain string where it is none; an empty value removes the key. Naming another
+    graph, set or adversary drops the numbers of the old one; whether another algorithm takes over its numbers is known
+    where algorithms are.
     """
     tables: dict[str, object] = read(spec, source=source) if isinstance(spec, str) else dict(spec)
-    for setting in settings:
-        key, equals, value = setting.partition("=")
-        if not equals or not all(key.strip().split(".")) or "." not in key:
-            raise BadSpec(f"--set {setting} is not section.key=value; write for example --set run.rounds=200")
-        _assign(tables, key.strip(), _value(value.strip()))
-        if key.strip() in ("algorithm.name", "adversary.plugin"):
-            _assign(tables, key.strip().split(".")[0] + ".sha256", None)  # it spoke of the code that is replaced
+    pairs = [_pair(setting) for setting in settings]
+    for key, value in sorted(pairs, key=lambda pair: pair[0] not in _NAMING):  # numbers are those of the new name
+        if key in _NAMING:
+            _clear(tables, key, value)
+        _assign(tables, key, value)
+        if key == "graph.path":
+            _assign(tables, "graph.sha256", None)  # it spoke of the file that is replaced
     return tables
+
+
+def _pair(setting: str) -> tuple[str, object]:
+    key, equals, value = setting.partition("=")
+    if not equals or not all(key.strip().split(".")) or "." not in key:
+        raise BadSpec(f"--set {setting} is not section.key=value; write for example --set run.rounds=200")
+    return key.strip(), _value(value.strip())
+
+
+def _clear(tables: dict[str, object], key: str, name: object) -> None:
+    """Drop from a section what belongs to the code that `key` names, where that is another one now."""
+    section, naming = key.split(".")
+    table = tables.get(section)
+    if isinstance(table, dict) and table.get(naming) != name:
+        tables[section] = {each: value for each, value in table.items() if each not in _NAMING[key](table)}
 
 
 def _value(text: str) -> object:

@@ -2,6 +2,7 @@
 
 import re
 import runpy
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -10,18 +11,36 @@ from pydantic import BaseModel
 from typer.testing import CliRunner
 
 from slaternet import errors
-from slaternet.spec import FeedbackSection, Spec
+from slaternet.sets import Box, make_set
+from slaternet.spec import AlgorithmSection, FeedbackSection, Spec
 from slaternet_adversary.results import COLUMNS
+from slaternet_agent.algorithms import Feedback, Game, build, completed, schedules_named
 from slaternet_lab import library
 from slaternet_lab.cli import app
+from slaternet_lab.hindsight.regret import COLUMNS as REGRET_COLUMNS
 from slaternet_lab.resolve import load, resolve
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
+ASKS = {
+    Feedback(): "nothing",
+    Feedback(points=1): "1 point",
+    Feedback(points=2): "2 points",
+    Feedback(points=7): "p + 1 points",
+    Feedback(loss_gradient=True): "gradient of f",
+    Feedback(loss_gradient=True, constraint_gradient=True): "both gradients",
+    Feedback(points=1, constraint_gradient=True): "1 point, gradient of g",
+    Feedback(points=2, constraint_gradient=True): "2 points, gradient of g",
+    Feedback(points=2, loss_gradient=True): "2 points, gradient of f",
+}
 COMMANDS = sorted(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
 
 
 def section(title: str) -> str:
     return README.partition(f"## {title}\n")[2].partition("\n## ")[0]
+
+
+def subsection(title: str) -> str:
+    return README.partition(f"### {title}\n")[2].partition("\n##")[0]
 
 
 def first_cells(text: str) -> list[str]:
@@ -67,11 +86,39 @@ def test_the_table_of_keys_is_that_of_the_spec() -> None:
         assert issubclass(model, BaseModel)
         keys += [f"{name}.{key}" for key in model.model_fields]
 
-    assert first_cells(section("The spec")) == keys
+    assert first_cells(section("The spec").partition("\n### ")[0]) == keys
+
+
+@pytest.mark.parametrize(("title", "group"), [("Algorithms", "slaternet.algorithms"), ("Graphs", "slaternet.graphs")])
+def test_the_tables_of_algorithms_and_graphs_name_all_of_them(title: str, group: str) -> None:
+    assert sorted(first_cells(subsection(title))) == sorted(entry.name for entry in entry_points(group=group))
+
+
+def test_the_table_of_algorithms_says_what_each_is() -> None:
+    rows = re.findall(r"^\| `(.*?)` \| (.*?) \| (.*?) \| (.*?) ?\|$", subsection("Algorithms"), re.MULTILINE)
+
+    assert len(rows) == len(entry_points(group="slaternet.algorithms"))
+    for name, what, asks, schedules in rows:
+        section = AlgorithmSection(name=name)
+        algorithm = build(section, Game(1, 6, 1, 100, 1, Box(6, -1, 1)))
+        assert re.findall("`(.*?)`", schedules) == list(schedules_named(section))[:-1]  # and explicit
+        assert what.startswith("*centralised*") == (completed(section).mode == "local")
+        assert asks == ASKS[algorithm.feedback]
+
+
+def test_the_table_of_sets_names_all_of_them() -> None:
+    with pytest.raises(errors.BadSpec) as refused:
+        make_set("nothing like it", 1, {})
+
+    assert sorted(first_cells(subsection("Sets"))) == str(refused.value).partition("choose from ")[2].split(", ")
 
 
 def test_the_table_of_columns_is_that_of_the_metrics() -> None:
-    assert first_cells(section("The run folder").partition("Columns of")[2]) == list(COLUMNS)
+    assert first_cells(section("The run folder").split("Columns of")[1]) == list(COLUMNS)
+
+
+def test_the_table_of_columns_of_the_regret_is_that_of_the_file() -> None:
+    assert first_cells(section("The run folder").split("Columns of")[2]) == list(REGRET_COLUMNS)
 
 
 def test_the_table_of_exit_codes_is_that_of_the_errors() -> None:

@@ -35,9 +35,18 @@ class Visit:
         return self.says(self.insider.opening(**lies), head or self.insider.head())  # type: ignore[arg-type]
 
     def asks(self, round: int = FAR, *, numbers: float = 0.0, points: int = 2, width: int = P, first: int = 0) -> bytes:
+        return self.says(self.question(round, numbers=numbers, points=points, width=width, first=first))
+
+    def asks_for_gradients(self) -> bytes:
+        question = self.question(FAR)
+        return self.says(replace(question, anchor=question.x, loss_gradient=True))
+
+    def question(
+        self, round: int, *, numbers: float = 0.0, points: int = 2, width: int = P, first: int = 0
+    ) -> Question:
         agents = self.insider.seats + first
         x, at = np.full((len(agents), width), numbers), np.full((len(agents), points, width), numbers)
-        return self.says(Question(round, agents, x, at))
+        return Question(round, agents, x, at)
 
     def frames(self, round: int = FAR, *, number: float = 0.0, width: int = P, first: int = 0) -> bytes:
         agents = self.insider.seats + first
@@ -112,6 +121,7 @@ AT_THE_ADVERSARY = [
     Breach("agents outside the game", lambda at: [at.opens(), at.asks(first=60)], errors.Malformed),
     Breach("points outside the set", lambda at: [at.opens(), at.asks(numbers=6.0)], errors.OutsideSet),
     Breach("more points than granted", lambda at: [at.opens(), at.asks(points=3)], errors.OverBudget),
+    Breach("gradients that are not granted", lambda at: [at.opens(), at.asks_for_gradients()], errors.OverBudget),
 ]
 
 AT_A_HOST = [

@@ -3,8 +3,8 @@
     f_{i,t}(x) = 1/2 |A x - theta|^2       A (rows, p) uniform on [-1, 1], theta = A 1 + standard normal noise
     g_{i,t}(x) = B x - b                   B (m, p) uniform on [0, 2], b (m,) uniform on [b, b + 1]
 
-x = 0 satisfies every constraint with margin b, Slater's condition. With the paper's b = 0.01 it is also nearly the only
-feasible point; b = 1 or 5 makes a livelier game.
+x = 0 satisfies every constraint with margin b, Slater's condition. With the paper's b = 0.01 hardly any feasible point
+is better; b = 1 or 5 makes a livelier game.
 """
 
 import numpy as np
@@ -117,8 +117,8 @@ class LinearRegression(Adversary):
 
     def __init__(self, game: Game, *, rows: int = 4, constraints: int = 2, b: float = 0.01) -> None:
         super().__init__(game)
-        _check_count("rows", rows)
-        _check_count("constraints", constraints)
+        check_count("rows", rows)
+        check_count("constraints", constraints)
         if isinstance(b, bool) or not isinstance(b, int | float) or not 0.0 < b < np.inf:
             raise CannotPlay(f"adversary.options.b must be a number above 0, for Slater's condition to hold, not {b!r}")
         self.constraints = constraints
@@ -173,6 +173,8 @@ def _apply(matrices: Array, points: Array) -> Array:
     return applied
 
 
-def _check_count(name: str, value: object) -> None:
+def check_count(name: str, value: object) -> int:
+    """Return an option that must be a whole number of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise CannotPlay(f"adversary.options.{name} must be a whole number of at least 1, not {value!r}")
+    return value

@@ -7,14 +7,17 @@ The first axis of every array is the host's k agents, in the order of `start`. N
 which others were computed with it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from slaternet.model import Agents, Array
-from slaternet.sets import FeasibleSet
-from slaternet.streams import stream
+from slaternet.model import Agents, Array, Tangent
+from slaternet_agent.game import Game
+from slaternet_agent.schedules import SEQUENCES, STANDARD, Rules, Schedule
+
+__all__ = ["Algorithm", "Decision", "Feedback", "Game", "Gossip", "Schedule", "Seen", "Tangent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,22 +30,6 @@ class Feedback:
     """f and its gradient at the anchor."""
     constraint_gradient: bool = False
     """g and its gradient at the anchor."""
-
-
-@dataclass(frozen=True)
-class Game:
-    """What an algorithm may know of the game."""
-
-    agents: int
-    dimension: int
-    constraints: int
-    rounds: int | None
-    seed: int
-    set: FeasibleSet
-
-    def stream(self, purpose: str, agent: int = 0, block: int = 0) -> np.random.Generator:
-        """Return the generator of one address; the only randomness an algorithm may use."""
-        return stream(self.seed, purpose, agent, block)
 
 
 class Gossip(Protocol):
@@ -83,6 +70,10 @@ class Seen:
     """(k, s)"""
     g: Array
     """(k, s, m)"""
+    loss: Tangent | None = None
+    """f and its gradient at the anchor, where `Feedback.loss_gradient` asks for them."""
+    constraint: Tangent | None = None
+    """g and its gradient at the anchor, where `Feedback.constraint_gradient` asks for them."""
 
 
 class Algorithm(Protocol):
@@ -93,10 +84,20 @@ class Algorithm(Protocol):
     from journalled questions and answers, where nothing else is written.
     """
 
-    feedback: ClassVar[Feedback]
-    needs_horizon: ClassVar[bool]
+    feedback: Feedback
+    """Set on the class, or by the constructor where it depends on the game."""
     width: int
     """float64 per agent in a frame."""
+
+    # What follows has a default, also for a class that does not inherit it.
+    needs_horizon: bool = False
+    """Whether it cannot be played until stopped, whatever its schedule."""
+    sequences: Sequence[str] = SEQUENCES
+    """The step sequences it uses; `schedule = "explicit"` takes exactly these."""
+    schedules: Rules = STANDARD
+    """The schedules it names, the default first."""
+    centralised: bool = False
+    """Whether it never gossips; it is then played by each agent alone, or as one learner for all."""
 
     # A constructor takes (game: Game, schedule: Schedule) and, as keywords, the algorithm's own numbers.
 

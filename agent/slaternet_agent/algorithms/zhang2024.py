@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from slaternet.model import Agents, Array
-from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Seen
+from slaternet_agent.algorithms.base import Algorithm, Decision, Feedback, Game, Gossip, Schedule, Seen
+from slaternet_agent.duals import memoryless, weighted_slope
 from slaternet_agent.estimators import Directions, forward, forward_points
-from slaternet_agent.schedules import Schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +26,10 @@ class State:
     z: Array  # (k, p)
 
 
-class Zhang2024:
+class Zhang2024(Algorithm):
     """Two points per round, a memoryless dual, gossip before the decision."""
 
     feedback = Feedback(points=2)
-    needs_horizon = False
 
     def __init__(self, game: Game, schedule: Schedule) -> None:
         self.width = game.dimension
@@ -59,12 +58,11 @@ class Zhang2024:
 
         # Algorithm1-eq2. The dual maximises the regularised Lagrangian. g is clipped here only, so that Slater's
         # condition keeps its force.
-        q = step.gamma * np.maximum(seen.g[:, 0], 0.0)
+        q = memoryless(seen.g[:, 0], step.gamma)
 
         # Algorithm1-eq3. Forward differences along one direction serve the loss and every constraint row.
-        # A plain sum, not `@`: BLAS would change the last bit with the batch shape.
         slope = forward(seen.f, self.width, step.delta)
-        slope += np.add.reduce(np.multiply(forward(seen.g, self.width, step.delta), q, order="C"), axis=-1)
+        slope += weighted_slope(q, forward(seen.g, self.width, step.delta))
 
         # Algorithm1-eq4. alpha of this round, shrinkage of the next: x + delta u must stay in X next time.
         slope *= step.alpha

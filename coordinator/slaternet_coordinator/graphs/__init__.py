@@ -2,15 +2,24 @@
 
 from slaternet.plugins import check_options, load
 from slaternet.spec import GraphSection
+from slaternet_coordinator.graphs.file import File, sha256
 from slaternet_coordinator.graphs.generators import Graph
 from slaternet_coordinator.graphs.weights import Matrix
 
-__all__ = ["Graph", "Matrix", "build"]
+__all__ = ["Graph", "Matrix", "build", "digest"]
+
+_GROUP, _KEY = "slaternet.graphs", "graph.name"
 
 
 def build(section: GraphSection, agents: int, seed: int) -> Graph:
     """Return the graph that `[graph]` of a spec describes; BadSpec names the key at fault."""
-    factory = load("slaternet.graphs", section.name, key="graph.name").factory
+    factory = load(_GROUP, section.name, key=_KEY).factory
     check_options(factory, section.numbers, key="graph", given=2)
     graph: Graph = factory(agents, seed, **section.numbers)
     return graph
+
+
+def digest(section: GraphSection) -> str:
+    """Return the SHA-256 of what decides the graph besides the spec: the file it is read from, or else its code."""
+    loaded = load(_GROUP, section.name, key=_KEY)
+    return sha256(section.numbers.get("path")) if issubclass(loaded.factory, File) else loaded.sha256

@@ -18,19 +18,20 @@ from slaternet_coordinator.graphs.weights import Matrix
 _REMEDY = "correct the graph's weights"
 
 
-def check(matrix: Matrix, first: int) -> None:
+def check(matrix: Matrix, first: int, who: str = "graph.name") -> None:
     """Raise BadSpec unless in every round weights are positive, rows and columns sum to 1, everyone listens to itself.
 
-    The matrix holds consecutive rounds from `first` on, checked all at once: it is done for every round played.
+    The matrix holds consecutive rounds from `first` on, checked all at once: it is done for every round played. The
+    sentence begins with `who`, the key that gave the weights.
     """
     n, rounds, weights = matrix.agents, matrix.rounds, matrix.weights
     # rows and columns numbered through all rounds
     row = matrix.rows()
     column = matrix.columns + np.repeat(n * np.arange(rounds), np.diff(matrix.starts[::n]))
     if not weights.min() > 0.0:
-        raise BadSpec(f"graph.name gives a weight that is not positive in rounds {first} on; {_REMEDY}")
+        raise BadSpec(f"{who} gives a weight that is not positive in rounds {first} on; {_REMEDY}")
     if np.count_nonzero(row == column) != rounds * n:
-        raise BadSpec(f"graph.name gives an agent no weight on itself in rounds {first} on; {_REMEDY}")
+        raise BadSpec(f"{who} gives an agent no weight on itself in rounds {first} on; {_REMEDY}")
     by_row = np.add.reduceat(weights, matrix.starts[:-1])
     by_column = np.bincount(column, weights, rounds * n)
     for what, sums in (("row", by_row), ("column", by_column)):
@@ -39,7 +40,7 @@ def check(matrix: Matrix, first: int) -> None:
         if not miss[worst] <= LIMITS.stochastic:
             offset, which = divmod(worst, n)
             raise BadSpec(
-                f"graph.name gives weights whose {what} {which} sums to {sums[worst]} in round {first + offset}, "
+                f"{who} gives weights whose {what} {which} sums to {sums[worst]} in round {first + offset}, "
                 f"not 1; {_REMEDY}"
             )
 

@@ -1,13 +1,13 @@
 """Who may talk to whom in round t: the graphs a spec can name.
 
-A graph is built as Graph(agents, seed, **numbers) and asked for any rounds, in any order. The random ones draw the
-edges of round t from the stream ("edges", block t), so that everyone who knows the spec knows them, and make the
-matrices of many rounds at a time, because numpy's calls cost more than the numbers of one round.
+A graph is built as Graph(agents, seed, **numbers) and asked for any rounds, in any order. The random ones draw round t
+from the stream with block t of a purpose of their own (here "edges"), so that everyone who knows the spec knows them,
+and make the matrices of many rounds at a time, because numpy's calls cost more than the numbers of one round.
 """
 
 import abc
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from slaternet.errors import BadSpec
 from slaternet.model import Agents, Array
 from slaternet.streams import stream
-from slaternet.words import suggestion
-from slaternet_coordinator.graphs.weights import Matrix, metropolis, stack, uniform
+from slaternet_coordinator.graphs.options import weighing
+from slaternet_coordinator.graphs.weights import Matrix, stack, uniform
 
 _LONGEST_TABLE = 1 << 16
-_WEIGHTS: dict[str, Callable[[int, Agents, int], Matrix]] = {"metropolis": metropolis, "uniform": uniform}
 
 
 class Graph(abc.ABC):
@@ -35,6 +34,17 @@ class Graph(abc.ABC):
     def matrices(self, first: int, rounds: int) -> Matrix:
         """Return W_t of consecutive rounds, one below the other."""
         return stack([self.matrix(t) for t in range(first, first + rounds)])
+
+
+class Periodic(Graph):
+    """Matrices that take turns, W_t = cycle[(t - 1) mod B]; a single one makes a constant graph."""
+
+    def __init__(self, cycle: Sequence[Matrix]) -> None:
+        self._cycle = cycle
+
+    def matrix(self, t: int) -> Matrix:
+        """Return W_t."""
+        return self._cycle[(t - 1) % len(self._cycle)]
 
 
 class RandomEdges:
@@ -154,7 +164,7 @@ class ErdosRenyi(Graph):
         if degree is not None:
             rho = _degree(degree, agents) / max(1, agents - 1)
         self._agents = agents
-        self._weigh = _weights(weights)
+        self._weigh = weighing(weights)
         self._random = RandomEdges(agents, seed, _probability(rho))
 
     def matrix(self, t: int) -> Matrix:
@@ -167,31 +177,21 @@ class ErdosRenyi(Graph):
         return self._weigh(self._agents, ends, rounds)
 
 
-class Ring(Graph):
+class Ring(Periodic):
     """Every agent with the next and the one before, the same in every round."""
 
     def __init__(self, agents: int, seed: int, *, weights: str = "metropolis") -> None:
         del seed  # nothing is drawn
         pairs = {(min(i, j), max(i, j)) for i, j in _around(agents) if i != j}
-        self._matrix = _weights(weights)(agents, np.array(sorted(pairs), dtype=np.intp).reshape(-1, 2), 1)
-
-    def matrix(self, t: int) -> Matrix:
-        """Return W."""
-        del t  # constant
-        return self._matrix
+        super().__init__([weighing(weights)(agents, np.array(sorted(pairs), dtype=np.intp).reshape(-1, 2), 1)])
 
 
-class Complete(Graph):
+class Complete(Periodic):
     """Everyone with everyone, the same in every round."""
 
     def __init__(self, agents: int, seed: int, *, weights: str = "metropolis") -> None:
         del seed  # nothing is drawn
-        self._matrix = _weights(weights)(agents, np.stack(np.triu_indices(agents, 1), axis=1), 1)
-
-    def matrix(self, t: int) -> Matrix:
-        """Return W."""
-        del t  # constant
-        return self._matrix
+        super().__init__([weighing(weights)(agents, np.stack(np.triu_indices(agents, 1), axis=1), 1)])
 
 
 def _around(agents: int) -> Iterator[tuple[int, int]]:
@@ -208,9 +208,3 @@ def _degree(degree: object, agents: int) -> float:
     if isinstance(degree, bool) or not isinstance(degree, int | float) or not 0.0 < degree <= max(1, agents - 1):
         raise BadSpec(f"graph.degree must lie above 0 and at most at {agents - 1}, the other agents, not {degree!r}")
     return float(degree)
-
-
-def _weights(name: object) -> Callable[[int, Agents, int], Matrix]:
-    if not isinstance(name, str) or name not in _WEIGHTS:
-        raise BadSpec(f"graph.weights = {name!r} is not known; {suggestion(str(name), _WEIGHTS)}")
-    return _WEIGHTS[name]

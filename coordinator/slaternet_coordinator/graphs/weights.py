@@ -1,10 +1,11 @@
-"""Doubly stochastic weights on the edges of undirected graphs.
+"""Doubly stochastic weights on the edges of graphs, undirected and directed.
 
     W_t    Matrix   weights[starts[i] : starts[i + 1]] are what agent i gives to the agents of the same slice of
                     `columns`, which ascends and contains i itself
 
-A matrix may hold several rounds one below the other: row r n + i is agent i's in the r-th of them. Edges come as (E, 2)
-such rows, each pair of a round once with i < j, in any order. Matrices are made for every round, many rounds at a time,
+A matrix may hold several rounds one below the other: row r n + i is agent i's in the r-th of them. Undirected edges
+come as (E, 2) such rows, each pair of a round once with i < j, in any order; a directed edge is one entry [W_t]_ij: i
+hears j. Matrices are made for every round, many rounds at a time,
 so they are put together by sorting keys in numpy instead of by a sparse-matrix library.
 """
 
@@ -39,6 +40,15 @@ class Matrix:
     def rows(self) -> Agents:
         """Return the row of every entry."""
         return np.repeat(np.arange(len(self.starts) - 1), self.lengths)
+
+    def split(self) -> list["Matrix"]:
+        """Return its rounds one by one."""
+        return [self._round(r * self.agents) for r in range(self.rounds)]
+
+    def _round(self, row: int) -> "Matrix":
+        starts = self.starts[row : row + self.agents + 1]
+        entries = slice(starts[0], starts[-1])
+        return Matrix(self.agents, starts - starts[0], self.columns[entries], self.weights[entries])
 
     def dense(self) -> Array:
         """Return the rounds as (n, n) each, one below the other."""
@@ -78,6 +88,30 @@ def metropolis(n: int, edges: Agents, rounds: int = 1) -> Matrix:
     weights[diagonal] = 0.0
     weights[diagonal] = 1.0 - np.add.reduceat(weights, starts[:-1])
     return Matrix(n, starts, columns, weights)
+
+
+def entries(n: int, rows: Agents, columns: Agents, weights: Array, rounds: int = 1) -> Matrix:
+    """Return the matrix of the given entries, each place off the diagonal at most once, the rest on the diagonal."""
+    starts, diagonal = _keys(n, rounds)
+    keys = np.concatenate((rows * n + columns, diagonal))
+    order = keys.argsort(kind="stable")
+    keys = keys[order]
+    values = np.concatenate((weights, np.zeros(rounds * n)))[order]
+    starts = keys.searchsorted(starts)
+    values[keys.searchsorted(diagonal)] = 1.0 - np.add.reduceat(values, starts[:-1])
+    return Matrix(n, starts, keys % n, values)
+
+
+def permutations(orders: Agents) -> Matrix:
+    """Return the mean of the identity and c permutations: i hears orders[r, k, i] for k = 1..c; orders (rounds, c, n).
+
+    Every doubly stochastic matrix is a weighted mean of permutations (Birkhoff), and every such mean is one.
+    """
+    rounds, count, n = orders.shape
+    starts, diagonal = _keys(n, rounds)
+    drawn = (starts[:-1].reshape(rounds, 1, n) + orders).ravel()
+    keys, times = np.unique(np.concatenate((drawn, diagonal)), return_counts=True)
+    return Matrix(n, keys.searchsorted(starts), keys % n, times / (count + 1.0))
 
 
 def _pattern(n: int, edges: Agents, rounds: int) -> tuple[Agents, Agents, Agents]:

@@ -8,7 +8,6 @@ import typer
 from rich.table import Table
 
 from slaternet.errors import BadSpec
-from slaternet.plugins import absolute
 from slaternet_lab.commands.common import JsonOption, SetOption, SpecArgument, console, print_fields, print_json
 
 if TYPE_CHECKING:
@@ -38,11 +37,12 @@ def graph(
 ) -> None:
     """Show the graphs of a spec: edges, weights, and the window within which they connect."""
     from slaternet_coordinator.graphs import build, checks
-    from slaternet_lab.assumptions import connecting
+    from slaternet_lab.assumptions.report import connecting
+    from slaternet_lab.parts import located
     from slaternet_lab.resolve import read
 
     parsed, base = read(spec, settings or ())
-    parsed = parsed.replace(**{"graph.name": absolute(parsed.graph.name, base)})
+    parsed = located(parsed, base, ("graph.name", "graph.path"))
     agents = parsed.run.agents
     first, last = _interval(rounds, min(parsed.run.rounds or _ROUNDS, _ROUNDS))
     drawn = build(parsed.graph, agents, parsed.run.seed)
@@ -84,10 +84,11 @@ def _describe(graph: "Graph", t: int) -> dict[str, int | float]:
     n = matrix.agents
     entries = csr_array((matrix.weights, matrix.columns, matrix.starts), shape=(n, n))
     others = len(matrix.columns) - n
+    heard = np.bincount(matrix.columns)  # a directed graph may have an agent that many hear and that hears few
     return {
         "round": t,
         "edges": others if graph.directed else others // 2,
-        "largest_degree": int(np.diff(matrix.starts).max()) - 1,
+        "largest_degree": int(max(matrix.lengths.max(), heard.max())) - 1,
         "smallest_weight": float(matrix.weights.min()),
         "groups": int(connected_components(entries, directed=graph.directed, connection="strong")[0]),
     }

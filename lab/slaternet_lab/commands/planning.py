@@ -17,7 +17,7 @@ from slaternet_lab.commands.common import (
     print_json,
 )
 
-_COLOURS = {"ok": "green", "warning": "yellow", "error": "red"}
+_COLOURS = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "red"}
 
 
 def specs(
@@ -36,12 +36,12 @@ def specs(
 
 
 def check(spec: SpecArgument = None, settings: SetOption = None, as_json: JsonOption = False) -> None:
-    """Validate a spec and the theory's assumptions on it; nothing is run. Errors end with exit code 2."""
-    from slaternet_lab.assumptions import examine
+    """Validate a spec and the theory's assumptions on it; no agent plays. Errors end with exit code 2."""
+    from slaternet_lab.assumptions.report import examine
     from slaternet_lab.parts import assemble
     from slaternet_lab.resolve import read
 
-    report = examine(assemble(*read(spec, settings or ())))
+    report = examine(assemble(*read(spec, settings or ())), thorough=True)
     if as_json:
         print_json([asdict(each) for each in report])
     else:

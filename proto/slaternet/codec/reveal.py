@@ -19,7 +19,19 @@ from slaternet.codec.wire import (
 )
 from slaternet.errors import Malformed
 from slaternet.limits import LIMITS
-from slaternet.model import Answer, Closing, Effort, Head, Heartbeat, Opening, Question, RevealDown, RevealUp
+from slaternet.model import (
+    Answer,
+    Array,
+    Closing,
+    Effort,
+    Head,
+    Heartbeat,
+    Opening,
+    Question,
+    RevealDown,
+    RevealUp,
+    Tangent,
+)
 from slaternet.v1 import adversary_pb2 as pb
 from slaternet.v1 import common_pb2
 
@@ -41,11 +53,21 @@ def encode_reveal_up(head: Head, body: RevealUp) -> list[bytes]:
 
 def _questions(body: Question) -> list[pb.Question]:
     agents, points, effort = write_ids(body.agents), body.points.shape[1], _write_effort(body.effort)
-    pieces = split(write_numbers(body.x, body.points))
-    if len(pieces) == 1:
+    anchors = () if body.anchor is None else (body.anchor,)
+    pieces = split(write_numbers(body.x, body.points, *anchors))
+    if len(pieces) == 1 and not anchors:
         return [pb.Question(agents=agents, points=points, data=pieces[0], effort=effort)]
     return [
-        pb.Question(agents=agents, points=points, data=piece, part=part, parts=len(pieces), effort=effort)
+        pb.Question(
+            agents=agents,
+            points=points,
+            data=piece,
+            part=part,
+            parts=len(pieces) if len(pieces) > 1 else 0,
+            effort=effort,
+            loss_gradient=body.loss_gradient,
+            constraint_gradient=body.constraint_gradient,
+        )
         for part, piece in enumerate(pieces)
     ]
 
@@ -71,11 +93,25 @@ def encode_reveal_down(head: Head, body: RevealDown) -> list[bytes]:
 def _answers(body: Answer) -> list[pb.Answer]:
     agents = write_ids(body.agents)
     _, points, constraints = body.g.shape
-    pieces = split(write_numbers(body.f, body.g))
-    if len(pieces) == 1:
+    slopes: list[Array] = []
+    for tangent in (body.loss, body.constraint):
+        if tangent is not None:
+            slopes += (tangent.value, tangent.gradient)
+    pieces = split(write_numbers(body.f, body.g, *slopes))
+    if len(pieces) == 1 and not slopes:
         return [pb.Answer(agents=agents, points=points, constraints=constraints, data=pieces[0])]
     return [
-        pb.Answer(agents=agents, points=points, constraints=constraints, data=piece, part=part, parts=len(pieces))
+        pb.Answer(
+            agents=agents,
+            points=points,
+            constraints=constraints,
+            data=piece,
+            part=part,
+            parts=len(pieces) if len(pieces) > 1 else 0,
+            loss_gradient=body.loss is not None,
+            constraint_gradient=body.constraint is not None,
+            dimension=slopes[-1].shape[-1] if slopes else 0,
+        )
         for part, piece in enumerate(pieces)
     ]
 
@@ -108,13 +144,15 @@ class RevealUpDecoder:
         seats = message.agents
         agents = self._seats.read(seats)
         k, s, p = agents.size, below(message.points, LIMITS.points), self._dimension
-        shape = (head, seats, s)
-        payload = self._assembly.take(message.data, message.part, message.parts, shape, 8 * k * p * (1 + s))
+        flags = message.loss_gradient, message.constraint_gradient
+        shape, rows = (head, seats, s, flags), 1 + s + (True in flags)
+        payload = self._assembly.take(message.data, message.part, message.parts, shape, 8 * k * p * rows)
         if payload is None:
             return None
-        numbers = read_numbers(payload)
-        x, points = numbers[: k * p].reshape(k, p), numbers[k * p :].reshape(k, s, p)
-        return head, Question(from_round_one(head), agents, x, points, _read_effort(message.effort))
+        numbers, last = read_numbers(payload), k * p * (1 + s)
+        x, points = numbers[: k * p].reshape(k, p), numbers[k * p : last].reshape(k, s, p)
+        anchor = numbers[last:].reshape(k, p) if True in flags else None
+        return head, Question(from_round_one(head), agents, x, points, _read_effort(message.effort), anchor, *flags)
 
 
 class RevealDownDecoder:
@@ -140,10 +178,25 @@ class RevealDownDecoder:
         agents = self._seats.read(seats)
         k, s = agents.size, below(message.points, LIMITS.points)
         m = below(message.constraints, LIMITS.constraints)
-        shape = (head, seats, s, m)
-        payload = self._assembly.take(message.data, message.part, message.parts, shape, 8 * k * s * (1 + m))
+        flags, p = (message.loss_gradient, message.constraint_gradient), below(message.dimension, LIMITS.dimension)
+        if (True in flags) != (p > 0):
+            raise Malformed("an answer says its dimension where it holds gradients, and only there")
+        shape, values, slopes = (head, seats, s, m, flags, p), s * (1 + m), 1 + p
+        length = 8 * k * (values + flags[0] * slopes + flags[1] * m * slopes)
+        payload = self._assembly.take(message.data, message.part, message.parts, shape, length)
         if payload is None:
             return None
         numbers = read_numbers(payload)
-        f, g = numbers[: k * s].reshape(k, s), numbers[k * s :].reshape(k, s, m)
-        return head, Answer(from_round_one(head), agents, f, g)
+        f, g = numbers[: k * s].reshape(k, s), numbers[k * s : k * values].reshape(k, s, m)
+        if not p:
+            return head, Answer(from_round_one(head), agents, f, g)
+        rest = numbers[k * values :]
+        loss = _tangent(rest[: k * slopes], (k,), p) if flags[0] else None
+        constraint = _tangent(rest[k * slopes * flags[0] :], (k, m), p) if flags[1] else None
+        return head, Answer(from_round_one(head), agents, f, g, loss, constraint)
+
+
+def _tangent(numbers: Array, shape: tuple[int, ...], dimension: int) -> Tangent:
+    """Return values of this shape and the gradients that follow them."""
+    count = numbers.size // (1 + dimension)
+    return Tangent(numbers[:count].reshape(shape), numbers[count:].reshape(*shape, dimension))

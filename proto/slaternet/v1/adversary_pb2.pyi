@@ -89,7 +89,8 @@ Global___RevealDown: _TypeAlias = RevealDown  # noqa: Y015
 
 @_typing.final
 class Question(_message.Message):
-    """One purchase of values for every agent named: the decision to be scored and the points asked about.
+    """One purchase of values for every agent named: the decision to be scored, the points asked about, and the anchor at
+    which gradients are taken, where any are asked for.
     (run, head.round, agent) identifies it: the same question again costs nothing and returns the same bits,
     another one about the same round is refused.
     """
@@ -102,16 +103,24 @@ class Question(_message.Message):
     PART_FIELD_NUMBER: _builtins.int
     PARTS_FIELD_NUMBER: _builtins.int
     EFFORT_FIELD_NUMBER: _builtins.int
+    LOSS_GRADIENT_FIELD_NUMBER: _builtins.int
+    CONSTRAINT_GRADIENT_FIELD_NUMBER: _builtins.int
     agents: _builtins.bytes
     """uint32 little-endian, ascending, all seated at the sender; at least one"""
     points: _builtins.int
     """s, points per agent; at most what the game grants; 0 (absent): the decision alone"""
     data: _builtins.bytes
-    """float64 little-endian, finite: decisions (k, p), then points (k, s, p); of this part"""
+    """float64 little-endian, finite: decisions (k, p), then points (k, s, p), then where a"""
     part: _builtins.int
-    """as in Frame"""
+    """gradient is asked for anchors (k, p); of this part
+    as in Frame
+    """
     parts: _builtins.int
     """as in Frame"""
+    loss_gradient: _builtins.bool
+    """asks for the loss and its gradient at the anchor, where the game grants it"""
+    constraint_gradient: _builtins.bool
+    """asks for the constraints and their gradients at the anchor, where the game grants it"""
     @_builtins.property
     def effort(self) -> Global___Effort:
         """of the round before; no part of the question when questions are compared"""
@@ -125,10 +134,12 @@ class Question(_message.Message):
         part: _builtins.int = ...,
         parts: _builtins.int = ...,
         effort: Global___Effort | None = ...,
+        loss_gradient: _builtins.bool = ...,
+        constraint_gradient: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["effort", b"effort"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "data", b"data", "effort", b"effort", "part", b"part", "parts", b"parts", "points", b"points"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "constraint_gradient", b"constraint_gradient", "data", b"data", "effort", b"effort", "loss_gradient", b"loss_gradient", "part", b"part", "parts", b"parts", "points", b"points"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -198,6 +209,9 @@ class Answer(_message.Message):
     DATA_FIELD_NUMBER: _builtins.int
     PART_FIELD_NUMBER: _builtins.int
     PARTS_FIELD_NUMBER: _builtins.int
+    LOSS_GRADIENT_FIELD_NUMBER: _builtins.int
+    CONSTRAINT_GRADIENT_FIELD_NUMBER: _builtins.int
+    DIMENSION_FIELD_NUMBER: _builtins.int
     agents: _builtins.bytes
     """as asked"""
     points: _builtins.int
@@ -205,11 +219,20 @@ class Answer(_message.Message):
     constraints: _builtins.int
     """m"""
     data: _builtins.bytes
-    """float64 little-endian: f (k, s), then g (k, s, m), feasible where g <= 0; of this part"""
+    """float64 little-endian, finite: f (k, s), then g (k, s, m), feasible where g <= 0, then,"""
     part: _builtins.int
-    """as in Frame"""
+    """as asked, at the anchor the loss (k) and its gradient (k, p), and the constraints
+    (k, m) and their gradients (k, m, p); of this part
+    as in Frame
+    """
     parts: _builtins.int
     """as in Frame"""
+    loss_gradient: _builtins.bool
+    """as asked"""
+    constraint_gradient: _builtins.bool
+    """as asked"""
+    dimension: _builtins.int
+    """p of the gradients, at most 131072; 0 (absent) where none was asked for, and only there"""
     def __init__(
         self,
         *,
@@ -219,10 +242,13 @@ class Answer(_message.Message):
         data: _builtins.bytes = ...,
         part: _builtins.int = ...,
         parts: _builtins.int = ...,
+        loss_gradient: _builtins.bool = ...,
+        constraint_gradient: _builtins.bool = ...,
+        dimension: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "constraints", b"constraints", "data", b"data", "part", b"part", "parts", b"parts", "points", b"points"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "constraint_gradient", b"constraint_gradient", "constraints", b"constraints", "data", b"data", "dimension", b"dimension", "loss_gradient", b"loss_gradient", "part", b"part", "parts", b"parts", "points", b"points"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -238,9 +238,9 @@ class Description(_message.Message):
     constraints: _builtins.int
     """m, rows of g per agent; 0 (absent): an unconstrained game"""
     loss_gradient: _builtins.bool
-    """the plugin can give gradients of the loss"""
+    """the game grants gradients of the loss, and the plugin has them"""
     constraint_gradient: _builtins.bool
-    """... and of the constraints"""
+    """likewise of the constraints"""
     history: _builtins.int
     """rounds of decisions its play() waits for; 0 (absent): oblivious"""
     rowwise: _builtins.bool

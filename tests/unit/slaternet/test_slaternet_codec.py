@@ -84,6 +84,15 @@ REVEAL_UP: list[model.RevealUp] = [
         7, SEATS, RANDOM.standard_normal((3, 5)), RANDOM.standard_normal((3, 2, 5)), model.Effort(2, 1 << 40, 0.125)
     ),
     Question(7, SEATS, RANDOM.standard_normal((3, 5)), np.empty((3, 0, 5))),
+    Question(
+        7,
+        SEATS,
+        RANDOM.standard_normal((3, 5)),
+        RANDOM.standard_normal((3, 2, 5)),
+        anchor=RANDOM.standard_normal((3, 5)),
+        loss_gradient=True,
+        constraint_gradient=True,
+    ),
     model.Closing(model.Effort(1, 2, 3.0)),
     model.Closing(model.Effort()),
 ]
@@ -92,6 +101,14 @@ REVEAL_DOWN: list[model.RevealDown] = [
     model.Answer(7, SEATS, RANDOM.standard_normal((3, 2)), RANDOM.standard_normal((3, 2, 4))),
     model.Answer(7, SEATS, RANDOM.standard_normal((3, 2)), np.empty((3, 2, 0))),
     model.Answer(7, SEATS, np.empty((3, 0)), np.empty((3, 0, 4))),
+    model.Answer(
+        7,
+        SEATS,
+        RANDOM.standard_normal((3, 2)),
+        RANDOM.standard_normal((3, 2, 4)),
+        model.Tangent(RANDOM.standard_normal(3), RANDOM.standard_normal((3, 5))),
+        model.Tangent(RANDOM.standard_normal((3, 4)), RANDOM.standard_normal((3, 4, 5))),
+    ),
 ]
 
 Decode = Callable[[bytes], Any]

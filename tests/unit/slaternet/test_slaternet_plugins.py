@@ -1,4 +1,5 @@
 import hashlib
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -90,7 +91,9 @@ def test_an_unknown_name_is_answered_with_the_nearest_one() -> None:
 
 
 def test_a_name_like_no_other_is_answered_with_all_of_them() -> None:
-    assert "choose from complete, erdos-renyi, paper, ring" in refusal("zzzzzzzz")
+    known = sorted(entry.name for entry in entry_points(group="slaternet.graphs"))
+
+    assert f"choose from {', '.join(known)} (your own:" in refusal("zzzzzzzz")
 
 
 def test_a_file_that_does_not_exist_is_named(tmp_path: Path) -> None:

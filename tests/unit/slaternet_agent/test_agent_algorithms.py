@@ -1,12 +1,11 @@
-from typing import ClassVar
-
 import numpy as np
 import pytest
 
 from slaternet.errors import BadSpec
 from slaternet.sets import Box
 from slaternet.spec import AlgorithmSection
-from slaternet_agent.algorithms import Feedback, Game, build, declared
+from slaternet_agent.algorithms import Game, build, completed, numbers_taken, schedule
+from slaternet_agent.algorithms.central import Central
 from slaternet_agent.algorithms.zhang2024 import Zhang2024
 from slaternet_agent.schedules import Schedule
 
@@ -18,18 +17,24 @@ class Tuned(Zhang2024):
 
     needs_horizon = True
 
-    def __init__(self, game: Game, schedule: Schedule, *, strength: float, mode: str = "plain") -> None:
+    def __init__(self, game: Game, schedule: Schedule, *, strength: float, style: str = "plain") -> None:
         super().__init__(game, schedule)
-        self.schedule, self.strength, self.mode = schedule, strength, mode
+        self.schedule, self.strength, self.style = schedule, strength, style
+
+
+class Lonely(Zhang2024):
+    """An algorithm that never gossips."""
+
+    centralised = True
 
 
 class Silent:
     """A class that declares nothing."""
 
-    needs_horizon: ClassVar[bool] = False
+    def __init__(self, game: Game, schedule: Schedule) -> None: ...
 
 
-TUNED, SILENT = f"{__name__}:Tuned", f"{__name__}:Silent"
+TUNED, LONELY, SILENT = (f"{__name__}:{name}" for name in ("Tuned", "Lonely", "Silent"))
 
 
 def section(name: str = ZHANG, schedule: str = "table2", **numbers: object) -> AlgorithmSection:
@@ -51,12 +56,30 @@ def test_numbers_go_to_whom_they_belong() -> None:
     algorithm = build(section(TUNED, gamma0=0.3, t0=2, strength=7.0), game())
 
     assert isinstance(algorithm, Tuned)
-    assert (algorithm.strength, algorithm.mode) == (7.0, "plain")
+    assert (algorithm.strength, algorithm.style) == (7.0, "plain")
     assert algorithm.schedule.step(2).gamma == 0.3 * 4
 
 
-def test_the_feedback_is_known_without_a_game() -> None:
-    assert declared(section()) == Feedback(points=2)
+def test_what_is_left_out_is_what_the_algorithm_declares() -> None:
+    bare = AlgorithmSection.model_validate({"name": ZHANG})
+
+    assert (completed(bare).schedule, completed(bare).mode) == ("table2", "gossip")
+    assert completed(section(LONELY)).mode == "local"
+    assert completed(section(LONELY, mode="central")).mode == "central"
+
+
+def test_the_schedule_of_a_section_takes_its_own_numbers_only() -> None:
+    tuned = section(TUNED, gamma0=0.3, strength=7.0)
+
+    assert schedule(tuned, game()).step(2).gamma == 0.6
+    assert numbers_taken(tuned) == {"gamma0", "delta0", "t0", "strength", "style"}
+
+
+def test_one_learner_for_all_sees_everyone_s_constraints() -> None:
+    algorithm = build(section(mode="central"), game())
+
+    assert isinstance(algorithm, Central)
+    assert algorithm.width == 2 + 2 * 2  # its own values of f and g at two points, not z
 
 
 @pytest.mark.parametrize(
@@ -68,6 +91,7 @@ def test_the_feedback_is_known_without_a_game() -> None:
         (section(schedule="theorem9"), 'algorithm.schedule = "theorem9" is not known; did you mean theorem'),
         (section(gamma0=0), "algorithm.gamma0 must be above 0, not 0"),
         (section("nowhere.at.all:Class"), "algorithm.name "),
+        (section(LONELY, mode="gossip"), "algorithm.mode must be local or central, because "),
     ],
 )
 def test_a_wrong_section_is_named_with_its_remedy(made: AlgorithmSection, sentence: str) -> None:
@@ -84,4 +108,4 @@ def test_an_algorithm_that_needs_the_horizon_is_refused_without_one() -> None:
 
 def test_a_class_without_feedback_is_refused() -> None:
     with pytest.raises(BadSpec, match="declares no feedback"):
-        declared(section(SILENT))
+        build(section(SILENT), game())

@@ -9,9 +9,8 @@ ROOT = Path(__file__).parents[3]
 STATE_PATH = sorted(
     [
         *(ROOT / "agent/slaternet_agent/algorithms").rglob("*.py"),
-        ROOT / "agent/slaternet_agent/estimators.py",
-        ROOT / "agent/slaternet_agent/schedules.py",
-        ROOT / "proto/slaternet/sets.py",
+        *(ROOT / "agent/slaternet_agent" / name for name in ("duals.py", "estimators.py", "schedules.py", "states.py")),
+        *(ROOT / "proto/slaternet/sets").rglob("*.py"),
     ]
 )
 CALLS_OUT = {

@@ -49,7 +49,7 @@ def topology(seating: Sequence[Agents], host: int, first: int, last: int, low_wa
 def new_host(seating: Sequence[Agents], host: int, rounds: int | None = T) -> Host:
     peers = tuple(Peer(f"host-{i}", "", 1, seats) for i, seats in enumerate(seating) if i != host)
     game = Game(N, P, 2, rounds, 5, BOX)
-    algorithm = cast("Algorithm", Zhang2024(game, make_schedule("table2", {}, BOX, rounds)))
+    algorithm = cast("Algorithm", Zhang2024(game, make_schedule("table2", {}, game)))
     return Host(algorithm, Seating(seating[host], peers), N, rounds)
 
 

@@ -3,7 +3,17 @@ import pytest
 
 from slaternet.sets import Box
 from slaternet_agent.algorithms.base import Game
-from slaternet_agent.estimators import Directions, forward, forward_points
+from slaternet_agent.estimators import (
+    Directions,
+    coordinate_points,
+    coordinates,
+    forward,
+    forward_points,
+    one_point,
+    sphere_point,
+    symmetric,
+    symmetric_points,
+)
 
 
 def game(dimension: int, seed: int = 1) -> Game:
@@ -77,3 +87,53 @@ def test_slopes_have_one_row_per_constraint_and_no_memory_of_the_layout() -> Non
     assert forward(np.asfortranarray(values), 10, 0.1).flags.c_contiguous
     assert forward(np.asfortranarray(values), 10, 0.1).tobytes() == slopes.tobytes()
     assert forward(values[5:6], 10, 0.1).tobytes() == slopes[5:6].tobytes()
+
+
+def test_symmetric_points_lie_on_both_sides_and_a_sphere_point_on_one() -> None:
+    x, u = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[0.0, 1.0], [1.0, 0.0]])
+
+    assert symmetric_points(x, u, 0.5).tolist() == [[[1.0, 2.5], [1.0, 1.5]], [[3.5, 4.0], [2.5, 4.0]]]
+    assert sphere_point(x, u, 0.5).tolist() == [[[1.0, 2.5]], [[3.5, 4.0]]]
+
+
+def test_coordinate_points_are_the_decision_and_one_step_along_each_axis() -> None:
+    points = coordinate_points(np.array([[1.0, 2.0], [3.0, 4.0]]), 0.5)
+
+    assert points[0].tolist() == [[1.0, 2.0], [1.5, 2.0], [1.0, 2.5]]
+    assert points[1].tolist() == [[3.0, 4.0], [3.5, 4.0], [3.0, 4.5]]
+
+
+def test_symmetric_differences_are_exact_for_quadratics_along_the_direction() -> None:
+    x, u = np.random.default_rng(0).standard_normal((9, 4)), Directions(game(4)).at(np.arange(9), 1)
+    values = np.sum(symmetric_points(x, u, 0.25) ** 2, axis=-1)
+
+    assert np.allclose(symmetric(values, 4, 0.25), 4 * np.sum(2 * x * u, axis=-1), rtol=1e-12)
+
+
+def test_the_one_point_estimator_is_exact_for_linear_functions_on_average() -> None:
+    slope = np.array([3.0, -1.0, 2.0, 0.5])
+    directions, x = Directions(game(4)), np.zeros((100, 4))
+    estimates = []
+    for t in range(1, 201):
+        u = directions.at(np.arange(100), t)
+        estimates.append(one_point(sphere_point(x, u, 0.1) @ slope, 4, 0.1)[:, None] * u)
+
+    assert np.abs(np.concatenate(estimates).mean(axis=0) - slope).max() < 0.15
+
+
+def test_coordinate_differences_are_the_gradient_of_a_linear_function() -> None:
+    slope = np.array([3.0, -1.0, 2.0, 0.5])
+    values = coordinate_points(np.random.default_rng(0).standard_normal((9, 4)), 0.125) @ slope
+
+    assert np.allclose(coordinates(values, 0.125), slope, rtol=1e-12)
+
+
+def test_every_slope_forgets_the_layout_and_the_batch_of_its_values() -> None:
+    values = np.random.default_rng(0).standard_normal((33, 2, 3))
+    for estimate in (symmetric, one_point):
+        slopes = estimate(values, 10, 0.1)
+        assert slopes.shape == (33, 3)
+        assert estimate(np.asfortranarray(values), 10, 0.1).flags.c_contiguous
+        assert estimate(np.asfortranarray(values), 10, 0.1).tobytes() == slopes.tobytes()
+        assert estimate(values[5:6], 10, 0.1).tobytes() == slopes[5:6].tobytes()
+    assert coordinates(values[5:6, :, 0], 0.1).tobytes() == coordinates(values[:, :, 0], 0.1)[5:6].tobytes()

@@ -1,7 +1,6 @@
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
+from agent_games import Array, Mixed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -12,21 +11,12 @@ from slaternet_agent.algorithms.base import Decision, Game, Seen
 from slaternet_agent.algorithms.zhang2024 import State, Zhang2024
 from slaternet_agent.schedules import make_schedule
 
-Array = NDArray[np.float64]
 N, M = 100, 12
-
-
-@dataclass(frozen=True)
-class Mixed:
-    """Gossip whose mixing is done."""
-
-    mixed: Array
-    received: Array
 
 
 def algorithm(feasible: FeasibleSet, agents: int = N, constraints: int = M) -> Zhang2024:
     game = Game(agents, feasible.dimension, constraints, None, 3, feasible)
-    return Zhang2024(game, make_schedule("table2", {}, feasible, None))
+    return Zhang2024(game, make_schedule("table2", {}, game))
 
 
 @pytest.mark.parametrize("feasible", [Box(12, -5, 5), Ball(13, 4.0), Box(150, -1, 2)])
@@ -90,7 +80,7 @@ def test_a_step_is_that_of_the_paper() -> None:
 def test_every_point_asked_about_lies_in_the_set(seed: int, t: int) -> None:
     for feasible in (Box(12, -5, 5), Ball(12, 5.0)):
         game = Game(N, 12, 1, None, seed, feasible)
-        host = Zhang2024(game, make_schedule("theorem1", {"gamma0": 0.1}, feasible, None))
+        host = Zhang2024(game, make_schedule("theorem1", {"gamma0": 0.1}, game))
         rng = np.random.default_rng(seed)
         state = host.start(np.arange(N))
         for now in (t, t + 1):

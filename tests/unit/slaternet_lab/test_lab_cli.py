@@ -63,7 +63,8 @@ def test_specs_lists_the_shipped_ones_and_prints_one_to_edit(slaternet: Command)
 
     assert "paper-short" in listed.out
     assert tomllib.loads(printed.out)["run"]["agents"] == 100
-    assert [each["name"] for each in json.loads(slaternet("specs", "--json").out)] == ["paper", "paper-short"]
+    shipped = ["paper", "paper-short", "theorem1", "theorem2", "theorem3", "theorem4"]
+    assert [each["name"] for each in json.loads(slaternet("specs", "--json").out)] == shipped
 
 
 def test_a_printed_spec_checks_out(slaternet: Command, tmp_path: Path) -> None:

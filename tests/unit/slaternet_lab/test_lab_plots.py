@@ -67,7 +67,7 @@ def test_runs_on_the_same_functions_share_one_baseline(tmp_path: Path) -> None:
 
 
 def test_long_runs_are_thinned_without_losing_their_end(tmp_path: Path) -> None:
-    rounds, values = plots._thinned(write(tmp_path / "a", 9001), "cumulative_loss")
+    rounds, values = plots.thinned(write(tmp_path / "a", 9001), "cumulative_loss")
 
     assert len(rounds) <= 4001
     assert (rounds[0], rounds[-1]) == (1, 9001)
@@ -75,7 +75,7 @@ def test_long_runs_are_thinned_without_losing_their_end(tmp_path: Path) -> None:
 
 
 def test_unscored_rounds_leave_no_gaps(tmp_path: Path) -> None:
-    rounds, values = plots._thinned(write(tmp_path / "a", 10, every=4), "cumulative_loss")
+    rounds, values = plots.thinned(write(tmp_path / "a", 10, every=4), "cumulative_loss")
 
     np.testing.assert_array_equal(rounds, [4, 8])
     np.testing.assert_array_equal(values, [8.0, 16.0])

@@ -116,7 +116,7 @@ def test_granting_more_than_the_algorithm_declares_is_allowed_and_less_is_not() 
     ("setting", "beginning"),
     [
         ("set.kind=bxo", 'set.kind = "bxo" is not known; did you mean box?'),
-        ("set.lower=1.0", "set.lower must be below 0"),
+        ("set.lower=6.0", "set.lower must be below set.upper"),
         ("set.radius=1.0", "set.radius is not a number of"),
         ("algorithm.name=zhang2042", 'algorithm.name = "zhang2042" is not known; did you mean zhang2024?'),
         ("algorithm.schedule=tabel2", 'algorithm.schedule = "tabel2" is not known; did you mean table2?'),

@@ -1,15 +1,17 @@
 """The theory's assumptions, checked on a spec: what breaks the protocol is an error, what voids a theorem a warning."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS
-from slaternet_agent.schedules import findings as schedule_findings
+from slaternet_adversary.build import is_built_in
+from slaternet_agent import schedules
 from slaternet_coordinator.graphs import checks
+from slaternet_lab.assumptions.findings import PAPER, Finding
 from slaternet_lab.parts import Parts
+
+__all__ = ["FILE", "Finding", "breaches", "connecting", "examine", "write"]
 
 FILE = "assumptions.txt"
 """Name of the report in a run folder."""
@@ -20,23 +22,30 @@ _CONNECT = 10_000
 """Rounds within which the union of the graphs must connect, where the game is longer or has no end."""
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One line of the report."""
+def examine(parts: Parts, *, thorough: bool = False) -> list[Finding]:
+    """Return the report on a spec: set, graphs and schedule, then, unless these break the protocol, the functions.
 
-    verdict: Literal["ok", "warning", "error"]
-    about: str
-    text: str
+    The functions of some rounds are played, of more rounds where it may take a second or two (`thorough`). Those of a
+    user's own plugin are played only where he asks for it: they may leave traces, which a run must not have twice.
+    """
+    found = list(_protocol(parts, _LOOK))
+    if any(finding.verdict == "error" for finding in found):
+        return found
+    if not thorough and not is_built_in(parts.spec.adversary.plugin):
+        return [*found, Finding("note", "Functions", "not sampled: `slaternet check` samples those of your own plugin")]
+    # here, because a solver takes long to load, and most commands only look for breaches
+    from slaternet_lab.assumptions import functions, theory
 
-
-def examine(parts: Parts, look: int = _LOOK) -> list[Finding]:
-    """Return the report on a spec; the graphs of the first `look` rounds are looked at one by one."""
-    return [*_set(parts), *_graph(parts, look), *_schedule(parts), *_adversary(parts)]
+    sampling = functions.THOROUGH if thorough else functions.QUICK
+    if not functions.affordable(parts.spec, sampling):
+        text = f"not sampled: agents times dimensions are more than {sampling.work}"
+        return [*found, Finding("note", "Functions", text)]
+    return found + theory.judge(parts, functions.measure(parts.spec, sampling), found)
 
 
 def breaches(parts: Parts) -> Iterator[str]:
-    """Yield the sentences of what makes the spec unplayable; quicker than the whole report."""
-    return (finding.text for finding in examine(parts, look=1) if finding.verdict == "error")
+    """Yield the sentences of what makes the spec unplayable; no function is played."""
+    return (finding.text for finding in _protocol(parts, look=1) if finding.verdict == "error")
 
 
 def connecting(window: int) -> str:
@@ -52,6 +61,14 @@ def write(report: Iterable[Finding], folder: Path) -> Path:
     lines = [f"{each.verdict:8}{each.about:24}{each.text}\n" for each in report]
     path.write_text("".join(lines), encoding="utf-8")
     return path
+
+
+def _protocol(parts: Parts, look: int) -> Iterator[Finding]:
+    """Yield what is known without playing; the graphs of the first `look` rounds are looked at one by one."""
+    yield from _set(parts)
+    yield from _graph(parts, look)
+    yield from _schedule(parts)
+    yield from _adversary(parts)
 
 
 def _set(parts: Parts) -> Iterator[Finding]:
@@ -73,6 +90,9 @@ def _graph(parts: Parts, look: int) -> Iterator[Finding]:
     seen = f"rounds 1 to {rounds}"
     yield Finding("ok", "Assumption 4 (weights)", f"W_t doubly stochastic to {LIMITS.stochastic:g} in {seen}")
     yield Finding("ok", "Assumption 4 (weights)", f"smallest weight w = {smallest:g} in {seen}")
+    if parts.spec.algorithm.mode == "local":
+        yield Finding("ok", "Assumption 4 (window)", "nobody talks to anybody: every agent plays alone (mode local)")
+        return
     window = checks.window(graph, rounds)
     if window is not None:
         yield Finding("ok", "Assumption 4 (window)", f"{connecting(window)} (B = {window}) in {seen}")
@@ -92,15 +112,21 @@ def _late_or_never(parts: Parts, looked: int) -> Finding:
 
 
 def _schedule(parts: Parts) -> Iterator[Finding]:
-    found = schedule_findings(parts.schedule, parts.set, parts.spec.run.rounds)
-    for severity, text in found:
-        yield Finding("error" if severity == "error" else "warning", "Schedule", text)
-    if found:
+    schedule, rounds = parts.schedule, parts.spec.run.rounds
+    errors = schedules.breaches(schedule, parts.set, rounds)
+    yield from (Finding("error", "Schedule", text) for text in errors)
+    if errors:
         return
-    first = parts.schedule.step(1)
-    bound = parts.set.inner * first.xi
-    yield Finding("ok", "Schedule", f"delta_t <= r(X) xi_t (round 1: {first.delta:g} <= {bound:g})")
-    yield Finding("ok", "Schedule", "alpha_t, xi_t, delta_t never grow, gamma_t never falls")
+    if "delta" in schedule.sequences:
+        first = schedule.step(1)
+        bound = parts.set.inner * first.xi
+        yield Finding("ok", "Schedule", f"delta_t <= r(X) xi_t (round 1: {first.delta:g} <= {bound:g})")
+    if parts.spec.algorithm.name != PAPER:
+        return
+    warnings = schedules.growths(schedule, rounds)
+    yield from (Finding("warning", "Schedule", text) for text in warnings)
+    if not warnings:
+        yield Finding("ok", "Schedule", "alpha_t, xi_t, delta_t never grow, gamma_t never falls")
 
 
 def _adversary(parts: Parts) -> Iterator[Finding]:

@@ -1,0 +1,77 @@
+"""Flaxman, Kalai and McMahan (SODA 2005): gradient descent without a gradient, from the one value that was played.
+
+    x_t = y_t + delta u_t,   u_t uniform on the sphere;   x_t is played, scored, and the only point asked about
+    df  = (p/delta) f_t(x_t) u_t
+    y_{t+1} = P_{(1 - xi) X}(y_t - alpha df),   alpha = nu delta/p in the paper's nu
+
+Recalled with high confidence. Centralised, and blind to the constraints: g comes with the value and is not used. Regret
+O(T^3/4) for convex losses bounded by C and L-Lipschitz, with a known horizon; nothing is promised about the violation.
+
+y_t   State.y      (k, p)   the point explored about, inside (1 - xi) X
+x_t   Decision.x   (k, p)   the decision that is scored, inside X
+"""
+
+import math
+from dataclasses import dataclass
+
+from slaternet.model import Agents, Array
+from slaternet.powers import power
+from slaternet_agent.algorithms.alone import Alone
+from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Seen
+from slaternet_agent.estimators import Directions, one_point, sphere_point
+from slaternet_agent.schedules import Rule, Rules, Step, horizon, positive
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What the agents remember between rounds."""
+
+    agents: Agents  # (k,)
+    y: Array  # (k, p)
+
+
+def convex(game: Game, *, value_bound: object = 1.0, gradient_bound: object = 1.0) -> Rule:
+    """Their steps for Lipschitz losses, with r, R of X, |f| <= C = value_bound and |grad f| <= L = gradient_bound.
+
+    nu = R/(C T^1/2), delta = T^-1/4 (p R C r / (3 (L r + C)))^1/2, at most r, xi = delta/r, alpha = nu delta/p.
+    """
+    bound, lipschitz = positive("value_bound", value_bound), positive("gradient_bound", gradient_bound)
+    inner, outer, rounds = game.set.inner, game.set.outer, horizon(game)
+    nu = outer * power(rounds, -0.5) / bound
+    spread = game.dimension * outer * bound * inner / (3.0 * (lipschitz * inner + bound))
+    delta = min(inner, power(rounds, -0.25) * math.sqrt(spread))
+    return lambda s: Step(alpha=nu * delta / game.dimension, xi=delta / inner, delta=delta)
+
+
+SCHEDULES: Rules = {"convex": convex}
+
+
+class Flaxman2005(Alone):
+    """One point per round, which is the decision; constraints are ignored."""
+
+    feedback = Feedback(points=1)
+    sequences = ("alpha", "xi", "delta")
+    schedules = SCHEDULES
+
+    def __init__(self, game: Game, schedule: Schedule) -> None:
+        super().__init__(game, schedule)
+        self._directions = Directions(game)
+
+    def start(self, agents: Agents) -> State:
+        """Begin at the centre."""
+        return State(agents, self._centre(agents))
+
+    def decide(self, state: State, gossip: Gossip, t: int) -> Decision:
+        """Play one exploration step away from y: what is asked about is what is scored."""
+        del gossip
+        u = self._directions.at(state.agents, t)
+        points = sphere_point(state.y, u, self._schedule.step(t).delta)
+        return Decision(points[:, 0].copy(), points)
+
+    def update(self, state: State, decision: Decision, seen: Seen, t: int) -> State:
+        """Descend along the direction played."""
+        del decision
+        step = self._schedule.step(t)
+        slope = step.alpha * one_point(seen.f, self._game.dimension, step.delta)
+        moved = state.y - slope[:, None] * self._directions.at(state.agents, t)
+        return State(state.agents, self._set.project(moved, scale=1.0 - step.next_xi))

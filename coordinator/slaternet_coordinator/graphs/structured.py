@@ -1,0 +1,100 @@
+"""Graphs with a structure that is known in advance: exponential, hypercube, torus, and nobody with anybody."""
+
+import math
+
+import numpy as np
+
+from slaternet.errors import BadSpec
+from slaternet.model import Agents
+from slaternet_coordinator.graphs.directed import circulant
+from slaternet_coordinator.graphs.generators import Periodic
+from slaternet_coordinator.graphs.options import flag, share, weighing, whole
+from slaternet_coordinator.graphs.weights import uniform
+
+
+class Exponential(Periodic):
+    """Every agent with those 1, 2, 4, 8, ... places away.
+
+    Static, undirected: i and i +- 2^k (mod n) for all 2^k < n. With one_peer the usual one-peer exponential graph
+    (Ying et al. 2021), directed: with tau = ceil(log2 n), in round t agent i hears i - 2^((t - 1) mod tau) alone, which
+    weighs as much as itself. For n a power of two, tau rounds of it average exactly: their product is 11'/n.
+    """
+
+    def __init__(self, agents: int, seed: int, *, one_peer: bool = False, weights: str = "metropolis") -> None:
+        del seed  # nothing is drawn
+        hops = [1 << k for k in range((agents - 1).bit_length())]
+        # two agents, or one, are each other's only peer: directed in form only
+        self.directed = flag("graph.one_peer", one_peer) and agents > 2
+        both = sorted({each % agents for hop in hops for each in (hop, -hop)})
+        turns = ([[hop] for hop in hops] or [[]]) if one_peer else [both]
+        super().__init__([circulant(agents, turn, [share(weights, agents, len(turn))] * len(turn)) for turn in turns])
+
+
+class Hypercube(Periodic):
+    """Agents whose numbers differ in one binary digit, the same in every round; n a power of two."""
+
+    def __init__(self, agents: int, seed: int, *, weights: str = "metropolis") -> None:
+        del seed  # nothing is drawn
+        digits = agents.bit_length() - 1
+        if agents != 1 << digits:
+            near = f"{1 << digits} or {2 << digits}"
+            raise BadSpec(f"run.agents = {agents} makes no hypercube, which needs a power of two; choose {near}")
+        i, bit = np.indices((agents, digits))
+        super().__init__([weighing(weights)(agents, _pairs(agents, i, i ^ (1 << bit)), 1)])
+
+
+class Torus(Periodic):
+    """Agents on a grid of rows x columns whose ends meet, numbered row by row, the same in every round.
+
+    Unless given, the two sides are the factors of n nearest to each other.
+    """
+
+    def __init__(
+        self,
+        agents: int,
+        seed: int,
+        *,
+        rows: int | None = None,
+        columns: int | None = None,
+        weights: str = "metropolis",
+    ) -> None:
+        del seed  # nothing is drawn
+        height, width = _sides(agents, rows, columns)
+        i, j = np.indices((height, width))
+        next_to = np.stack((i * width + (j + 1) % width, (i + 1) % height * width + j))
+        super().__init__([weighing(weights)(agents, _pairs(agents, i * width + j, next_to), 1)])
+
+
+class Nobody(Periodic):
+    """Nobody with anybody: W_t = I, so nothing is sent."""
+
+    def __init__(self, agents: int, seed: int) -> None:
+        del seed  # nothing is drawn
+        super().__init__([uniform(agents, np.empty((0, 2), dtype=np.intp))])
+
+
+def _pairs(agents: int, one: Agents, other: Agents) -> Agents:
+    """Return the different pairs (i, j), i < j, that two arrays of agents form place by place."""
+    keys = np.unique(np.minimum(one, other) * agents + np.maximum(one, other))
+    low, high = np.divmod(keys, agents)
+    apart = low != high
+    return np.stack((low[apart], high[apart]), axis=1)
+
+
+def _sides(agents: int, rows: object, columns: object) -> tuple[int, int]:
+    if rows is None and columns is None:
+        side = next(each for each in range(math.isqrt(agents), 0, -1) if agents % each == 0)
+        if side == 1 < agents:
+            raise BadSpec(
+                f"run.agents = {agents} is prime and makes no torus; choose another number, "
+                "or graph.rows = 1 for what is then a ring"
+            )
+        return side, agents // side
+    height = agents // whole("graph.columns", columns, agents) if rows is None else whole("graph.rows", rows, agents)
+    width = agents // height if columns is None else whole("graph.columns", columns, agents)
+    if height * width != agents:
+        raise BadSpec(
+            f"graph.rows = {height} and graph.columns = {width} hold {height * width} agents, not {agents}; "
+            "choose two numbers whose product is run.agents"
+        )
+    return height, width

@@ -1,0 +1,1 @@
+"""The theory's assumptions, checked on a spec: set, graphs, schedule, functions, and which theorem applies."""

@@ -1,0 +1,60 @@
+"""Put an algorithm through the exam."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from slaternet.errors import BadSpec, PluginFailed
+from slaternet.spec import AlgorithmSection, Spec, override
+from slaternet_lab.commands.common import JsonOption, console, print_json
+
+_COLOURS = {"ok": "green", "untested": "yellow", "error": "red"}
+
+_AROUND = {
+    "run": {"agents": 1, "dimension": 1},
+    "set": {"kind": "box"},
+    "graph": {"name": "complete"},
+    "adversary": {"plugin": "none"},
+}
+"""The rest of a spec, so that [algorithm] is read as in one; the exam brings its own game."""
+
+
+def algorithm_check(
+    target: Annotated[
+        str, typer.Argument(metavar="TARGET", help="A name, pkg.module:Class or path/file.py:Class of an algorithm.")
+    ],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="A key of [algorithm], as in algorithm.gamma0=0.1; repeatable."
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check that an algorithm keeps its contract: rowwise, pure, restored from its state, inside the set."""
+    from slaternet_agent.testing import examine
+
+    report = examine(_section(target, settings or []))
+    if as_json:
+        print_json([asdict(each) for each in report])
+    else:
+        table = Table(box=None, pad_edge=False)
+        for heading in ("verdict", "about", "finding"):
+            table.add_column(heading)
+        for each in report:
+            table.add_row(f"[{_COLOURS[each.verdict]}]{each.verdict}[/]", each.about, escape(each.text))
+        console().print(table)
+    for each in report:
+        if each.verdict == "error":
+            raise PluginFailed(f"algorithm {target} breaks its contract: {each.text}")
+
+
+def _section(target: str, settings: list[str]) -> AlgorithmSection:
+    for setting in settings:
+        if not setting.startswith("algorithm."):
+            raise BadSpec(f"--set {setting} is no key of [algorithm]; write for example --set algorithm.gamma0=0.1")
+    tables = override({**_AROUND, "algorithm": {"name": target}}, settings)
+    return Spec.load(tables, source="--set").algorithm

@@ -1,0 +1,58 @@
+"""Figures of a comparison: the mean of every contestant over its seeds, within a band of one standard deviation."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slaternet_lab.comparison.standings import Course, Curve
+from slaternet_lab.plots import BASELINE, FIGURES, NEVER_MOVING, framed, pen
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_SAME = 1e-9
+"""Relative difference below which two curves are one."""
+
+
+def draw(courses: Sequence[Course], out_dir: Path) -> list[Path]:
+    """Write loss.png and violation.png to `out_dir`; return their paths."""
+    paths = []
+    for name, label in FIGURES:
+        paths.append(out_dir / f"{name}.png")
+        with framed(paths[-1], label, [course.label for course in courses]) as axes:
+            _paint(axes, courses, name)
+    return paths
+
+
+def _paint(axes: "Axes", courses: Sequence[Course], name: str) -> None:
+    resting = [course for course in courses if _rests(course)]
+    moving = [course for course in courses if course not in resting]
+    for i, course in enumerate(moving):
+        _band(axes, course.curves[f"cumulative_{name}"], pen(i), course.label)
+    for course in resting:
+        _band(axes, course.curves[f"cumulative_{name}"], BASELINE, course.label)
+    drawn = [course.curves[f"zero_{name}"] for course in resting]
+    label: str | None = NEVER_MOVING
+    for curve in (course.curves[f"zero_{name}"] for course in moving):
+        if not any(_is_same(curve, other) for other in drawn):  # contestants on the same functions share theirs
+            _band(axes, curve, BASELINE, label)
+            drawn.append(curve)
+            label = None
+
+
+def _rests(course: Course) -> bool:
+    """Whether a contestant is the baseline."""
+    return all(_is_same(course.curves[f"cumulative_{name}"], course.curves[f"zero_{name}"]) for name, _ in FIGURES)
+
+
+def _band(axes: "Axes", curve: Curve, style: dict[str, Any], label: str | None) -> None:
+    axes.plot(curve.rounds, curve.mean, label=label, **style)
+    if curve.deviation.any():
+        low, high = curve.mean - curve.deviation, curve.mean + curve.deviation
+        axes.fill_between(curve.rounds, low, high, color=style["color"], alpha=0.2, linewidth=0.0)
+
+
+def _is_same(a: Curve, b: Curve) -> bool:
+    return len(a.rounds) == len(b.rounds) and bool(np.allclose(a.mean, b.mean, rtol=_SAME, atol=0.0))

@@ -1,0 +1,135 @@
+"""How contestants fared: one outcome per run, means and standard deviations over seeds, and the curves of both."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slaternet.model import Array
+from slaternet_lab.comparison.contestants import Contestant
+from slaternet_lab.folder import Run
+from slaternet_lab.plots import FIGURES, thinned
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one run ended; the fields are the columns of comparison.csv."""
+
+    label: str
+    seed: int
+    cumulative_loss: float
+    cumulative_violation: float
+    regret: float | None
+    """None where no comparator is known."""
+    disagreement: float
+    """Of the last round that was scored."""
+    frames: int
+    bytes_sent: int
+    seconds: float
+    digest: str
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A mean over seeds, and the sample standard deviation of one run; None of a single run."""
+
+    mean: float
+    std: float | None
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> "Spread":
+        """Return the spread of some values."""
+        array = np.array(list(values))
+        return cls(float(array.mean()), float(array.std(ddof=1)) if len(array) > 1 else None)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a contestant fared over its seeds."""
+
+    label: str
+    algorithm: str
+    seeds: int
+    """Runs that were finished."""
+    loss: Spread
+    violation: Spread
+    regret: Spread | None
+    disagreement: Spread
+    points: int
+    """Points asked about, per agent and round."""
+    loss_gradient: bool
+    constraint_gradient: bool
+    rounds_per_second: float
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A cumulative score over the rounds: mean and standard deviation over seeds, 0 of a single run."""
+
+    rounds: Array
+    mean: Array
+    deviation: Array
+
+    @classmethod
+    def of(cls, runs: Sequence[tuple[Array, Array]]) -> "Curve":
+        """Return the curve of rounds and values of runs that were scored in the same rounds."""
+        values = np.stack([value for _, value in runs])
+        deviation = values.std(axis=0, ddof=1) if len(runs) > 1 else np.zeros(values.shape[1])
+        return cls(runs[0][0], values.mean(axis=0), deviation)
+
+
+Curves = dict[str, tuple[Array, Array]]
+"""Rounds and values of a run's cumulative scores, by column of metrics.csv."""
+
+
+@dataclass(frozen=True)
+class Course:
+    """A contestant's cumulative scores, and those of the baseline that never moves, by column of metrics.csv."""
+
+    label: str
+    curves: dict[str, Curve]
+
+    @classmethod
+    def of(cls, label: str, runs: Sequence[Curves]) -> "Course":
+        """Return the course of at least one run."""
+        return cls(label, {column: Curve.of([run[column] for run in runs]) for column in runs[0]})
+
+
+def review(run: Run, label: str, optimum: float | None) -> tuple[Outcome, Curves]:
+    """Return how a finished run ended, and what a figure can show of it; regret is the loss beyond `optimum`."""
+    summary, metrics = run.summary, run.metrics
+    loss = summary["cumulative_loss"]
+    ended = Outcome(
+        label,
+        summary["seed"],
+        loss,
+        summary["cumulative_violation"],
+        None if optimum is None else loss - optimum,
+        float(metrics["disagreement"][np.isfinite(metrics["disagreement"])][-1]),
+        int(metrics["frames"].sum()),
+        int(metrics["bytes_sent"].sum()),
+        summary["seconds"],
+        summary["digest"],
+    )
+    columns = (f"{kind}_{name}" for name, _ in FIGURES for kind in ("cumulative", "zero"))
+    return ended, {column: thinned(run, column) for column in columns}
+
+
+def standing(contestant: Contestant, outcomes: Sequence[Outcome]) -> Standing:
+    """Return how a contestant fared in at least one finished run."""
+    spec, asked = contestant.specs[0], contestant.feedback
+    regrets = [each.regret for each in outcomes if each.regret is not None]
+    rounds = spec.run.rounds or 0
+    return Standing(
+        contestant.label,
+        spec.algorithm.name,
+        len(outcomes),
+        Spread.of(each.cumulative_loss for each in outcomes),
+        Spread.of(each.cumulative_violation for each in outcomes),
+        Spread.of(regrets) if len(regrets) == len(outcomes) else None,
+        Spread.of(each.disagreement for each in outcomes),
+        asked.points,
+        asked.loss_gradient,
+        asked.constraint_gradient,
+        float(np.mean([rounds / each.seconds for each in outcomes])),
+    )

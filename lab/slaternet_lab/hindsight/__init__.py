@@ -1,0 +1,1 @@
+"""What would have been best in hindsight: the comparator of static regret, and the regret of a run."""

@@ -1,0 +1,233 @@
+"""`slaternet verify`: the theorems' rates, put to the test by play.
+
+The schedules of Theorems 1 to 4 do not know the horizon, so a game of T rounds begins with the game of T/2 rounds, to
+the bit: one game per seed gives the values at all horizons T/16, T/8, T/4, T/2, T.
+"""
+
+import csv
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from slaternet.errors import BadSpec
+from slaternet.model import Array
+from slaternet.spec import Spec
+from slaternet_adversary.results import new_folder
+from slaternet_lab.assumptions.functions import QUICK, measure
+from slaternet_lab.comparison.contestants import Contestant, enter
+from slaternet_lab.verification.rates import Horizons
+from slaternet_lab.verification.theorems import Finding, Measured, claims, rate
+from slaternet_lab.workers.pool import Advanced, Done, Event, Failed, Task, cores, perform
+from slaternet_lab.workers.tally import Tally
+
+SEEDS = 10
+"""Seeds that are played unless the user says how many."""
+THEOREMS = (1, 2, 3, 4)
+_RIVAL = "yi2023+schedule=convex+c={c}+kappa={c}"
+"""What Algorithm 1 is held against, with the steps that its authors prove the same rates for without Slater."""
+_OCTAVES = 4
+"""The shortest horizon is T / 2^4."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """What a contestant gathered, (seeds, h): cumulative violation, and regret where it was asked for."""
+
+    label: str
+    violation: Array
+    regret: Array | None
+
+
+@dataclass(frozen=True)
+class Study:
+    """One theorem on one game: its findings, and what others gathered in the same game."""
+
+    theorem: int
+    game: str
+    horizons: Horizons
+    series: tuple[Series, ...]
+    """Algorithm 1 first."""
+    findings: tuple[Finding, ...]
+    remarks: tuple[str, ...]
+
+    def table(self) -> dict[str, Any]:
+        """Return everything in plain lists and tables, for JSON."""
+        series = [
+            {
+                "label": each.label,
+                "violation": each.violation.tolist(),
+                "regret": None if each.regret is None else each.regret.tolist(),
+            }
+            for each in self.series
+        ]
+        return {
+            "theorem": self.theorem,
+            "game": self.game,
+            "horizons": self.horizons.tolist(),
+            "findings": [asdict(each) for each in self.findings],
+            "remarks": list(self.remarks),
+            "series": series,
+        }
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What is played for one theorem."""
+
+    theorem: int
+    game: str
+    horizons: Horizons
+    contestants: tuple[Contestant, ...]
+
+    def tasks(self) -> Iterator[Task]:
+        for contestant in self.contestants:
+            own = contestant is self.contestants[0]
+            for spec in contestant.specs:
+                request = {"task": "grow", "spec": spec.to_toml(), "horizons": self.horizons.tolist(), "optima": own}
+                yield Task(self.name(contestant, spec), request)
+
+    def name(self, contestant: Contestant, spec: Spec) -> str:
+        return f"Theorem {self.theorem}, {contestant.label}, seed {spec.run.seed}"
+
+
+def verify(
+    what: str | None = None,
+    theorem: int | None = None,
+    *,
+    seeds: int = SEEDS,
+    settings: Sequence[str] = (),
+    jobs: int | None = None,
+    out: Path | None = None,
+    console: Console | None = None,
+) -> tuple[Path, list[Study]]:
+    """Play the shipped games of all theorems, or a spec for one of them; return the folder and what was found.
+
+    verify("mine.toml", 2, seeds=20, settings=["run.rounds=8192"])
+
+    Raises what the first game that failed raised.
+    """
+    plans = [_plan(number, game, seeds, settings) for number, game in _games(what, theorem)]
+    folder = out or new_folder(plans[0].contestants[0].specs[0].replace(**{"run.name": "verify"}))
+    folder.mkdir(parents=True, exist_ok=True)
+    tasks = [task for plan in plans for task in plan.tasks()]
+    grown = _play(tasks, sum(int(plan.horizons[-1]) * _games_of(plan) for plan in plans), jobs, console)
+    studies = [_study(plan, grown) for plan in plans]
+    _write(studies, folder)
+    return folder, studies
+
+
+def _games(what: str | None, theorem: int | None) -> list[tuple[int, str]]:
+    if theorem is not None and theorem not in THEOREMS:
+        raise BadSpec(f"--theorem {theorem} is not a theorem of the paper; choose 1, 2, 3 or 4")
+    if what is not None and theorem is None:
+        raise BadSpec(f"--theorem is missing; say which theorem {what} is to test, for example --theorem 2")
+    return [(number, what or f"theorem{number}") for number in ([theorem] if theorem else THEOREMS)]
+
+
+def _plan(theorem: int, game: str, seeds: int, settings: Sequence[str]) -> _Plan:
+    """Enter the contestants of a theorem; everything is resolved and checked before anything is played."""
+    if seeds < 2:
+        raise BadSpec("--seeds must be at least 2, for an interval over seeds; the default is 10")
+    own = enter(game, ["zhang2024"], seeds=seeds, settings=settings).contestants
+    spec = own[0].specs[0]
+    rounds = spec.run.rounds or 0
+    if rounds % (1 << _OCTAVES) or rounds < 1 << (_OCTAVES + 1):
+        raise BadSpec(f"run.rounds must be a multiple of {1 << _OCTAVES}, for its horizons, not {rounds}")
+    list(claims(theorem, spec))  # refuses a spec that the theorem says nothing about
+    horizons = np.array([rounds >> octave for octave in range(_OCTAVES, -1, -1)])
+    if theorem == 2:
+        rivals = [_RIVAL.format(c=rate(spec)), f"zhang2024+gamma0={_largest_gamma0(spec):.3g}"]
+        own += enter(game, rivals, seeds=seeds, settings=settings).contestants
+    return _Plan(theorem, game, horizons, own)
+
+
+def _largest_gamma0(spec: Spec) -> float:
+    """Return the largest gamma_0 that the theorems allow, 1 / (4 (p^2 + 1) G_2^2), with G_2 as it was sampled."""
+    slope = measure(spec, QUICK).constraint_slope
+    if not slope:
+        raise BadSpec("Theorem 2 is about violation, and no constraint of this game changes; name another game")
+    return 1.0 / (4.0 * (spec.run.dimension**2 + 1) * slope * slope)
+
+
+def _games_of(plan: _Plan) -> int:
+    return sum(len(each.specs) for each in plan.contestants)
+
+
+def _play(tasks: Sequence[Task], rounds: int, jobs: int | None, console: Console | None) -> dict[str, dict[str, Any]]:
+    """Do all tasks and return what each says."""
+    reached = dict.fromkeys((task.name for task in tasks), 0)
+    grown: dict[str, dict[str, Any]] = {}
+    with (
+        tempfile.TemporaryDirectory(prefix="slaternet-verify-") as scratch,
+        Tally(len(tasks), rounds, console or Console(quiet=True)) as tally,
+    ):
+        for event in perform(tasks, jobs or cores(), Path(scratch) / "log"):
+            reached[event.task.name] = _heard(event, grown)
+            tally.update(len(grown), sum(reached.values()), event.task.name)
+    return grown
+
+
+def _heard(event: Event, grown: dict[str, dict[str, Any]]) -> int:
+    """Keep what an event brings; return the round its game has reached."""
+    match event:
+        case Advanced(_, round):
+            return round
+        case Done(task, result):
+            grown[task.name] = result
+            return int(task.request["horizons"][-1])
+        case Failed(task, error):
+            raise type(error)(f"{task.name}: {error}")
+
+
+def _study(plan: _Plan, grown: dict[str, dict[str, Any]]) -> Study:
+    series = [_series(plan, contestant, grown) for contestant in plan.contestants]
+    ours, spec = series[0], plan.contestants[0].specs[0]
+    measured = {"violation": Measured.of(plan.horizons, ours.violation)}
+    if ours.regret is not None:
+        measured["regret"] = Measured.of(plan.horizons, ours.regret)
+    findings = tuple(claim.finding(measured[claim.quantity]) for claim in claims(plan.theorem, spec))
+    remarks = tuple(_remark(plan.horizons, ours, other) for other in series[1:])
+    return Study(plan.theorem, plan.game, plan.horizons, tuple(series), findings, remarks)
+
+
+def _series(plan: _Plan, contestant: Contestant, grown: dict[str, dict[str, Any]]) -> Series:
+    told = [grown[plan.name(contestant, spec)] for spec in contestant.specs]
+    violation = np.array([each["violation"] for each in told])
+    if told[0]["optima"] is None:
+        return Series(contestant.label, violation, None)
+    regret = np.array([each["loss"] for each in told]) - np.array([each["optima"] for each in told])
+    return Series(contestant.label, violation, regret)
+
+
+def _remark(horizons: Horizons, ours: Series, other: Series) -> str:
+    """Say how another contestant fared in the same game."""
+    fit = Measured.of(horizons, other.violation).fit
+    grows = f"grows as T^{fit.exponent:.2f} ({fit.low:.2f} to {fit.high:.2f})" if fit else "has no exponent"
+    last, own = other.violation[:, -1].mean(), ours.violation[:, -1].mean()
+    ratio = f"{last / own:.3g} times that of {ours.label}"
+    return f"{other.label}: violation {grows}; at T = {horizons[-1]} it is {last:.4g}, {ratio}"
+
+
+def _write(studies: Sequence[Study], folder: Path) -> None:
+    from slaternet_lab.verification.figures import draw
+
+    (folder / "verify.json").write_text(json.dumps([each.table() for each in studies], indent=2) + "\n")
+    with (folder / "verify.csv").open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow(("theorem", "algorithm", "run", "rounds", "violation", "regret"))
+        rows.writerows(row for study in studies for row in _rows(study))
+    for study in studies:
+        draw(study, folder / f"theorem{study.theorem}.png")
+
+
+def _rows(study: Study) -> Iterator[tuple[object, ...]]:
+    for series in study.series:
+        for (run, column), violation in np.ndenumerate(series.violation):
+            regret = "" if series.regret is None else series.regret[run, column]
+            yield study.theorem, series.label, run + 1, study.horizons[column], violation, regret
