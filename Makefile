@@ -2,13 +2,15 @@
 PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := proto agent coordinator adversary lab tests benchmarks
+# what the adversary in JavaScript needs; without npm its tests are skipped
+PACKAGES := $(if $(shell command -v npm 2>/dev/null),adversary/examples/node/node_modules)
 
 .PHONY: run test check lint types layers proto bench clean
 
 run: .venv/product
 	$(BIN)/slaternet run
 
-test: .venv/development
+test: .venv/development $(PACKAGES)
 	$(BIN)/pytest -n 2 --dist worksteal
 
 # everything that must hold before a change lands
@@ -44,5 +46,9 @@ bench: .venv/development
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@
 
+adversary/examples/node/node_modules: adversary/examples/node/package-lock.json
+	cd $(@D) && npm ci --silent --ignore-scripts --fetch-retries=1 && touch node_modules \
+		|| echo "npm could not install the packages of $(@D): its tests will be skipped"
+
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv adversary/examples/node/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -6,7 +6,10 @@ ratios measured side by side mean anything. Times are those of the game alone, w
     plain      one vectorised numpy loop: no engines, no digest, no checks (benchmarks/plain_loop.py)
     simulate   the engines in one process
     run K      the services over gRPC on loopback with K agent hosts
+    isolated K `run K` with the adversary's functions in a worker process of their own
     bare K     the messages of `run K` without everything else (benchmarks/bare.py)
+
+`--before TREE` lets another checkout play too, in the same turns, and compares the ratio of run to simulate in both.
 """
 
 import argparse
@@ -35,17 +38,26 @@ CLAIMS = (
     ("run 2", "simulate", 0.3),
 )
 """(who, against whom, at least this share of its rounds per second)"""
+KEPT = 0.95
+"""How much of the ratio of run to simulate must be kept since another checkout."""
+ROOTS = ("proto", "agent", "coordinator", "adversary", "lab")
 
 console = Console(highlight=False)
 
 
-def slaternet(command: str, *arguments: str, settings: list[str]) -> dict[str, float]:
-    """Play a game by the command line and return its summary."""
+def slaternet(command: str, *arguments: str, settings: list[str], tree: Path | None = None) -> dict[str, float]:
+    """Play a game by the command line, perhaps of another checkout, and return its summary."""
+    environment = dict(os.environ)
+    if tree is not None:
+        environment["PYTHONPATH"] = os.pathsep.join(str(tree.resolve() / root) for root in ROOTS)
     with tempfile.TemporaryDirectory() as folder:
         options = [option for setting in settings for option in ("--set", setting)]
         program = [sys.executable, "-m", "slaternet_lab", command, "paper", *arguments, *options]
         process = subprocess.run(
-            [*program, "--json", "--out", str(Path(folder) / "run")], capture_output=True, check=False
+            [*program, "--json", "--out", str(Path(folder) / "run")],
+            capture_output=True,
+            check=False,
+            env=environment,
         )
     if process.returncode:
         sys.exit(process.stderr.decode())
@@ -53,9 +65,9 @@ def slaternet(command: str, *arguments: str, settings: list[str]) -> dict[str, f
     return summary
 
 
-def per_round(command: str, *arguments: str) -> float:
+def per_round(command: str, *arguments: str, settings: tuple[str, ...] = (), tree: Path | None = None) -> float:
     """Return milliseconds per round of the paper's example."""
-    summary = slaternet(command, *arguments, settings=[f"run.rounds={ROUNDS}"])
+    summary = slaternet(command, *arguments, settings=[f"run.rounds={ROUNDS}", *settings], tree=tree)
     return 1e3 * summary["seconds"] / summary["rounds"]
 
 
@@ -70,21 +82,26 @@ def bare_game(hosts: int) -> float:
     return asyncio.run(bare.play(hosts, ROUNDS))
 
 
-def contestants() -> dict[str, Callable[[], float]]:
+def contestants(before: Path | None) -> dict[str, Callable[[], float]]:
     """Return who plays, by name."""
     games: dict[str, Callable[[], float]] = {"plain": plain, "simulate": partial(per_round, "simulate")}
     for hosts in HOSTS:
         games[f"run {hosts}"] = partial(per_round, "run", "--hosts", str(hosts))
+    games["isolated 2"] = partial(per_round, "run", "--hosts", "2", settings=("adversary.isolation=process",))
     games["bare 2"] = partial(bare_game, 2)
+    if before is not None:
+        games["simulate before"] = partial(per_round, "simulate", tree=before)
+        games["run 2 before"] = partial(per_round, "run", "--hosts", "2", tree=before)
     return games
 
 
-def race(turns: int) -> dict[str, float]:
+def race(turns: int, before: Path | None) -> dict[str, float]:
     """Let everyone play in turn and print medians and ranges; return the medians."""
-    times: dict[str, list[float]] = {name: [] for name in contestants()}
+    games = contestants(before)
+    times: dict[str, list[float]] = {name: [] for name in games}
     for turn in range(turns):
         console.print(f"turn {turn + 1} of {turns}, load average {os.getloadavg()[0]:.2f}")
-        for name, play in contestants().items():
+        for name, play in games.items():
             times[name].append(play())
     medians = {name: statistics.median(values) for name, values in times.items()}
     table = Table("contestant", "ms a round", "range", "rounds/s", box=None)
@@ -103,6 +120,12 @@ def judge(medians: dict[str, float]) -> bool:
         holds &= ratio >= least
         verdict = "holds" if ratio >= least else "DOES NOT HOLD"
         console.print(f"{who} at {ratio:.2f} of {against} (at least {least}): {verdict}")
+    console.print(f"the worker costs {medians['isolated 2'] - medians['run 2']:.2f} ms a round with 2 hosts")
+    if "run 2 before" in medians:
+        now, then = medians["simulate"] / medians["run 2"], medians["simulate before"] / medians["run 2 before"]
+        holds &= now >= KEPT * then
+        verdict = "holds" if now >= KEPT * then else "DOES NOT HOLD"
+        console.print(f"run 2 to simulate at {now / then:.2f} of what it was before (at least {KEPT}): {verdict}")
     return holds
 
 
@@ -122,7 +145,7 @@ def scaling(turns: int) -> bool:
 
 def agent_round(graph: str, numbers: list[str], agents: int, turns: int) -> tuple[float, float]:
     """Return the microseconds that playing and that scoring cost per agent and round."""
-    spec = [f"graph.name={graph}", "graph.rho=", *numbers, f"run.agents={agents}", f"run.rounds={SCALING_ROUNDS}"]
+    spec = [f"graph.name={graph}", *numbers, f"run.agents={agents}", f"run.rounds={SCALING_ROUNDS}"]
     unscored = [*spec, f"record.score_every={SCALING_ROUNDS + 1}"]
     scale = 1e6 / (agents * SCALING_ROUNDS)
     playing = statistics.median(slaternet("simulate", settings=unscored)["seconds"] for _ in range(turns))
@@ -134,8 +157,9 @@ def main() -> int:
     """Run the benchmarks; exit code 1 where a claim does not hold."""
     parser = argparse.ArgumentParser(description="What a round costs, and how that grows with the number of agents.")
     parser.add_argument("--turns", type=int, default=5, help="how often each contestant plays")
-    turns: int = parser.parse_args().turns
-    return 0 if judge(race(turns)) & scaling(turns) else 1
+    parser.add_argument("--before", type=Path, metavar="TREE", help="a checkout to compare with")
+    options = parser.parse_args()
+    return 0 if judge(race(options.turns, options.before)) & scaling(options.turns) else 1
 
 
 if __name__ == "__main__":

@@ -14,6 +14,10 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from slaternet.environment import prepare
+
+prepare()  # gRPC as the game has it
+
 import grpc
 import grpc.aio
 import numpy as np

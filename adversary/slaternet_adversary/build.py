@@ -1,52 +1,137 @@
-"""From a resolved spec to the adversary's parts: the plugin, its description, the referee."""
+"""From a resolved spec to the adversary's parts: the plugin, its description, the referee.
 
+A plugin plays in this process (`isolation = "none"`), in a worker process of its own (`"process"`), or in a program
+that is served elsewhere (`grpc://HOST:PORT`).
+"""
+
+import contextlib
+import functools
+import hashlib
+import json
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
 from slaternet.errors import BadSpec, PluginFailed
+from slaternet.limits import LIMITS
 from slaternet.model import Description
-from slaternet.plugins import Loaded, check_options, load
+from slaternet.plugins import ADVERSARIES, FOREIGN, check_options, digest, is_foreign, load, place
 from slaternet.spec import Spec
-from slaternet_adversary.api import Adversary, Game, History, Round
+from slaternet_adversary import isolation
+from slaternet_adversary.api import Adversary, Game, History
+from slaternet_adversary.commitments import Commitments
 from slaternet_adversary.referee import Referee
 
-GROUP = "slaternet.adversaries"
+if TYPE_CHECKING:
+    from slaternet_adversary.remote import Remote
 
+GROUP = ADVERSARIES
+
+_KEY = "adversary.plugin"
+_BUILT_IN = "slaternet_adversary.builtin."
 _GRADIENTS = {"loss_gradient": "the loss", "constraint_gradient": "the constraints"}
 
 
 def is_built_in(target: str) -> bool:
     """Say whether a plugin ships with us."""
-    return load(GROUP, target, key="adversary.plugin").factory.__module__.startswith("slaternet_adversary.builtin.")
+    return not is_foreign(target) and place(GROUP, target, key=_KEY)[0].startswith(_BUILT_IN)
 
 
-def load_plugin(spec: Spec) -> tuple[Adversary, Description]:
-    """Return a new instance of the spec's plugin and what others must know of it.
+def name_of(plugin: Adversary) -> str:
+    """Return what people call a plugin: its class, or the one that it stands for."""
+    return str(getattr(plugin, "name", "")) or type(plugin).__name__
 
-    BadSpec where [feedback] grants gradients that the plugin does not have.
+
+def isolation_of(spec: Spec) -> Literal["process", "none"]:
+    """Return where the plugin plays: as the spec says, else apart from us unless it ships with us or is elsewhere."""
+    section = spec.adversary
+    if is_foreign(section.plugin):
+        if section.isolation == "process":
+            raise BadSpec(
+                f'adversary.isolation = "process" is for Python, and {section.plugin} runs elsewhere; remove it'
+            )
+        return "none"
+    return section.isolation or ("none" if is_built_in(section.plugin) else "process")
+
+
+def plays_apart(spec: Spec) -> bool:
+    """Say whether the plugin plays in another process, so that a call of it is waited for."""
+    return is_foreign(spec.adversary.plugin) or isolation_of(spec) == "process"
+
+
+class Maker(Protocol):
+    """Makes instances of the spec's plugin for as long as it is open."""
+
+    @property
+    def code(self) -> str:
+        """SHA-256 of the plugin's code."""
+
+    def new(self) -> Adversary:
+        """Return a new instance, which has played nothing."""
+
+    def offered(self) -> frozenset[str]:
+        """Return the optional methods of its rounds: those of round 1 of an instance that plays nothing else."""
+
+
+@contextlib.contextmanager
+def opened(spec: Spec) -> Iterator[tuple[Adversary, Description]]:
+    """Give a new instance of the spec's plugin, and what others must know of it; ends whatever it runs in."""
+    with making(spec) as maker:
+        yield made(spec, maker)
+
+
+def made(spec: Spec, maker: Maker) -> tuple[Adversary, Description]:
+    """Return a new instance of the spec's plugin, and what others must know of it.
+
+    BadSpec where the plugin does not support the game, or [feedback] grants gradients that it does not have.
     """
-    loaded = load(GROUP, spec.adversary.plugin, key="adversary.plugin")
-    plugin = _new(spec, loaded)
-    description = Description(
-        constraints=plugin.constraints, history=plugin.history, rowwise=plugin.rowwise, code=loaded.sha256
-    )
-    return plugin, with_gradients(spec, description)
+    plugin = maker.new()
+    return plugin, with_gradients(spec, maker, describe(plugin, maker))
 
 
-def with_gradients(spec: Spec, description: Description) -> Description:
+@contextlib.contextmanager
+def making(spec: Spec) -> Iterator[Maker]:
+    """Give a maker of the spec's plugin at once: what takes time is `new`. Ends whatever its instances run in."""
+    target = spec.adversary.plugin
+    if is_foreign(target):
+        with contextlib.closing(_Outside(spec, target, lambda: target.removeprefix(FOREIGN))) as foreign:
+            yield foreign
+    elif isolation_of(spec) == "process":
+        code, (_, name) = digest(GROUP, target, key=_KEY), place(GROUP, target, key=_KEY)
+        with isolation.start(target, LIMITS) as worker:
+            listening = functools.partial(worker.listening, LIMITS.plugin_seconds)
+            with contextlib.closing(_Outside(spec, name, listening, code)) as outside:
+                yield outside
+    else:
+        yield _Inside(spec)
+
+
+def describe(plugin: Adversary, maker: Maker) -> Description:
+    """Return what others must know of a plugin, but for its gradients.
+
+    Where functions come from a file of data, its hash is part of the code's: both decide them.
+    """
+    code, data = maker.code, getattr(plugin, "sha256", "")
+    if data:
+        code = hashlib.sha256(f"{code} {data}".encode()).hexdigest()
+    return Description(constraints=plugin.constraints, history=plugin.history, rowwise=plugin.rowwise, code=code)
+
+
+def with_gradients(spec: Spec, maker: Maker, description: Description) -> Description:
     """Return the description with the gradients that [feedback] grants; BadSpec where the plugin does not have them.
 
     Only a round can tell: one is played on an instance made for that, so that the one of the game plays every round
     once. Where no gradient is granted nothing is made or played.
     """
     granted = spec.feedback
-    unknown = [name for name in _GRADIENTS if getattr(granted, name, False) and not getattr(description, name)]
-    if granted is None or not unknown:
+    wanted = [name for name in _GRADIENTS if getattr(granted, name, False)]
+    if granted is None or not wanted:
         return description
-    functions = _first_round(spec)
-    for name in unknown:
-        if not callable(getattr(functions, name, None)):
+    offered = maker.offered()
+    for name in wanted:
+        if name not in offered:
             raise BadSpec(
                 f"feedback.{name} = true needs an adversary.plugin with gradients of {_GRADIENTS[name]}, and "
                 f"{spec.adversary.plugin} has none; name another, or an algorithm.name that needs no gradients"
@@ -54,37 +139,89 @@ def with_gradients(spec: Spec, description: Description) -> Description:
     return replace(description, loss_gradient=granted.loss_gradient, constraint_gradient=granted.constraint_gradient)
 
 
-def _first_round(spec: Spec) -> Round:
-    """Return round 1 of an instance that plays nothing else."""
-    plugin = _new(spec, load(GROUP, spec.adversary.plugin, key="adversary.plugin"))
-    past = History(np.empty((0, spec.run.agents, spec.run.dimension))) if plugin.history else None
-    try:
-        return plugin.play(1, past)
-    except BadSpec:
-        raise
-    except Exception as error:
-        raise PluginFailed(
-            f"the adversary plugin {spec.adversary.plugin} failed: play(1) raised {type(error).__name__}: {error}"
-        ) from error
+class _Inside:
+    """Makes instances in this process."""
+
+    def __init__(self, spec: Spec) -> None:
+        self._spec = spec
+        self._loaded = load(GROUP, spec.adversary.plugin, key=_KEY)
+        self.code = self._loaded.sha256
+
+    def new(self) -> Adversary:
+        """Return a new instance."""
+        spec, factory = self._spec, self._loaded.factory
+        check_options(factory, spec.adversary.options, key="adversary.options", given=1)
+        try:
+            plugin = factory(_game(spec), **spec.adversary.options)
+        except BadSpec:
+            raise
+        except Exception as error:
+            raise PluginFailed(
+                f"the adversary plugin {spec.adversary.plugin} could not be made: {type(error).__name__}: {error}"
+            ) from error
+        if not isinstance(plugin, Adversary) or not isinstance(getattr(plugin, "constraints", None), int):
+            raise PluginFailed(
+                f"the adversary plugin {spec.adversary.plugin} must be a slaternet_adversary.Adversary that says how "
+                "many constraints an agent has"
+            )
+        return plugin
+
+    def offered(self) -> frozenset[str]:
+        """Play round 1 of an instance that plays nothing else."""
+        spec, plugin = self._spec, self.new()
+        past = History(np.empty((0, spec.run.agents, spec.run.dimension))) if plugin.history else None
+        try:
+            functions = plugin.play(1, past)
+        except BadSpec:
+            raise
+        except Exception as error:
+            raise PluginFailed(
+                f"the adversary plugin {spec.adversary.plugin} failed: play(1) raised {type(error).__name__}: {error}"
+            ) from error
+        return frozenset(name for name in _GRADIENTS if callable(getattr(functions, name, None)))
 
 
-def _new(spec: Spec, loaded: Loaded) -> Adversary:
-    check_options(loaded.factory, spec.adversary.options, key="adversary.options", given=1)
-    game = Game(spec.run.agents, spec.run.dimension, spec.run.seed, spec.feasible_set())
-    try:
-        plugin = loaded.factory(game, **spec.adversary.options)
-    except BadSpec:
-        raise
-    except Exception as error:
-        raise PluginFailed(
-            f"the adversary plugin {spec.adversary.plugin} could not be made: {type(error).__name__}: {error}"
-        ) from error
-    if not isinstance(plugin, Adversary) or not isinstance(getattr(plugin, "constraints", None), int):
-        raise PluginFailed(
-            f"the adversary plugin {spec.adversary.plugin} must be a slaternet_adversary.Adversary that says how many "
-            "constraints an agent has"
+class _Outside:
+    """Makes instances in a process that serves slaternet.v1.Plugin."""
+
+    def __init__(self, spec: Spec, name: str, address: Callable[[], str], code: str = "") -> None:
+        self._spec = spec
+        self._name = name
+        self._address = address
+        self._made: list[Remote] = []
+        self.code = code
+
+    def new(self, *, probe: bool = False) -> "Remote":
+        """Return a new instance."""
+        from slaternet_adversary.remote import Remote  # gRPC, which a game in one process does without
+
+        spec = self._spec
+        plugin = Remote.connect(
+            self._address(),
+            _game(spec),
+            spec.adversary.options,
+            set=json.dumps({"kind": spec.set.kind, **spec.set.numbers}),
+            deadline=LIMITS.plugin_seconds,
+            probe=probe,
+            name=self._name,
         )
-    return plugin
+        self._made.append(plugin)
+        self.code = self.code or plugin.version
+        return plugin
+
+    def offered(self) -> frozenset[str]:
+        """Ask the process, which plays round 1 of an instance that plays nothing else."""
+        methods = self.new(probe=True).methods
+        return frozenset(name for name in _GRADIENTS if methods is not None and getattr(methods, name))
+
+    def close(self) -> None:
+        """Close every connection."""
+        for plugin in self._made:
+            plugin.close()
+
+
+def _game(spec: Spec) -> Game:
+    return Game(spec.run.agents, spec.run.dimension, spec.run.seed, spec.feasible_set())
 
 
 def build_referee(spec: Spec, description: Description) -> Referee:
@@ -101,4 +238,5 @@ def build_referee(spec: Spec, description: Description) -> Referee:
         constraint_gradient=spec.feedback.constraint_gradient,
         history=description.history,
         score_every=spec.record.score_every,
+        commitments=Commitments(description.code, spec.adversary.options, spec.run.seed),
     )

@@ -15,6 +15,7 @@ from slaternet.errors import NotYours, OutsideSet, OverBudget
 from slaternet.limits import LIMITS, Limits
 from slaternet.model import Agents, Answer, Array, Closing, Effort, LowWater, Question, StopAt, Tangent
 from slaternet.sets import FeasibleSet
+from slaternet_adversary.commitments import Commitments
 from slaternet_adversary.ledger import Ledger
 
 
@@ -67,6 +68,14 @@ class Scored:
 
 
 Event = Asked | Closed | Played | Evaluated | Scored | LowWater | StopAt
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Write down the commitments of consecutive rounds, from `round` on, before anything of them is revealed."""
+
+    round: int
+    commitments: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +136,7 @@ class Summarise:
     digest: str
 
 
-Effect = Play | Evaluate | Reply | Score | Record | Summarise
+Effect = Commit | Play | Evaluate | Reply | Score | Record | Summarise
 
 
 class Referee:
@@ -145,8 +154,10 @@ class Referee:
         constraint_gradient: bool = False,
         history: int = 0,
         score_every: int = 1,
+        commitments: Commitments | None = None,
         limits: Limits = LIMITS,
     ) -> None:
+        self._commitments = commitments or Commitments()
         self._agents = agents
         self._set = set
         self._points = points
@@ -280,15 +291,20 @@ class Referee:
             self._spent[round].append(effort)
 
     def _prepare(self, round: int) -> list[Effect]:
-        """Have the functions fixed up to a round; where they do not depend on decisions, a burst of rounds ahead."""
+        """Commit to the functions up to a round and have them fixed; if decisions do not matter, a burst ahead."""
+        if self._ledger.rounds is not None:
+            round = min(round, self._ledger.rounds)
         if round <= self._playing:
             return []
         first, last = self._playing + 1, round if self._history else round + self._burst - 1
         if self._ledger.rounds is not None:
             last = min(last, self._ledger.rounds)
-        self._playing = max(self._playing, last)
+        self._playing = last
         past = np.array(self._past).reshape(-1, self._agents, self._set.dimension) if self._history else None
-        return [Play(t, past) for t in range(first, last + 1)]
+        known = self._chain[-1] if self._history else b""  # d_{t-1}: all decisions before the round are chained
+        rounds = range(first, last + 1)
+        commit = Commit(first, tuple(self._commitments.of(t, known) for t in rounds))
+        return [commit, *(Play(t, past) for t in rounds)]
 
     def _chain_on(self) -> list[Effect]:
         """d_t = SHA-256(d_{t-1} || x_{0,t} .. x_{n-1,t}), for every round whose decisions are all in."""

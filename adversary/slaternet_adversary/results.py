@@ -10,9 +10,10 @@ from typing import IO
 
 import numpy as np
 
+from slaternet.breaches import Breaches
 from slaternet.errors import BadSpec
 from slaternet.spec import Spec
-from slaternet_adversary.referee import Record, Summarise
+from slaternet_adversary.referee import Commit, Record, Summarise
 
 COLUMNS = (
     "round",
@@ -38,6 +39,7 @@ _DECISIONS = "decisions.f64"
 _FILES = (
     "spec.toml",
     "metrics.csv",
+    "commitments.csv",
     "summary.json",
     "decisions.npz",
     _DECISIONS,
@@ -78,16 +80,21 @@ def claim(folder: Path, *, force: bool = False) -> None:
 class Results:
     """Writes a run folder. A row that is written is not lost, whatever happens to the process."""
 
-    def __init__(self, folder: Path, spec: Spec, *, run: str) -> None:
+    def __init__(self, folder: Path, spec: Spec, *, run: str, breaches: Breaches | None = None) -> None:
         self.folder = folder
         self._spec = spec
         self._run = run
+        self._breaches = breaches or Breaches()
         self._totals = (0.0, 0.0, 0.0, 0.0)
         _replace(folder / "spec.toml", spec.to_toml())
-        self._metrics: IO[str] = (folder / "metrics.csv").open("w", encoding="utf-8", newline="")
-        self._metrics.write(",".join(COLUMNS) + "\n")
-        self._metrics.flush()
+        self._metrics = _table(folder / "metrics.csv", COLUMNS)
+        self._commitments = _table(folder / "commitments.csv", ("round", "commitment"))
         self._decisions: IO[bytes] | None = (folder / _DECISIONS).open("wb") if spec.record.decisions else None
+
+    def commit(self, effect: Commit) -> None:
+        """Append commitments; when this returns they outlive the process, and their rounds may be revealed."""
+        self._commitments.writelines(f"{t},{each}\n" for t, each in enumerate(effect.commitments, effect.round))
+        self._commitments.flush()
 
     def record(self, row: Record, seconds: float) -> None:
         """Append a round."""
@@ -129,6 +136,7 @@ class Results:
             "zero_violation": self._totals[3],
             "digest": end.digest,
             "reproducible": spec.run.reproducible,
+            "breaches": self._breaches.by_kind,
             "seconds": seconds,
             "rounds_per_second": end.rounds / seconds if seconds > 0 else 0.0,
         }
@@ -143,8 +151,17 @@ class Results:
     def close(self) -> None:
         """Close the files; what was recorded stays."""
         self._metrics.close()
+        self._commitments.close()
         if self._decisions is not None:
             self._decisions.close()
+
+
+def _table(path: Path, columns: tuple[str, ...]) -> IO[str]:
+    """Begin a file of comma-separated values."""
+    table = path.open("w", encoding="utf-8", newline="")
+    table.write(",".join(columns) + "\n")
+    table.flush()
+    return table
 
 
 def _replace(path: Path, text: str) -> None:

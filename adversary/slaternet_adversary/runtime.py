@@ -16,7 +16,9 @@ from slaternet.errors import PluginFailed, RunFailed
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array, Tangent
 from slaternet_adversary.api import Adversary, History, Round
+from slaternet_adversary.build import name_of
 from slaternet_adversary.referee import (
+    Commit,
     Effect,
     Evaluate,
     Evaluated,
@@ -119,14 +121,18 @@ class Runtime:
                     self._plays.append(effect)
                 case Score():
                     self._scores.append(effect)
+                case Commit():
+                    self._write(effect)
                 case Record() | Summarise():
                     self._write(effect)
                     out.append(effect)
         return out
 
-    def _write(self, effect: Record | Summarise) -> None:
+    def _write(self, effect: Commit | Record | Summarise) -> None:
         try:
-            if isinstance(effect, Record):
+            if isinstance(effect, Commit):
+                self._results.commit(effect)
+            elif isinstance(effect, Record):
                 del self._rounds[effect.round]
                 self._results.record(effect, self._seconds())
             else:
@@ -188,11 +194,11 @@ class Runtime:
         return np.concatenate([function(agents[row], points[row]) for row in rows])
 
     def _failure(self, what: str) -> PluginFailed:
-        return PluginFailed(f"the adversary plugin {type(self._plugin).__name__} failed: {what}")
+        return PluginFailed(f"the adversary plugin {name_of(self._plugin)} failed: {what}")
 
     def _raised(self, error: Exception, where: str) -> PluginFailed:
         """Stand at the plugin edge: whatever the plugin raised is the operator's to see, and nobody else's."""
         if isinstance(error, PluginFailed):
             return error
-        log.error("plugin failed", plugin=type(self._plugin).__name__, where=where, exc_info=error)
+        log.error("plugin failed", plugin=name_of(self._plugin), where=where, exc_info=error)
         return self._failure(f"{where} raised {type(error).__name__}: {error}")

@@ -20,35 +20,34 @@ def disagreement(x: Array) -> float:
     return float(np.add.reduce(np.sqrt(np.einsum("np,np->n", away, away)))) / len(x)
 
 
-class Scoring:
-    """The scoring of one round's decisions (n, p), and of the baseline that stays at the centre."""
+class Network:
+    """Average loss, and norm of the stacked violations, of some agents at points (N, p), computed piece by piece."""
 
-    def __init__(self, functions: Round, round: int, x: Array, centre: Array, constraints: int) -> None:
+    def __init__(self, functions: Round, agents: Agents, points: Array, constraints: int) -> None:
         functions = getattr(functions, "scoring", lambda: functions)()
+        self.loss, self.violation = np.empty(len(points)), np.empty(len(points))
         self._functions = functions
-        self._loss = getattr(functions, "network_loss", None)
-        self._violation = getattr(functions, "network_violation", self._pairwise_violation)
-        self._round = round
-        self._x = x
-        self._agents: Agents = np.arange(len(x))
-        self._points = np.concatenate((x, centre[None]))
-        self._losses, self._violations = np.empty(len(self._points)), np.empty(len(self._points))
+        self._network_loss = getattr(functions, "network_loss", None)
+        self._network_violation = getattr(functions, "network_violation", None)
+        self._agents = agents
+        self._points = points
         self._done = 0
-        # the largest array of a piece holds n rows of points or of constraints per point
-        row = 8 * len(x) * max(x.shape[1], constraints, 1)
+        # the largest array of a piece holds k rows of points or of constraints per point
+        row = 8 * len(agents) * max(points.shape[1], constraints, 1)
         self._step = max(1, LIMITS.chunk_bytes // row)
 
-    def step(self) -> Scored | None:
-        """Do one piece of the work; return the score when it was the last."""
+    def step(self) -> bool:
+        """Do one piece of the work; say whether it was the last."""
         here = slice(self._done, self._done + self._step)
         points = self._points[here]
-        if self._loss is None:
-            self._losses[here] = _checked(self._pairwise_loss(self._agents, points), points)
+        if self._network_loss is None:
+            self.loss[here] = _checked(self._pairwise_loss(self._agents, points), points)
         elif not self._done:  # at once: its cost does not grow with points times agents
-            self._losses = _checked(self._loss(self._agents, self._points), self._points)
-        self._violations[here] = _checked(self._violation(self._agents, points), points)
+            self.loss = _checked(self._network_loss(self._agents, self._points), self._points)
+        violation = self._network_violation or self._pairwise_violation
+        self.violation[here] = _checked(violation(self._agents, points), points)
         self._done += len(points)
-        return self._sum_up() if self._done == len(self._points) else None
+        return self._done == len(self._points)
 
     def _pairwise_loss(self, agents: Agents, points: Array) -> Array:
         """Return the average loss at points (N, p), every agent's function evaluated at each of them."""
@@ -61,8 +60,21 @@ class Scoring:
         norm: Array = np.sqrt((excess * excess).sum(axis=(0, 2)))
         return norm
 
+
+class Scoring:
+    """The scoring of one round's decisions (n, p), and of the baseline that stays at the centre."""
+
+    def __init__(self, functions: Round, round: int, x: Array, centre: Array, constraints: int) -> None:
+        self._round = round
+        self._x = x
+        self._network = Network(functions, np.arange(len(x)), np.concatenate((x, centre[None])), constraints)
+
+    def step(self) -> Scored | None:
+        """Do one piece of the work; return the score when it was the last."""
+        return self._sum_up() if self._network.step() else None
+
     def _sum_up(self) -> Scored:
-        losses, violations, n = self._losses, self._violations, len(self._x)
+        losses, violations, n = self._network.loss, self._network.violation, len(self._x)
         return Scored(
             self._round,
             float(np.add.reduce(losses[:-1])) / n,

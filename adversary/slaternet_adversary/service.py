@@ -2,8 +2,13 @@
 
 import asyncio
 import contextlib
+import functools
+from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
+from typing import TypeVar
 
 import structlog
 
@@ -29,20 +34,32 @@ from slaternet.model import (
 )
 from slaternet.process import interruptible
 from slaternet.transport import serve
-from slaternet_adversary.build import build_referee, load_plugin
+from slaternet_adversary.build import build_referee, made, making, plays_apart
 from slaternet_adversary.referee import Asked, Closed, Event, Record, Reply, Summarise
 from slaternet_adversary.results import Results, claim, new_folder
 from slaternet_adversary.runtime import Outward, Runtime
 
 log = structlog.get_logger()
 
+T = TypeVar("T")
+_Work = Callable[[], list[Outward]]
+
 
 class Revealer:
-    """The adversary in a game it has joined: one stream per host, work between replies."""
+    """The adversary in a game it has joined: one stream per host, work between replies.
 
-    def __init__(self, membership: Membership, runtime: Runtime, description: Description) -> None:
+    A plugin in this process is called here. One apart is called in `thread`, so that heartbeats go on while it thinks:
+    then the task that works between replies is the only one that touches the runtime, and everything else queues.
+    """
+
+    def __init__(
+        self, membership: Membership, runtime: Runtime, description: Description, thread: Executor | None = None
+    ) -> None:
         self._membership = membership
         self._runtime = runtime
+        self._thread = thread
+        self._queue: deque[tuple[_Work, asyncio.Future[None] | None]] = deque()
+        self._working = True
         self._hosts: dict[str, Peer] = {}
         self._links: dict[str, Link] = {}
         self._wake = asyncio.Event()
@@ -65,10 +82,10 @@ class Revealer:
             case Seating(peers=peers):
                 if not self._hosts:
                     self._hosts = {peer.name: peer for peer in peers}
-                    self._perform(lambda: self._runtime.seat((peer.name, peer.seats) for peer in peers))
+                    self._obey(lambda: self._runtime.seat((peer.name, peer.seats) for peer in peers))
                     log.info("seated", hosts=len(peers))
             case LowWater() | StopAt():
-                self._handle(body)
+                self._obey(lambda: self._runtime.handle(body))
             case Over():
                 pass
             case _:
@@ -91,31 +108,71 @@ class Revealer:
 
     async def _work(self) -> None:
         """Do what waits in bursts, and in any case before long: scores are what others see of the game."""
-        while not self._membership.failed:
-            with contextlib.suppress(TimeoutError):
-                # not wait_for: in Python 3.11 it loses a cancellation that comes together with what it waits for
-                async with asyncio.timeout(LIMITS.report_seconds):
-                    await self._wake.wait()
-            self._wake.clear()
-            while not self._runtime.idle and not self._membership.failed:
-                self._perform(self._runtime.work)
-                await asyncio.sleep(0)  # a question that has come meanwhile goes first
+        try:
+            while not self._membership.failed:
+                with contextlib.suppress(TimeoutError):
+                    # not wait_for: in Python 3.11 it loses a cancellation that comes together with what it waits for
+                    async with asyncio.timeout(LIMITS.report_seconds):
+                        await self._wake.wait()
+                self._wake.clear()
+                while (self._queue or not self._runtime.idle) and not self._membership.failed:
+                    if self._thread is None:
+                        self._perform(self._runtime.work)
+                    else:
+                        await self._perform_apart(self._thread)
+                    await asyncio.sleep(0)  # a question that has come meanwhile goes first
+        finally:
+            self._working = False
+            for _, done in self._queue:
+                _settle(done)
 
-    def _handle(self, event: Event) -> None:
+    async def _handle(self, event: Event) -> None:
         """Hand an event to the referee; a host that asks after a failure hears no more than that there was one."""
-        self._perform(lambda: self._runtime.handle(event))
+        work = functools.partial(self._runtime.handle, event)
+        if self._thread is None:
+            self._perform(work)
+        elif self._working:
+            done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._queue.append((work, done))
+            self._wake.set()
+            await done
         if self._membership.failed and isinstance(event, Asked):
             raise PluginFailed("the adversary cannot go on")
 
-    def _perform(self, work: Callable[[], list[Outward]]) -> None:
+    def _obey(self, work: _Work) -> None:
+        """Do what the coordinator says, in its turn."""
+        if self._thread is None:
+            self._perform(work)
+        else:
+            self._queue.append((work, None))
+            self._wake.set()
+
+    def _perform(self, work: _Work) -> None:
         """Do something that calls the plugin or writes results; the first failure ends the game for all."""
         if self._membership.failed:
             return
         try:
             self._say(work())
         except (PluginFailed, RunFailed) as error:
-            # the error may repeat the plugin's own words, which are for the operator; what is said here goes to all
-            self._membership.fail(error, told="it cannot go on; its own log says why")
+            self._fail(error)
+
+    async def _perform_apart(self, thread: Executor) -> None:
+        """Do in the thread what has queued first, or else a piece of work; a refusal is its asker's alone."""
+        work, done = self._queue.popleft() if self._queue else (self._runtime.work, None)
+        try:
+            self._say(await _within(thread, work))
+        except (PluginFailed, RunFailed) as error:
+            self._fail(error)
+        except SlaternetError as refusal:
+            if done is None:
+                raise
+            _settle(done, refusal)
+        finally:
+            _settle(done)
+
+    def _fail(self, error: SlaternetError) -> None:
+        # the error may repeat the plugin's own words, which are for the operator; what is said here goes to all
+        self._membership.fail(error, told="it cannot go on; its own log says why")
 
     async def accept(self, link: Link) -> None:
         """Serve the stream of a host."""
@@ -125,19 +182,19 @@ class Revealer:
         if not self._hosts:
             raise NotSeated("no host is seated yet")
         peer, _ = self._membership.identify(decoder.decode(data) if data else None, self._hosts)
-        name = peer.name
+        link.host = name = peer.name
         if (older := self._links.get(name)) is not None:
             older.end(Replaced("a newer stream of this host has taken over"))
         self._links[name] = link
         link.keep_alive(lambda: codec.encode_reveal_down(self._membership.head(), Heartbeat())[0])
         try:
             while (data := await link.read()) is not None:
-                self._take(name, decoder, data)
+                await self._take(name, decoder, data)
         finally:
             if self._links.get(name) is link:
                 del self._links[name]
 
-    def _take(self, name: str, decoder: codec.RevealUpDecoder, data: bytes) -> None:
+    async def _take(self, name: str, decoder: codec.RevealUpDecoder, data: bytes) -> None:
         message = decoder.decode(data)
         if message is None:
             return
@@ -145,14 +202,24 @@ class Revealer:
         self._membership.check(head, name)
         match body:
             case Question():
-                self._handle(Asked(name, body))
+                await self._handle(Asked(name, body))
             case Closing():
-                self._handle(Closed(name, body))
+                await self._handle(Closed(name, body))
                 self._wake.set()  # no burst will fill up any more
             case Opening():
                 raise Malformed("a stream is opened once")
             case Heartbeat():
                 pass
+
+
+def _settle(done: asyncio.Future[None] | None, error: SlaternetError | None = None) -> None:
+    """Let go whoever waits, unless he has gone."""
+    if done is None or done.done():
+        return
+    if error is None:
+        done.set_result(None)
+    else:
+        done.set_exception(error)
 
 
 class AdversaryService:
@@ -188,26 +255,41 @@ class AdversaryService:
         try:
             address = self._advertise or reachable(server.address, self._coordinator)
             log.info("listening", address=server.address)
-            membership = await Membership.join(self._coordinator, Applicant(name, Role.ADVERSARY, address))
+            membership = await Membership.join(
+                self._coordinator, Applicant(name, Role.ADVERSARY, address), server.breaches
+            )
             await self._play(membership)
         finally:
             await server.stop()
 
     async def _play(self, membership: Membership) -> None:
         spec = membership.spec
-        plugin, description = load_plugin(spec)
-        self.folder = self._out or new_folder(spec)
-        claim(self.folder, force=self._force)
-        results = Results(self.folder, spec, run=membership.run)
-        runtime = Runtime(plugin, build_referee(spec, description), results)
-        try:
-            self._revealer = Revealer(membership, runtime, description)
+        async with AsyncExitStack() as life:
+            folder = life.enter_context(ExitStack())
+            thread = _thread(life) if plays_apart(spec) else None
+            building = functools.partial(made, spec, life.enter_context(making(spec)))
+            plugin, description = building() if thread is None else await _within(thread, building)
+            self.folder = self._out or new_folder(spec)
+            claim(self.folder, force=self._force)
+            results = Results(self.folder, spec, run=membership.run, breaches=membership.breaches)
+            runtime = Runtime(plugin, build_referee(spec, description), results)
+            folder.callback(runtime.close)  # when the thread has ended, which ends with the plugin
+            self._revealer = Revealer(membership, runtime, description, thread)
             await self._revealer.play()
             log.info("the game is over", folder=str(self.folder))
-        finally:
-            runtime.close()
 
     async def _reveal(self, link: Link) -> None:
         if self._revealer is None:
             raise NotSeated("the adversary has not joined yet")
         await self._revealer.accept(link)
+
+
+def _thread(life: AsyncExitStack) -> Executor:
+    """Return the thread in which a plugin apart is called."""
+    thread = ThreadPoolExecutor(1, "plugin")
+    life.push_async_callback(asyncio.to_thread, thread.shutdown)  # its last call may take a moment to break off
+    return thread
+
+
+def _within(thread: Executor, work: Callable[[], T]) -> "asyncio.Future[T]":
+    return asyncio.get_running_loop().run_in_executor(thread, work)

@@ -22,4 +22,5 @@ def build_algorithm(spec: Spec, description: Description) -> Algorithm:
 def game_of(spec: Spec, description: Description) -> Game:
     """Return what an algorithm may know of the game."""
     run = spec.run
-    return Game(run.agents, run.dimension, description.constraints, run.rounds, run.seed, spec.feasible_set())
+    horizon = spec.algorithm.horizon or run.rounds  # a game that was stopped had another horizon than its last round
+    return Game(run.agents, run.dimension, description.constraints, horizon, run.seed, spec.feasible_set())

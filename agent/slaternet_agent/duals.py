@@ -13,19 +13,23 @@ import numpy as np
 from slaternet.model import Array
 
 
+def clipped(g: Array) -> Array:
+    """Return [g]_+, a new array."""
+    positive: Array = np.maximum(g, 0.0)
+    positive += 0.0  # turns -0.0 into 0.0: which of two zeros a maximum returns varies with the CPU
+    return positive
+
+
 def memoryless(g: Array, gamma: float) -> Array:
     """Return gamma [g]_+, which maximises q g - |q|^2 / (2 gamma) over q >= 0."""
-    q: Array = np.maximum(g, 0.0)
-    q += 0.0  # turns -0.0 into 0.0: which of two zeros a maximum returns varies with the CPU
+    q = clipped(g)
     q *= gamma
     return q
 
 
 def ascended(q: Array, g: Array, beta: float, gamma: float) -> Array:
     """Return [(1 - beta gamma) q + gamma g]_+, an ascent step on q g - (beta / 2) |q|^2."""
-    risen: Array = np.maximum((1.0 - beta * gamma) * q + gamma * g, 0.0)
-    risen += 0.0  # turns -0.0 into 0.0: which of two zeros a maximum returns varies with the CPU
-    return risen
+    return clipped((1.0 - beta * gamma) * q + gamma * g)
 
 
 def weighted_slope(q: Array, slopes: Array) -> Array:

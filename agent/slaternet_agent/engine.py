@@ -209,6 +209,8 @@ class Host:
         k, p = len(self._seats), decision.x.shape[-1]
         if decision.x.shape != (k, p) or decision.points.shape != (k, decision.points.shape[1], p):
             raise ValueError("a decision needs x (k, p) and points (k, s, p) for the k agents of the host")
+        if decision.points.shape[1] > self._algorithm.feedback.points:
+            raise ValueError(f"a decision asks about more than the {self._algorithm.feedback.points} points declared")
         if decision.anchor is not None and decision.anchor.shape != (k, p):
             raise ValueError("a decision needs an anchor (k, p) for the k agents of the host, or none")
         self._decision = decision

@@ -58,11 +58,14 @@ class Gossip:
 
     @property
     def received(self) -> Array:
-        """Every row the host knows in this round, its own included, in index order; all n rows on a complete graph.
+        """Every agent's row, in index order, (n, width); only on the complete graph, whoever sits where.
 
-        On other graphs it depends on who sits together, and with it what an algorithm makes of it.
+        On other graphs a host knows what its agents hear together: what an algorithm made of that would depend on the
+        seating, and with it the digest.
         """
-        return self._board.rows[self._board.known]
+        if self._matrix.nnz != self._matrix.shape[0] * self._matrix.shape[1]:
+            raise ValueError('received is for the complete graph; use mixed, or set graph.name = "complete"')
+        return self._board.rows
 
 
 class Mixer:

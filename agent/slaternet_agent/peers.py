@@ -79,6 +79,7 @@ class Peers:
         decoder = codec.GossipDecoder(self._width)
         data = await link.read()
         peer, opening = self._membership.identify(decoder.decode(data) if data else None, self._by_name)
+        link.host = peer.name
         if self._first < peer.seats[0]:
             raise NotYours("of two hosts the one with the smaller first seat opens their stream")
         name, index = peer.name, list(self._by_name).index(peer.name)

@@ -248,4 +248,11 @@ def _sequence(name: str, value: object) -> Callable[[float], float]:
     if len(value) != 2:
         raise BadSpec(f"algorithm.{name} must be a number or [coefficient, exponent], not {value!r}")
     coefficient, exponent = positive(name, value[0]), number_of(name, value[1])
-    return lambda s: coefficient * power(s, exponent)
+
+    def at(s: float) -> float:
+        try:
+            return coefficient * power(s, exponent)
+        except OverflowError:
+            return math.inf  # and `breaches` names the round
+
+    return at

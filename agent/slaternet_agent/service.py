@@ -48,7 +48,7 @@ class HostService:
             address = self._advertise or reachable(server.address, self._coordinator)
             log.info("listening", address=server.address)
             applicant = Applicant(self._name, Role.HOST, address, self._seats)
-            self._player = Player(await Membership.join(self._coordinator, applicant))
+            self._player = Player(await Membership.join(self._coordinator, applicant, server.breaches))
             await self._player.play()
             log.info("the game is over")
         finally:

@@ -7,14 +7,16 @@ over        every host has played the last round and the summary is written; all
 failed      a process said that it cannot go on
 """
 
+import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from slaternet.errors import BadSpec, Mismatch, NotSeated, NotYours, PluginFailed, RoundNotOpen
 from slaternet.limits import LIMITS, Limits
 from slaternet.model import (
     Acknowledged,
+    Breach,
     ControlDown,
     Description,
     Failed,
@@ -27,14 +29,15 @@ from slaternet.model import (
     Opening,
     Over,
     Progress,
+    Refusals,
     Role,
     Status,
     StopAt,
     Topology,
 )
-from slaternet_coordinator.graphs import Graph, Matrix
+from slaternet_coordinator.graphs import Graph
 from slaternet_coordinator.graphs.checks import check
-from slaternet_coordinator.register import Member, Register
+from slaternet_coordinator.register import NAME, Member, Register
 from slaternet_coordinator.topology import cut
 
 
@@ -71,7 +74,7 @@ class Closed:
     name: str
 
 
-Heard = Description | Progress | Holding | Finished | Failed | Acknowledged
+Heard = Description | Progress | Holding | Finished | Failed | Acknowledged | Refusals
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +217,7 @@ class Coordinator:
         if self._phase in (Phase.OVER, Phase.FAILED):
             yield Tell(member.name, Over(self._failure))
 
-    def _hear(self, member: Member, body: Heard) -> list[Effect]:
+    def _hear(self, member: Member, body: Heard) -> list[Effect]:  # noqa: C901 - one case for each kind of message
         match body:
             case Progress():
                 return self._advance(member, body)
@@ -236,6 +239,9 @@ class Coordinator:
             case Acknowledged():
                 member.acknowledged = True
                 return self._leave_if_alone()
+            case Refusals(breaches):
+                member.refused = breaches
+                return []
 
     def _advance(self, member: Member, progress: Progress) -> list[Effect]:
         self._check_seated()
@@ -280,20 +286,13 @@ class Coordinator:
         """Yield the topologies of all hosts, as many rounds at a time as fit into one message (at least one)."""
         seats = [host.seats for host in self._register.hosts]
         while first <= last:
-            matrix = self._matrices(first, min(self._batch, last + 1 - first))
+            matrix = self._graph.matrices(first, min(self._batch, last + 1 - first))
             check(matrix, first)
             yield cut(first, matrix, seats, self.low_water)
             first += matrix.rounds
             # an entry takes 12 bytes and, off the diagonal, at most 12 more as a debt; a row 4
             fitting = self._limits.part_bytes * matrix.rounds // (24 * len(matrix.columns))
             self._batch = max(1, min(fitting, self._limits.window // 4))
-
-    def _matrices(self, first: int, rounds: int) -> Matrix:
-        try:
-            return self._graph.matrices(first, rounds)
-        except Exception as error:  # the plugin edge: a user's graph may raise anything
-            graph, kind = type(self._graph).__name__, type(error).__name__
-            raise PluginFailed(f"the graph {graph} raised {kind} in rounds {first} on: {error}") from error
 
     def _hold(self) -> list[Effect]:
         if self._phase is Phase.GATHERING:
@@ -329,8 +328,8 @@ class Coordinator:
         gone = all(member.acknowledged or (failed and member.lost) for member in self._register)
         return [Leave()] if gone else []
 
-    def status(self) -> Status:
-        """Return how the game stands."""
+    def status(self, refused: tuple[Breach, ...] = ()) -> Status:
+        """Return how the game stands; `refused` is what the coordinator's own server has refused."""
         return Status(
             round=self._score.round,
             phase=self._phase,
@@ -342,4 +341,12 @@ class Coordinator:
             hosts=tuple(HostStatus(m.name, m.address, len(m.seats), m.round, m.connected) for m in self._register),
             waiting_for=self._register.missing() if self._phase is Phase.GATHERING else "",
             failure=self._failure,
+            breaches=self._breaches(refused),
         )
+
+    def _breaches(self, refused: tuple[Breach, ...]) -> tuple[Breach, ...]:
+        """Return what every process has refused, as far as it fits; those whom all must trust come first."""
+        members = sorted(self._register, key=lambda member: member.role is Role.HOST)
+        servers = [(NAME, refused), *((member.name, member.refused) for member in members)]
+        breaches = (replace(each, server=server) for server, theirs in servers for each in theirs)
+        return tuple(itertools.islice(breaches, self._limits.breaches))

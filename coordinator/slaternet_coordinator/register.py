@@ -8,7 +8,7 @@ import numpy as np
 
 from slaternet import identity
 from slaternet.errors import Mismatch, Superseded, Unknown
-from slaternet.model import PROTOCOL, Agents, Description, Join, Opening, Peer, Role, Seating
+from slaternet.model import PROTOCOL, Agents, Breach, Description, Join, Opening, Peer, Role, Seating
 
 NAME = "coordinator"
 
@@ -29,6 +29,7 @@ class Member:
     holding: int | None = None  # its answer to Hold
     finished: bool = False
     acknowledged: bool = False
+    refused: tuple[Breach, ...] = ()  # at its own server
 
 
 class Register:

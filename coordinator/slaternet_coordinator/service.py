@@ -8,6 +8,7 @@ from collections.abc import Callable
 import structlog
 
 from slaternet import codec, identity
+from slaternet.breaches import Breaches
 from slaternet.errors import Malformed, NotYours, Replaced, RunFailed, Superseded, WrongRun
 from slaternet.limits import LIMITS
 from slaternet.link import Link
@@ -58,6 +59,7 @@ class CoordinatorService:
         self._engine = Coordinator(graph, register, spec.run.rounds)
         self._links: dict[str, Link] = {}
         self._over = asyncio.Event()
+        self._breaches = Breaches()
         self._farewell: asyncio.TimerHandle | None = None
 
     async def run(self, stop: asyncio.Event) -> int:
@@ -74,6 +76,7 @@ class CoordinatorService:
             streams={"Control": self._control},
             hosts=min(self._spec.run.agents, LIMITS.hosts),
         )
+        self._breaches = server.breaches
         try:
             log.info("listening", address=server.address, run=self._run)
             self._ready(server.address)
@@ -124,7 +127,7 @@ class CoordinatorService:
 
     async def _status(self, data: bytes) -> bytes:
         codec.decode_status_request(data)
-        status = self._engine.status()
+        status = self._engine.status(self._breaches.all)
         return codec.encode_status_reply(self._head(status.round), status)
 
     async def _stop(self, data: bytes) -> bytes:
@@ -150,6 +153,7 @@ class CoordinatorService:
             raise Malformed("a control stream begins with an opening")
         self._check_run(head)
         effects = self._engine.handle(Opened(head.sender, body))
+        link.host = head.sender
         if (older := self._links.get(head.sender)) is not None:
             older.end(Replaced("a newer stream of this process has taken over"))
         self._links[head.sender] = link

@@ -15,13 +15,16 @@ import typer
 from slaternet import process
 from slaternet_agent.command import agent
 from slaternet_lab.commands import (
+    adversaries,
     algorithms,
     comparing,
     graphs,
     planning,
     playing,
+    recording,
     regret,
     results,
+    scaffold,
     service,
     serving,
     verifying,
@@ -64,7 +67,10 @@ _register(verifying.verify, _PLAY, "slaternet verify mine.toml --theorem 2 --see
 _register(planning.specs, _LOOK, "slaternet specs paper > mine.toml")
 _register(planning.check, _LOOK, "slaternet check mine.toml")
 _register(graphs.graph, _LOOK, "slaternet graph paper --rounds 1:100 --out W.npz")
+_register(recording.record, _LOOK, "slaternet record paper --out paper.npz --set run.rounds=200")
 _register(algorithms.algorithm_check, _LOOK, "slaternet algorithm-check mine.py:Mine --set algorithm.gamma0=0.1")
+_register(adversaries.adversary_check, _LOOK, "slaternet adversary-check mine.py:Mine --set adversary.options.b=1")
+_register(scaffold.adversary_new, _LOOK, "slaternet adversary-new power-market --dir plugins")
 _register(results.show, _AFTER, "slaternet show runs/mine --json")
 _register(results.plot, _AFTER, "slaternet plot runs/mine runs/yours --out figures")
 _register(regret.regret, _AFTER, "slaternet regret runs/mine")

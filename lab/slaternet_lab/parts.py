@@ -11,14 +11,22 @@ from slaternet.model import Description
 from slaternet.plugins import absolute, load
 from slaternet.sets import FeasibleSet
 from slaternet.spec import Spec
-from slaternet_adversary.build import load_plugin, with_gradients
-from slaternet_agent.algorithms import GROUP, Feedback, Schedule, completed, schedule
+from slaternet_adversary.build import Maker, describe, isolation_of, making, with_gradients
+from slaternet_agent.algorithms import GROUP, Feedback, Schedule, completed, needs_horizon, schedule
 from slaternet_agent.build import build_algorithm, game_of
 from slaternet_coordinator.graphs import Graph, digest
 from slaternet_coordinator.graphs import build as build_graph
 
-FILES = ("algorithm.name", "graph.name", "graph.path", "adversary.plugin")
-"""The keys of a spec that may name a file: code, perhaps by a path, and the graphs of `graph.name = "file"`."""
+_DATA = {"replay": "path", "logistic": "data"}
+"""The adversaries that read a file, and the option that names it; what the options of others mean, only they know."""
+FILES = (
+    "algorithm.name",
+    "graph.name",
+    "graph.path",
+    "adversary.plugin",
+    *(f"adversary.options.{name}" for name in _DATA.values()),
+)
+"""The keys of a spec that may name a file: code, perhaps by a path, the graphs of `graph.name = "file"`, and data."""
 
 _GRAPHS = {"local": "none", "central": "complete"}
 """The graph that a mode of playing implies."""
@@ -46,15 +54,35 @@ def assemble(spec: Spec, base: Path) -> Parts:
     """
     spec = _moded(located(spec, base))
     feasible = spec.feasible_set()
-    _, adversary = load_plugin(spec)
+    spec = spec.replace(**{"adversary.isolation": isolation_of(spec)})
+    with making(spec) as maker:
+        return _assembled(spec, feasible, maker)
+
+
+def _assembled(spec: Spec, feasible: FeasibleSet, maker: Maker) -> Parts:
+    plugin = maker.new()
+    adversary = describe(plugin, maker)
+    _check_length(spec, getattr(plugin, "rounds", None))
     algorithm = load(GROUP, spec.algorithm.name, key="algorithm.name")
     spec = _hashed(spec, "algorithm", spec.algorithm.name, algorithm.sha256)
     spec = _hashed(spec, "graph", spec.graph.name, digest(spec.graph))
     spec = _hashed(spec, "adversary", spec.adversary.plugin, adversary.code)
     spec = _granted(spec, build_algorithm(spec, adversary).feedback)
-    adversary = with_gradients(spec, adversary)
+    adversary = with_gradients(spec, maker, adversary)
     graph = build_graph(spec.graph, spec.run.agents, spec.run.seed)
-    return Parts(spec, feasible, schedule(spec.algorithm, game_of(spec, adversary)), graph, adversary)
+    game = game_of(spec, adversary)
+    if needs_horizon(spec.algorithm, game):
+        spec = spec.replace(**{"algorithm.horizon": game.rounds})
+    return Parts(spec, feasible, schedule(spec.algorithm, game), graph, adversary)
+
+
+def _check_length(spec: Spec, most: int | None) -> None:
+    """Refuse a game that is longer than the data it is played from; `most` None: there is no end to them."""
+    if most is not None and (spec.run.rounds or most + 1) > most:
+        raise BadSpec(
+            f"run.rounds must be at most {most}, the rounds that {spec.adversary.plugin} has data for; lower it, or "
+            "set adversary.options.repeat = true"
+        )
 
 
 def located(spec: Spec, base: Path, keys: Collection[str] = FILES) -> Spec:
@@ -67,6 +95,10 @@ def located(spec: Spec, base: Path, keys: Collection[str] = FILES) -> Spec:
     path = spec.graph.numbers.get("path")
     if isinstance(path, str):
         paths["graph.path"] = str((base / path).resolve())
+    option = _DATA.get(spec.adversary.plugin, "")
+    path = spec.adversary.options.get(option)
+    if isinstance(path, str):
+        paths[f"adversary.options.{option}"] = str((base / path).resolve())
     return spec.replace(**{key: target for key, target in paths.items() if key in keys})
 
 

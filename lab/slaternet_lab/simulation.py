@@ -3,17 +3,19 @@
 import uuid
 from collections import deque
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
-from slaternet.errors import BadSpec, PluginFailed, SlaternetError
+from slaternet.errors import BadSpec, PluginFailed, Refused, SlaternetError
 from slaternet.limits import LIMITS
-from slaternet.model import PROTOCOL, Closing, Effort, Join, LowWater, Progress, Role, Seating, Topology
+from slaternet.model import PROTOCOL, Closing, Effort, Join, LowWater, Progress, Question, Role, Seating, Topology
 from slaternet.spec import Spec
-from slaternet_adversary.build import build_referee, load_plugin
+from slaternet_adversary.build import build_referee, opened
 from slaternet_adversary.referee import Asked, Closed, Record, Reply, Summarise
 from slaternet_adversary.results import Results, claim, new_folder
 from slaternet_adversary.runtime import Outward, Runtime
 from slaternet_agent import engine as agent
+from slaternet_agent.algorithms import Algorithm
 from slaternet_agent.build import build_algorithm
 from slaternet_coordinator import engine as coordinator
 from slaternet_coordinator.graphs import build as build_graph
@@ -52,15 +54,17 @@ class Simulation:
     def __init__(self, spec: Spec, folder: Path, watch: Callable[[int, float, float], None] | None = None) -> None:
         self._spec = spec
         self._watch = watch or (lambda *progress: None)
-        plugin, self._description = load_plugin(spec)
-        results = Results(folder, spec, run=uuid.uuid4().hex)
-        self._adversary = Runtime(plugin, build_referee(spec, self._description), results)
         register = Register(spec.run.agents, hosts=1, secret=bytes(32), fingerprint="")
         graph = build_graph(spec.graph, spec.run.agents, spec.run.seed)
         self._coordinator = coordinator.Coordinator(graph, register, spec.run.rounds)
         self._host: agent.Host | None = None
         self._todo: deque[agent.Effect | Outward | coordinator.Effect] = deque()
         self._over = False
+        with ExitStack() as opening:
+            plugin, self._description = opening.enter_context(opened(spec))
+            results = Results(folder, spec, run=uuid.uuid4().hex)
+            self._adversary = Runtime(plugin, build_referee(spec, self._description), results)
+            self._plugin = opening.pop_all()
 
     def play(self) -> None:
         """Play to the end."""
@@ -75,8 +79,9 @@ class Simulation:
                 self._todo.extend(self._adversary.work())
 
     def close(self) -> None:
-        """Close the run folder."""
+        """Close the run folder, and end the plugin."""
         self._adversary.close()
+        self._plugin.close()
 
     def _tell(self, event: coordinator.Event) -> None:
         self._todo.extend(self._coordinator.handle(event))
@@ -84,7 +89,7 @@ class Simulation:
     def _execute(self, effect: agent.Effect | Outward | coordinator.Effect) -> None:
         match effect:
             case agent.Ask(question):
-                self._todo.extend(self._adversary.handle(Asked(HOST, question)))
+                self._ask(question)
             case Reply(_, answer):
                 self._decide(answer)
             case agent.Report(round) if round % LIMITS.report_every == 0:
@@ -104,11 +109,27 @@ class Simulation:
         self._tell(coordinator.Said(ADVERSARY, Progress(row.round, loss, violation)))
         self._watch(row.round, loss, violation)
 
+    def _seated(self, algorithm: Algorithm, seating: Seating) -> agent.Host:
+        try:
+            return agent.Host(algorithm, seating, self._spec.run.agents, self._spec.run.rounds)
+        except Exception as error:  # the plugin edge: whatever a user's `start` raises
+            name = self._spec.algorithm.name
+            raise PluginFailed(f"the algorithm {name} raised {type(error).__name__} in start: {error}") from error
+
     @property
     def _player(self) -> agent.Host:
         if self._host is None:
             raise AssertionError("a host plays only after it is seated")
         return self._host
+
+    def _ask(self, question: Question) -> None:
+        try:
+            self._todo.extend(self._adversary.handle(Asked(HOST, question)))
+        except Refused as error:
+            raise PluginFailed(
+                f"the algorithm {self._spec.algorithm.name} broke the rules in round {question.round}: {error}; "
+                "`slaternet algorithm-check` examines it"
+            ) from error
 
     def _decide(self, event: agent.Event) -> None:
         try:
@@ -123,7 +144,7 @@ class Simulation:
         match body:
             case Seating(seats) if len(seats):
                 algorithm = build_algorithm(self._spec, self._description)
-                self._host = agent.Host(algorithm, body, self._spec.run.agents, self._spec.run.rounds)
+                self._host = self._seated(algorithm, body)
                 self._todo.extend(self._adversary.seat([(HOST, seats)]))
             case Topology():
                 self._decide(body)

@@ -65,8 +65,24 @@ class Limits:
     """Longest pause between two attempts to connect."""
     grace_seconds: float = 2.0
     """How long a server lets calls finish when it stops."""
+    breaches: int = 256
+    """Lines of one report of breaches; a server that has counted half as many names no further hosts."""
     chunk_bytes: int = 1 << 22
     """Largest array the referee's scoring asks a plugin to fill at once."""
+    plugin_message_bytes: int = 1 << 26
+    """Largest message to or from a plugin outside the adversary's process."""
+    plugin_call_bytes: int = 1 << 21
+    """Payload of one call of such a plugin, either way, unless one agent's or one point's is larger."""
+    plugin_seconds: float = 60.0
+    """How long one call of such a plugin may take, and a worker's start."""
+    plugin_idle_seconds: float = 3600.0
+    """Time without calls after which a plugin may forget an instance."""
+    plugin_memory_bytes: int = 1 << 32
+    """Address space of a plugin's worker beyond what it needs itself."""
+    plugin_files: int = 1024
+    """Files that a plugin's worker may hold open."""
+    plugin_processes: int = 512
+    """Processes and threads of a plugin's worker; counted where it has a user namespace of its own."""
 
 
 LIMITS = Limits()

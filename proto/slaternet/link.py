@@ -22,6 +22,7 @@ class Link(ABC):
 
     def __init__(self, peer: str, limits: Limits, patience: float) -> None:
         self.peer = peer
+        self.host = ""  # whose stream this is, once it has shown that
         self._limits = limits
         self._loop = asyncio.get_running_loop()
         self._outbox: deque[bytes] = deque()
@@ -104,6 +105,10 @@ class Link(ABC):
         """Raise the error given to `end`, if any."""
         if self._error is not None:
             raise self._error
+
+    def was_ended_with(self, error: SlaternetError) -> bool:
+        """Say whether `error` is the one given to `end`, rather than what the peer's own message has caused."""
+        return self._error is error
 
     def close(self) -> None:
         """Let go of everything; nothing is sent or read any more."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import structlog
 
 from slaternet import codec, identity
+from slaternet.breaches import Breaches
 from slaternet.errors import (
     Malformed,
     NotYours,
@@ -36,6 +37,7 @@ from slaternet.model import (
     Over,
     Peer,
     Progress,
+    Refusals,
     Role,
     Seating,
     Status,
@@ -92,8 +94,12 @@ class Applicant:
 class Membership:
     """A place in the game, once joined: the run's id, the spec, and the control stream."""
 
-    def __init__(self, coordinator: str, applicant: Applicant, head: Head, welcome: Welcome) -> None:
+    def __init__(
+        self, coordinator: str, applicant: Applicant, head: Head, welcome: Welcome, breaches: Breaches
+    ) -> None:
         self._applicant = applicant
+        self.breaches = breaches
+        self._telling: asyncio.TimerHandle | None = None
         self._welcome = welcome
         self.run = head.run
         self.spec = Spec.parse(welcome.spec, source="the coordinator's spec")
@@ -118,10 +124,14 @@ class Membership:
         self._opened: Callable[[], None] = lambda: None
         self._have: Callable[[], int] = lambda: 0
         self._listener: Callable[[ControlDown], None] = lambda body: None
+        breaches.watch(self._tell_soon)
 
     @classmethod
-    async def join(cls, coordinator: str, applicant: Applicant) -> "Membership":
-        """Ask for a place; wait for the coordinator where it does not answer yet."""
+    async def join(cls, coordinator: str, applicant: Applicant, breaches: Breaches | None = None) -> "Membership":
+        """Ask for a place; wait for the coordinator where it does not answer yet.
+
+        The coordinator is told of `breaches`, those at this process's own server.
+        """
         join = Join(applicant.role, applicant.address, applicant.seats, PROTOCOL, identity.fingerprint())
         request = codec.encode_join(Head("", 0, 0, applicant.name), join)
         backoff = Backoff()
@@ -129,7 +139,7 @@ class Membership:
             try:
                 async with open_channel(coordinator) as channel:
                     head, welcome = codec.decode_welcome(await call(channel, _JOIN, request))
-                return cls(coordinator, applicant, head, welcome)
+                return cls(coordinator, applicant, head, welcome, breaches or Breaches())
             except Unreachable as error:
                 log.info("waiting for the coordinator", address=coordinator, reason=str(error))
             await backoff.wait()
@@ -197,6 +207,8 @@ class Membership:
         finally:
             line.cancel()
             await asyncio.gather(line, return_exceptions=True)
+            if self._telling is not None:
+                self._telling.cancel()
         if self._failure is not None:
             raise self._failure
         if over.failure:
@@ -233,9 +245,20 @@ class Membership:
             log.error("cannot go on", reason=str(error))
             self.say(Failed(self._told))
 
+    def _tell_soon(self) -> None:
+        """Tell the coordinator of breaches, of many that come together once."""
+        if self._telling is None:
+            self._telling = asyncio.get_running_loop().call_later(LIMITS.report_seconds, self._tell)
+
+    def _tell(self) -> None:
+        self._telling = None
+        self.say(Refusals(self.breaches.all))
+
     def _say_again(self) -> None:
         """Repeat on a new stream what may have been lost with an older one."""
         self._opened()
+        if self.breaches.all:
+            self.say(Refusals(self.breaches.all))
         if self._progress.round:
             self.say(self._progress, self._progress.round)
         if self._finished:

@@ -183,6 +183,26 @@ class Acknowledged:
     """Answer to Over; the sender leaves."""
 
 
+# Breaches
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """How often a server has refused messages of one kind from one host."""
+
+    kind: str  # the class of the error
+    host: str  # empty: the caller had not shown whose it is
+    count: int
+    server: str = ""  # who refused them; empty in what a server says of itself
+
+
+@dataclass(frozen=True, slots=True)
+class Refusals:
+    """All that the sender has refused so far."""
+
+    breaches: tuple[Breach, ...]
+
+
 # Asking how the game stands
 
 
@@ -211,6 +231,7 @@ class Status:
     hosts: tuple[HostStatus, ...]
     waiting_for: str = ""
     failure: str = ""
+    breaches: tuple[Breach, ...] = ()
 
 
 # Gossip
@@ -285,7 +306,7 @@ class Answer:
     constraint: Tangent | None = None
 
 
-ControlUp = Opening | Heartbeat | Description | Progress | Holding | Finished | Acknowledged | Failed
+ControlUp = Opening | Heartbeat | Description | Progress | Holding | Finished | Acknowledged | Failed | Refusals
 ControlDown = Heartbeat | Seating | Topology | Hold | StopAt | LowWater | Over
 Gossip = Opening | Wanted | Heartbeat | Frame
 RevealUp = Opening | Heartbeat | Question | Closing

@@ -5,6 +5,7 @@ A target is one of
     pkg.module:Class     a class of an installed package
     path/file.py:Class   a class of a single file; the file's folder is not searched for further imports, so that the
                          SHA-256 of the file covers everything that was written for the game
+    grpc://HOST:PORT     a program that serves it, for adversaries; there is nothing to load
 """
 
 import functools
@@ -16,6 +17,7 @@ import sys
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
@@ -23,6 +25,10 @@ from typing import Any
 
 from slaternet.errors import BadSpec, PluginFailed
 from slaternet.words import suggestion
+
+ADVERSARIES = "slaternet.adversaries"
+"""The group of adversaries; named here, because a worker has no need of those who ask for one."""
+FOREIGN = "grpc://"
 
 
 @dataclass(frozen=True)
@@ -39,23 +45,36 @@ def load(group: str, target: str, *, key: str) -> Loaded:
 
     Raises BadSpec naming `key` where there is no such thing, PluginFailed where its code raises on import.
     """
-    where, name = _place(group, target, key)
+    where, name = place(group, target, key=key)
     if _is_file(where):
-        path = Path(where)
-        if not path.is_file():
-            raise BadSpec(f"{key} names the file {where}, which does not exist; correct the path")
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        module = _import_file(str(path.resolve()), digest, key)
+        digest = _hash_file(where, key)
+        module = _import_file(str(Path(where).resolve()), digest, key)
     else:
         module = _import_module(where, key)
-        digest = _hash(module)
+        digest = _hash(getattr(module, "__file__", None), package=hasattr(module, "__path__"))
     return Loaded(target, _class_in(module, name, where, key), digest)
+
+
+def digest(group: str, target: str, *, key: str) -> str:
+    """Return the SHA-256 that `load` would, without executing anything of it; BadSpec where there is no such code."""
+    where, _ = place(group, target, key=key)
+    if _is_file(where):
+        return _hash_file(where, key)
+    found = _find_module(where)
+    if found is None:
+        raise _not_installed(where, key)
+    return _hash(found.origin if found.has_location else None, package=found.submodule_search_locations is not None)
+
+
+def is_foreign(target: str) -> bool:
+    """Say whether a target is a program that is served elsewhere."""
+    return target.startswith(FOREIGN)
 
 
 def absolute(target: str, base: Path) -> str:
     """Return `target` with a relative file path made absolute against `base`; other targets unchanged."""
     where, colon, name = target.rpartition(":")
-    if not colon or not _is_file(where):
+    if not colon or not _is_file(where) or is_foreign(target):
         return target
     return f"{(base / where).resolve()}:{name}"
 
@@ -77,8 +96,8 @@ def check_options(factory: type[Any], options: Mapping[str, object], *, key: str
             raise BadSpec(f"{key}.{name} is missing; {factory.__name__} needs it")
 
 
-def _place(group: str, target: str, key: str) -> tuple[str, str]:
-    """Split a target into module or file, and class."""
+def place(group: str, target: str, *, key: str) -> tuple[str, str]:
+    """Return the module or file, and the class, that a target names; BadSpec where the name is not registered."""
     if ":" not in target:
         known = _registered(group)
         if target not in known:
@@ -123,9 +142,7 @@ def _import_module(name: str, key: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
-            raise BadSpec(
-                f"{key} names the module {name}, which is not installed; install its package or name its file"
-            ) from error
+            raise _not_installed(name, key) from error
         raise _failed(f"{key} names {name}, which raised", error) from error
     except Exception as error:  # the plugin edge: whatever the author's code raises
         raise _failed(f"{key} names {name}, which raised", error) from error
@@ -149,12 +166,36 @@ def _class_in(module: ModuleType, name: str, where: str, key: str) -> type[Any]:
     return found
 
 
-def _hash(module: ModuleType) -> str:
+def _find_module(name: str) -> ModuleSpec | None:
+    """Find a module without importing the packages it stands in, as importlib.util.find_spec would."""
+    first, *rest = name.split(".")
+    try:
+        found = importlib.util.find_spec(first) if first else None
+    except ValueError:  # it runs already, as a script without a place
+        return None
+    for depth, _ in enumerate(rest, start=2):
+        if found is None or found.submodule_search_locations is None:
+            return None
+        found = PathFinder.find_spec(".".join(name.split(".")[:depth]), found.submodule_search_locations)
+    return found
+
+
+def _not_installed(module: str, key: str) -> BadSpec:
+    return BadSpec(f"{key} names the module {module}, which is not installed; install its package or name its file")
+
+
+def _hash_file(where: str, key: str) -> str:
+    if not Path(where).is_file():
+        raise BadSpec(f"{key} names the file {where}, which does not exist; correct the path")
+    return hashlib.sha256(Path(where).read_bytes()).hexdigest()
+
+
+def _hash(origin: str | None, *, package: bool) -> str:
     """SHA-256 of a module's file, or of a package's .py files in the order of their paths."""
-    if module.__file__ is None:
+    if origin is None:
         return ""  # compiled into the interpreter, or a namespace without code
-    file = Path(module.__file__)
-    if not hasattr(module, "__path__"):
+    file = Path(origin)
+    if not package:
         return hashlib.sha256(file.read_bytes()).hexdigest()
     digest = hashlib.sha256()
     for path in sorted(file.parent.rglob("*.py")):

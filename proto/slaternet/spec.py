@@ -3,7 +3,7 @@
     [run] name, agents, rounds (absent: until stopped), dimension, seed, reproducible
     [set] kind and its numbers              [algorithm] name, schedule and their numbers
     [feedback] what is granted per round    [graph] name and its numbers
-    [adversary] plugin, [adversary.options] [record] decisions, score_every
+    [adversary] plugin, isolation, options  [record] decisions, score_every
 
 This module knows the keys and their ranges. Whether a name exists and its numbers suit it is known where the name is
 looked up: feasible sets, schedules, algorithms, graphs, plugins.
@@ -26,12 +26,19 @@ from slaternet.sets import FeasibleSet, make_set
 from slaternet.words import suggestion
 
 _NAMING: dict[str, Callable[[Collection[str]], Collection[str]]] = {
-    "algorithm.name": lambda keys: ("sha256",),
-    "adversary.plugin": lambda keys: ("options", "sha256"),
+    "algorithm.name": lambda keys: ("sha256", "mode", "horizon"),
+    "adversary.plugin": lambda keys: ("options", "sha256", "isolation"),
     "graph.name": lambda keys: keys,
     "set.kind": lambda keys: keys,
 }
 """The keys that name code or a kind, and which other keys of their section belong to it."""
+_BASIS = {
+    "graph.path": "graph.sha256",
+    "adversary.options.path": "adversary.sha256",
+    "adversary.options.data": "adversary.sha256",
+    "run.rounds": "algorithm.horizon",
+}
+"""Keys, and what was filled in from them and goes when they change."""
 _NAME = rf"^[A-Za-z0-9][A-Za-z0-9._-]{{0,{LIMITS.name_bytes - 1}}}$"
 _SHA256 = r"^([0-9a-f]{64})?$"
 
@@ -95,6 +102,7 @@ class AlgorithmSection(OpenSection):
     name: str
     schedule: str = ""
     mode: Literal["gossip", "local", "central"] | None = None
+    horizon: Annotated[int, Field(ge=1, lt=1 << 63)] | None = None
     sha256: Annotated[str, Field(pattern=_SHA256)] = ""
 
 
@@ -117,7 +125,8 @@ class AdversarySection(Section):
     """Who chooses the functions."""
 
     plugin: str
-    isolation: Literal["none"] = "none"
+    isolation: Literal["process", "none"] | None = None
+    """Whether the plugin plays in a worker process of its own; a resolved spec says it."""
     options: dict[str, Any] = {}
     sha256: Annotated[str, Field(pattern=_SHA256)] = ""
 
@@ -216,8 +225,8 @@ def override(spec: str | Mapping[str, object], settings: Sequence[str], *, sourc
         if key in _NAMING:
             _clear(tables, key, value)
         _assign(tables, key, value)
-        if key == "graph.path":
-            _assign(tables, "graph.sha256", None)  # it spoke of the file that is replaced
+        if key in _BASIS and _BASIS[key].partition(".")[0] in tables:
+            _assign(tables, _BASIS[key], None)
     return tables
 
 

@@ -17,7 +17,8 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from slaternet import errors
-from slaternet.errors import BadSpec, Mismatch, OverBudget, Refused, RunFailed, SlaternetError, Unreachable
+from slaternet.breaches import Breaches, is_breach
+from slaternet.errors import BadSpec, Mismatch, OverBudget, RunFailed, SlaternetError, Unreachable
 from slaternet.limits import LIMITS, Limits
 from slaternet.link import STREAM_BROKEN, Link
 
@@ -60,8 +61,6 @@ async def _abort(context: "_Context", error: SlaternetError) -> NoReturn:
     if code is grpc.StatusCode.INTERNAL:
         _log.error("a call failed", error=str(error), kind=type(error).__name__)
         details = _INTERNAL
-    elif isinstance(error, Refused):
-        _log.warning("refused", peer=context.peer(), kind=type(error).__name__, reason=details)
     await context.abort(code, details, ((_ERROR_KEY, typed),) if typed else ())
 
 
@@ -114,6 +113,7 @@ class Server:
         self._limits = limits
         self._links: set[Link] = set()
         self._health = health.aio.HealthServicer()
+        self.breaches = Breaches()
 
     async def stop(self) -> None:
         """End every link, let calls finish for `LIMITS.grace_seconds`, and close."""
@@ -138,13 +138,14 @@ class Server:
 
     def _unary(self, handler: UnaryHandler) -> _Handler:
         async def answer(data: bytes, context: _Context) -> bytes:
-            return await _guarded(context, handler(data))
+            return await self._guarded(context, handler(data))
 
         return grpc.unary_unary_rpc_method_handler(answer)
 
     def _stream(self, handler: StreamHandler) -> _Handler:
         async def converse(_requests: object, context: _Context) -> None:
-            await _guarded(context, self._converse(handler, _ServerLink(context, self._limits)))
+            link = _ServerLink(context, self._limits)
+            await self._guarded(context, self._converse(handler, link), link)
 
         return grpc.stream_stream_rpc_method_handler(converse)
 
@@ -158,18 +159,27 @@ class Server:
             await link.flush()
             link.close()
 
+    async def _guarded(self, context: _Context, work: Awaitable[T], link: Link | None = None) -> T:
+        """Do the work of a handler; nothing it raises reaches the peer but what is meant for it."""
+        try:
+            return await work
+        except SlaternetError as error:
+            self._note(error, context.peer(), link)
+            if context.cancelled():  # nobody is left to tell
+                raise asyncio.CancelledError from None
+            await _abort(context, error)
+        except Exception:  # the RPC edge: our own accidents are for our log, never for the peer
+            _log.exception("a handler failed")
+            await context.abort(grpc.StatusCode.INTERNAL, _INTERNAL)
 
-async def _guarded(context: _Context, work: Awaitable[T]) -> T:
-    """Do the work of a handler; nothing it raises reaches the peer but what is meant for it."""
-    try:
-        return await work
-    except SlaternetError as error:
-        if context.cancelled():  # nobody is left to tell
-            raise asyncio.CancelledError from None
-        await _abort(context, error)
-    except Exception:  # the RPC edge: our own accidents are for our log, never for the peer
-        _log.exception("a handler failed")
-        await context.abort(grpc.StatusCode.INTERNAL, _INTERNAL)
+    def _note(self, error: SlaternetError, peer: str, link: Link | None) -> None:
+        """Log what is refused, and count it unless it is a stream that we end of our own accord."""
+        if not is_breach(error):
+            return
+        host = link.host if link is not None else ""
+        if link is None or not link.was_ended_with(error):
+            self.breaches.count(error, host)
+        _log.warning("refused", peer=peer, host=host, kind=type(error).__name__, reason=_clip(str(error)))
 
 
 async def serve(

@@ -1,5 +1,6 @@
 """The README says what is true: its commands, keys, columns, exit codes and examples are those of the code."""
 
+import inspect
 import re
 import runpy
 from importlib.metadata import entry_points
@@ -10,11 +11,11 @@ import typer
 from pydantic import BaseModel
 from typer.testing import CliRunner
 
-from slaternet import errors
+from slaternet import errors, plugins
 from slaternet.sets import Box, make_set
 from slaternet.spec import AlgorithmSection, FeedbackSection, Spec
 from slaternet_adversary.results import COLUMNS
-from slaternet_agent.algorithms import Feedback, Game, build, completed, schedules_named
+from slaternet_agent.algorithms import Feedback, Game, build, completed, numbers_of_schedule, schedules_named
 from slaternet_lab import library
 from slaternet_lab.cli import app
 from slaternet_lab.hindsight.regret import COLUMNS as REGRET_COLUMNS
@@ -91,7 +92,9 @@ def test_the_table_of_keys_is_that_of_the_spec() -> None:
 
 @pytest.mark.parametrize(("title", "group"), [("Algorithms", "slaternet.algorithms"), ("Graphs", "slaternet.graphs")])
 def test_the_tables_of_algorithms_and_graphs_name_all_of_them(title: str, group: str) -> None:
-    assert sorted(first_cells(subsection(title))) == sorted(entry.name for entry in entry_points(group=group))
+    names = first_cells(subsection(title).partition("Their numbers,")[0])
+
+    assert sorted(names) == sorted(entry.name for entry in entry_points(group=group))
 
 
 def test_the_table_of_algorithms_says_what_each_is() -> None:
@@ -104,6 +107,34 @@ def test_the_table_of_algorithms_says_what_each_is() -> None:
         assert re.findall("`(.*?)`", schedules) == list(schedules_named(section))[:-1]  # and explicit
         assert what.startswith("*centralised*") == (completed(section).mode == "local")
         assert asks == ASKS[algorithm.feedback]
+
+
+def test_the_table_of_schedules_has_all_their_numbers_and_defaults() -> None:
+    table = subsection("Algorithms").partition("Their numbers,")[2]
+    told = {
+        (name, schedule): numbers
+        for names, schedule, numbers in re.findall(r"^\| (`.*?) \| `(.*?)` \| (.*?) ?\|$", table, re.MULTILINE)
+        for name in re.findall("`(.*?)`", names)
+    }
+
+    known = {}
+    for entry in entry_points(group="slaternet.algorithms"):
+        for schedule in schedules_named(AlgorithmSection(name=entry.name))[:-1]:
+            numbers = numbers_of_schedule(AlgorithmSection(name=entry.name, schedule=schedule))
+            cells = (f"`{name}`" if value is None else f"`{name}` = {value:g}" for name, value in numbers.items())
+            known[entry.name, schedule] = ", ".join(cells)
+    assert told == known
+
+
+def test_the_table_of_adversaries_has_all_of_them_and_their_options() -> None:
+    rows = re.findall(r"^\| `(.*?)` \| .*? \| (.*?) \|$", subsection("Adversaries"), re.MULTILINE)
+    group = "slaternet.adversaries"
+
+    known = {
+        entry.name: list(inspect.signature(plugins.load(group, entry.name, key="").factory).parameters)[1:]
+        for entry in entry_points(group=group)
+    }
+    assert {name: re.findall("`(.*?)`", options) for name, options in rows} == known
 
 
 def test_the_table_of_sets_names_all_of_them() -> None:

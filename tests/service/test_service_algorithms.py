@@ -53,3 +53,11 @@ def _from_the_readme(line: str) -> str:
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
     [code] = [block for block in blocks if line in block]
     return str(code)
+
+
+async def test_a_stopped_game_keeps_the_horizon_its_steps_were_made_for(tmp_path: Path) -> None:
+    spec = small_spec("algorithm.name=cao2019", "run.rounds=100000", rounds=100_000)
+    async with playing(spec, tmp_path / "game", hosts=2) as game:
+        await game.ends_as_its_simulation(tmp_path / "simulation")
+
+    assert spec.algorithm.horizon == 100_000

@@ -185,8 +185,8 @@ HALVED = "return Matrix(good.agents, good.starts, good.columns, good.weights * 0
             "graph.name gives weights whose row 0 sums to 0.5 in round 70, not 1; correct the graph's weights",
         ),
         (1, HALVED, "graph.name gives weights whose row 0 sums to 0.5 in round 1, not 1; correct the graph's weights"),
-        (70, 'raise KeyError("lost")', "the graph Faulty raised KeyError in rounds {first} on: 'lost'"),
-        (1, 'raise KeyError("lost")', "the graph Faulty raised KeyError in rounds 1 on: 'lost'"),
+        (70, 'raise KeyError("lost")', "graph.name = {first} raised KeyError: 'lost'; correct its code"),
+        (1, 'raise KeyError("lost")', "graph.name = {first} raised KeyError: 'lost'; correct its code"),
     ],
     ids=["not stochastic later", "not stochastic at once", "raises later", "raises at once"],
 )
@@ -222,7 +222,7 @@ async def test_the_first_failure_of_a_plugin_is_told_and_its_later_rounds_are_no
             return super().play(round, past)
     """
     target = written(tmp_path, "Moody", code)
-    spec = small_spec(f"adversary.plugin={target}", rounds=None)
+    spec = small_spec(f"adversary.plugin={target}", "adversary.isolation=none", rounds=None)
 
     async with company(spec, tmp_path / "game", hosts=2) as services:
         failures = await services.ends()

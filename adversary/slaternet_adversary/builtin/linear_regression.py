@@ -12,6 +12,7 @@ import numpy as np
 from slaternet.model import Agents, Array
 from slaternet.streams import block_length, locate
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
+from slaternet_adversary.builtin.options import check_count
 
 
 class Functions:
@@ -171,10 +172,3 @@ def _apply(matrices: Array, points: Array) -> Array:
     repeated = np.repeat(points, q, axis=1).reshape(k, -1, q, r)
     applied: Array = np.add.reduce(np.multiply(matrices[:, None], repeated, order="C"), axis=-1)
     return applied
-
-
-def check_count(name: str, value: object) -> int:
-    """Return an option that must be a whole number of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise CannotPlay(f"adversary.options.{name} must be a whole number of at least 1, not {value!r}")
-    return value

@@ -7,7 +7,8 @@
 Recalled with high confidence. Centralised, and blind to the constraints: g comes with the values and is not used.
 Regret O(p^2 sqrt T) for convex and O(p^2 log T) for strongly convex losses from two points, O(sqrt T) and O(log T) from
 p + 1, for Lipschitz losses (p + 1 points: smooth ones) and a known horizon; nothing is promised about the violation.
-The paper scores the points asked about; here x_t is scored, whose loss is at most their average by convexity.
+The paper scores the points asked about; here x_t is scored. With two points its loss is at most their average, by
+convexity; with p + 1 it differs from theirs by at most the losses' Lipschitz constant times delta.
 
 x_t   State.x   (k, p)   the decision that is scored, inside (1 - xi) X
 """

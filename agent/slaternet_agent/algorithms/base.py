@@ -41,7 +41,7 @@ class Gossip(Protocol):
 
     @property
     def received(self) -> Array:
-        """Every row the host knows this round, its own included, in index order."""
+        """Every agent's row, (n, width), in index order; only on the complete graph."""
 
 
 def _nothing() -> Array:

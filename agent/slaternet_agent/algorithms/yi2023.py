@@ -30,7 +30,7 @@ from slaternet.errors import BadSpec
 from slaternet.model import Agents, Array
 from slaternet.powers import power
 from slaternet_agent.algorithms.base import Algorithm, Decision, Feedback, Game, Gossip, Schedule, Seen
-from slaternet_agent.duals import ascended, weighted_gradient, weighted_slope
+from slaternet_agent.duals import ascended, clipped, weighted_gradient, weighted_slope
 from slaternet_agent.estimators import Directions, forward, forward_points
 from slaternet_agent.schedules import Rule, Rules, Step, between, positive
 
@@ -47,12 +47,12 @@ def table2(game: Game, *, delta0: object = 0.01) -> Rule:
     return rule
 
 
-def convex(game: Game, *, c: object = 0.5, kappa: object = 0.5) -> Rule:
-    """Return alpha = s^-c, beta = s^-kappa, gamma = s^(kappa - 1), xi = (s + 1)^-c and delta = r(X) xi.
+def convex(game: Game, *, c: object = 0.5, kappa: object = 0.5, alpha0: object = 1.0) -> Rule:
+    """Return alpha = alpha0 s^-c, beta = s^-kappa, gamma = s^(kappa - 1), xi = (s + 1)^-c and delta = r(X) xi.
 
     Recalled, with medium confidence; convex losses take c = kappa, strongly convex ones c >= max(kappa, 1 - kappa).
     """
-    exact, rate, inner = exact_convex(game, c=c, kappa=kappa), between("c", c, 0, 1), game.set.inner
+    exact, rate, inner = exact_convex(game, c=c, kappa=kappa, alpha0=alpha0), _exponent(c), game.set.inner
 
     def rule(s: float) -> Step:
         step, xi = exact(s), power(s + 1.0, -rate)
@@ -61,11 +61,16 @@ def convex(game: Game, *, c: object = 0.5, kappa: object = 0.5) -> Rule:
     return rule
 
 
-def exact_convex(game: Game, *, c: object = 0.5, kappa: object = 0.5) -> Rule:
+def exact_convex(game: Game, *, c: object = 0.5, kappa: object = 0.5, alpha0: object = 1.0) -> Rule:
     """Return the same alpha, beta and gamma; exact gradients need neither shrinkage nor exploration."""
     del game
-    rate, memory = between("c", c, 0, 1), between("kappa", kappa, 0, 1)
-    return lambda s: Step(alpha=power(s, -rate), beta=power(s, -memory), gamma=power(s, memory - 1.0))
+    rate, memory, first = _exponent(c), between("kappa", kappa, 0, 1), positive("alpha0", alpha0)
+    return lambda s: Step(alpha=first * power(s, -rate), beta=power(s, -memory), gamma=power(s, memory - 1.0))
+
+
+def _exponent(c: object) -> float:
+    """Return c in (0, 1]; 1 is for strongly convex losses."""
+    return 1.0 if c == 1 and not isinstance(c, bool) else between("c", c, 0, 1)
 
 
 SCHEDULES: Rules = {"table2": table2, "convex": convex}
@@ -169,12 +174,12 @@ class Yi2023(_Remembering):
     def update(self, state: State, decision: Decision, seen: Seen, t: int) -> State:
         """Take the primal-dual step along the direction of the round."""
         step = self._schedule.step(t)
-        clipped = np.maximum(seen.g, 0.0)
+        g = clipped(seen.g)
         about = _Along(
-            clipped[:, 0],
+            g[:, 0],
             self._directions.at(state.agents, t),
             forward(seen.f, self.width, step.delta),
-            forward(clipped, self.width, step.delta),
+            forward(g, self.width, step.delta),
         )
         return self._stepped(state, decision.x, about, step, 1.0 - step.next_xi)
 
@@ -199,5 +204,5 @@ class Yi2023Full(_Remembering):
         value, gradient = seen.constraint.value, seen.constraint.gradient
         # [g]_+ is flat where g <= 0, also for a constraint whose dual is still positive
         active = np.where(value[..., None] > 0.0, gradient, 0.0)
-        about = _Exact(np.maximum(value, 0.0), seen.loss.gradient, active)
+        about = _Exact(clipped(value), seen.loss.gradient, active)
         return self._stepped(state, decision.x, about, self._schedule.step(t), 1.0)

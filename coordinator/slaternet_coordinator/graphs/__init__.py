@@ -3,6 +3,7 @@
 from slaternet.plugins import check_options, load
 from slaternet.spec import GraphSection
 from slaternet_coordinator.graphs.file import File, sha256
+from slaternet_coordinator.graphs.foreign import Foreign
 from slaternet_coordinator.graphs.generators import Graph
 from slaternet_coordinator.graphs.weights import Matrix
 
@@ -15,8 +16,10 @@ def build(section: GraphSection, agents: int, seed: int) -> Graph:
     """Return the graph that `[graph]` of a spec describes; BadSpec names the key at fault."""
     factory = load(_GROUP, section.name, key=_KEY).factory
     check_options(factory, section.numbers, key="graph", given=2)
-    graph: Graph = factory(agents, seed, **section.numbers)
-    return graph
+    if factory.__module__.startswith(__name__):
+        built: Graph = factory(agents, seed, **section.numbers)
+        return built
+    return Foreign(section.name, lambda: factory(agents, seed, **section.numbers))
 
 
 def digest(section: GraphSection) -> str:

@@ -5,8 +5,8 @@
 
 A matrix may hold several rounds one below the other: row r n + i is agent i's in the r-th of them. Undirected edges
 come as (E, 2) such rows, each pair of a round once with i < j, in any order; a directed edge is one entry [W_t]_ij: i
-hears j. Matrices are made for every round, many rounds at a time,
-so they are put together by sorting keys in numpy instead of by a sparse-matrix library.
+hears j. Matrices are made for every round, many rounds at a time, so they are put together by sorting keys in numpy
+instead of by a sparse-matrix library.
 """
 
 import functools

@@ -20,8 +20,8 @@ from slaternet.model import Agents, Array
 from slaternet.sets import FeasibleSet
 from slaternet.spec import Spec
 from slaternet.streams import stream
-from slaternet_adversary.api import History
-from slaternet_adversary.build import load_plugin
+from slaternet_adversary.api import Adversary, History
+from slaternet_adversary.build import opened
 from slaternet_lab.assumptions.local import Local, edge
 from slaternet_lab.assumptions.slater import Slater, deepest
 
@@ -83,8 +83,13 @@ def affordable(spec: Spec, sampling: Sampling) -> bool:
 
 def measure(spec: Spec, sampling: Sampling) -> Figures:
     """Return the figures of a resolved spec; whatever the plugin raises is PluginFailed."""
+    with opened(spec) as (plugin, _):
+        return _measured(spec, plugin, sampling)
+
+
+def _measured(spec: Spec, plugin: Adversary, sampling: Sampling) -> Figures:
     feasible = spec.feasible_set()
-    looked = list(_played(spec, sampling))
+    looked = list(_played(spec, plugin, sampling))
     samples = [_Sample(each, _points(spec, feasible, each.round, sampling.points), feasible) for each in looked]
     first = looked[0]
     slater = None
@@ -107,9 +112,8 @@ def measure(spec: Spec, sampling: Sampling) -> Figures:
     )
 
 
-def _played(spec: Spec, sampling: Sampling) -> Iterator[Local]:
+def _played(spec: Spec, plugin: Adversary, sampling: Sampling) -> Iterator[Local]:
     """Yield some rounds, ever sparser; all before the last are played, as a plugin may expect."""
-    plugin, _ = load_plugin(spec)
     run = spec.run
     paid = max(1, sampling.work // (run.agents * run.dimension))
     last = min(sampling.last, paid, run.rounds or sampling.last)

@@ -107,6 +107,9 @@ def _late_or_never(parts: Parts, looked: int) -> Finding:
         text = f"the graphs of rounds 1 to {looked} together do not connect; Theorems 1 to 4 need a window B"
         return Finding("warning", "Assumption 4 (window)", text)
     name = parts.spec.graph.name
+    if name == "none":
+        text = 'graph.name = "none" lets nobody talk; name a graph, or set algorithm.mode = "local" to play alone'
+        return Finding("error", "Assumption 4 (window)", text)
     text = f'graph.name = "{name}" never connects the {run.agents} agents within {last} rounds; give it more edges'
     return Finding("error", "Assumption 4 (window)", text)
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from slaternet.model import Array
+from slaternet_agent.algorithms import numbers_of_schedule
 from slaternet_lab.assumptions import applicability
 from slaternet_lab.assumptions.findings import PAPER, Finding
 from slaternet_lab.assumptions.functions import Figures
@@ -29,6 +30,7 @@ def judge(parts: Parts, figures: Figures, before: Sequence[Finding]) -> list[Fin
         _modulus(parts, figures),
         *_dual_step(parts, figures),
         *_claimed(parts, figures),
+        *_claimed_bounds(parts, figures),
     ]
     return found + applicability.theorems(parts, figures, [*before, *found])
 
@@ -103,7 +105,20 @@ def _modulus(parts: Parts, figures: Figures) -> Finding:
     if claim is not None:
         schedule = parts.spec.algorithm.schedule
         text = f"{text}, but schedule {schedule} takes mu = {claim:g}"
-    return Finding("note" if claim is None else "warning", about, f"{text}; Theorems 3 and 4 do not apply", numbers)
+    if parts.spec.algorithm.name == PAPER:
+        text = f"{text}; Theorems 3 and 4 do not apply"
+    return Finding("note" if claim is None else "warning", about, text, numbers)
+
+
+def _claimed_bounds(parts: Parts, figures: Figures) -> Iterator[Finding]:
+    """Compare the bounds that a schedule is told, or takes for granted, with what was sampled."""
+    slopes = [each for each in (figures.loss_slope, figures.constraint_slope) if each is not None]
+    sampled = {"gradient_bound": max(slopes, default=None), "value_bound": figures.bound}
+    for name, default in numbers_of_schedule(parts.spec.algorithm).items():
+        claim, least = parts.spec.algorithm.numbers.get(name, default), sampled.get(name)
+        if isinstance(claim, int | float) and least is not None and claim < least:
+            text = f"{claim:g} is less than {least:.5g}, which was sampled: {parts.spec.algorithm.name} may be useless"
+            yield Finding("warning", f"algorithm.{name}", f"{text}; raise it")
 
 
 def _dual_step(parts: Parts, figures: Figures) -> Iterator[Finding]:

@@ -14,11 +14,20 @@ from slaternet_lab.progress import Progress
 OutOption = Annotated[Path | None, typer.Option("--out", help="The run folder; runs/NAME-TIME if absent.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite a run in that folder.")]
 HostsOption = Annotated[int, typer.Option("--hosts", min=1, help="Agent hosts to start.")]
+AdversaryOption = Annotated[
+    str | None,
+    typer.Option(
+        "--adversary",
+        metavar="TARGET",
+        help="Another adversary than the spec's: a name, pkg.module:Class, path/file.py:Class or grpc://HOST:PORT.",
+    ),
+]
 
 
 def run(
     spec: SpecArgument = None,
     hosts: HostsOption = 2,
+    adversary: AdversaryOption = None,
     settings: SetOption = None,
     out: OutOption = None,
     force: ForceOption = False,
@@ -27,7 +36,7 @@ def run(
     """Play a spec over gRPC: a coordinator, an adversary and agent hosts as processes on this machine."""
     from slaternet_lab.network import play
 
-    game = _resolved(spec, settings)
+    game = _resolved(spec, settings, adversary)
     with Progress(game.run.rounds, Console(stderr=as_json)) as progress:
         played = play(game, hosts=hosts, out=out, force=force, progress=progress)
     show_summary(played, as_json=as_json)
@@ -35,6 +44,7 @@ def run(
 
 def simulate(
     spec: SpecArgument = None,
+    adversary: AdversaryOption = None,
     settings: SetOption = None,
     out: OutOption = None,
     force: ForceOption = False,
@@ -43,7 +53,7 @@ def simulate(
     """Play a spec in one process without a network; same digest, same run folder."""
     from slaternet_lab.simulation import simulate as play_here
 
-    game = _resolved(spec, settings)
+    game = _resolved(spec, settings, adversary)
     with Progress(game.run.rounds, Console(stderr=as_json)) as progress:
         played = play_here(game, out=out, force=force, progress=progress)
     show_summary(played, as_json=as_json)
@@ -57,7 +67,7 @@ def show_summary(run: Run, *, as_json: bool) -> None:
     summary = run.summary or _so_far(run)
     hosts = summary.get("hosts")
     fields = [
-        ("algorithm", str(summary["algorithm"])),
+        ("algorithm", " ".join(part for part in (str(summary["algorithm"]), _mode(run)) if part)),
         (
             "agents",
             f"{summary['agents']} on {hosts} host{'s' if hosts != 1 else ''}" if hosts else str(summary["agents"]),
@@ -71,6 +81,13 @@ def show_summary(run: Run, *, as_json: bool) -> None:
         ("folder", str(run.folder)),
     ]
     print_fields(fields)
+
+
+def _mode(run: Run) -> str:
+    """Say where agents did not gossip."""
+    return {"local": "(local: every agent alone)", "central": "(central: one learner for all)"}.get(
+        run.spec.algorithm.mode or "", ""
+    )
 
 
 def _so_far(run: Run) -> dict[str, object]:
@@ -91,7 +108,9 @@ def _so_far(run: Run) -> dict[str, object]:
     }
 
 
-def _resolved(what: str | None, settings: list[str] | None) -> Spec:
+def _resolved(what: str | None, settings: list[str] | None, adversary: str | None) -> Spec:
+    """Return the spec to play; another adversary than the spec's comes without the options of the old one."""
     from slaternet_lab.resolve import load
 
-    return load(what, settings or ())
+    named = [] if adversary is None else [f"adversary.plugin={adversary}"]
+    return load(what, [*named, *(settings or ())])

@@ -1,11 +1,15 @@
 """Ask or end a running game."""
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import typer
 from rich.table import Table
 
 from slaternet_lab.commands.common import AddressArgument, JsonOption, console, print_fields, print_json
+
+if TYPE_CHECKING:
+    from slaternet.model import Breach
 
 
 def status(address: AddressArgument, as_json: JsonOption = False) -> None:
@@ -33,6 +37,18 @@ def status(address: AddressArgument, as_json: JsonOption = False) -> None:
         connected = "yes" if host.connected else "no"
         table.add_row(host.name, host.address, str(host.seats), str(host.round), connected)
     console().print(table)
+    if answer.breaches:
+        console().print(_breaches(answer.breaches))
+
+
+def _breaches(breaches: "tuple[Breach, ...]") -> Table:
+    """Return who was refused what, by whom, and how often."""
+    table = Table(box=None, pad_edge=False)
+    for heading in ("breach", "caller", "refused by", "times"):
+        table.add_column(heading)
+    for each in breaches:
+        table.add_row(each.kind, each.host or "unknown", each.server, str(each.count))
+    return table
 
 
 def stop(address: AddressArgument, as_json: JsonOption = False) -> None:

@@ -4,8 +4,8 @@ An item is NAME, or NAME+key=value+key=value: settings of [algorithm] for this c
 `yi2023+dual_linearised=false`; a key with a dot is one of another section. A grid lists values of a key,
 `algorithm.gamma0=0.05,0.15`, and each combination of them makes a contestant of every item that takes the key.
 
-A spec that is moved from its own algorithm to another keeps its schedule where the other names it too, and the numbers
-that the other takes. What each is told is what it declares, unless the user grants something else.
+A spec that is moved from its own algorithm to another keeps its schedule where it means the same to the other, and then
+the numbers that the other takes. What each is told is what it declares, unless the user grants something else.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from slaternet.errors import BadSpec
 from slaternet.plugins import absolute
 from slaternet.spec import AlgorithmSection, FeedbackSection, Spec, override
 from slaternet.words import suggestion
-from slaternet_agent.algorithms import numbers_taken
+from slaternet_agent.algorithms import numbers_taken, same_rule
 from slaternet_lab.parts import located
 from slaternet_lab.resolve import read, resolve
 
@@ -154,7 +154,8 @@ class _Entries:
         """Return the spec with another [algorithm], which takes over what it takes."""
         own = self._own.algorithm
         same = (section.name, section.schedule) == (own.name, own.schedule)
-        kept = {key: value for key, value in own.numbers.items() if same or key in taken}
+        shared = taken if section.name == own.name or same_rule(own, section) else set()
+        kept = {key: value for key, value in own.numbers.items() if same or key in shared}
         gone = ["schedule"] if own.schedule and not section.schedule else []
         for key in (*gone, *(key for key in own.numbers if key not in kept)):
             whose = self.left_out.setdefault(key, [])
@@ -170,7 +171,7 @@ def _section(own: Spec, name: str, settings: Sequence[str]) -> AlgorithmSection:
     tables = {**before.model_dump(include=kept, exclude_none=True), **_table(given, "algorithm"), "name": name}
     section = own.replace(algorithm=tables).algorithm
     numbers = {*before.numbers, *map(_number, settings)}
-    if name == before.name or "schedule" in _table(given, "algorithm") or _names(section, numbers):
+    if name == before.name or "schedule" in _table(given, "algorithm") or _means_the_same(before, section, numbers):
         return section
     return section.model_copy(update={"schedule": ""})
 
@@ -180,13 +181,11 @@ def _table(tables: Mapping[str, object], name: str) -> dict[str, object]:
     return table if isinstance(table, dict) else {}
 
 
-def _names(section: AlgorithmSection, numbers: set[str]) -> bool:
-    """Whether the algorithm names the section's schedule; `explicit` must then say every sequence it uses."""
-    try:
-        taken = numbers_taken(section)
-    except BadSpec:
+def _means_the_same(before: AlgorithmSection, section: AlgorithmSection, numbers: set[str]) -> bool:
+    """Whether a schedule can be taken over; `explicit` must then say every sequence that is used."""
+    if not same_rule(before, section):
         return False
-    return section.schedule != "explicit" or taken & _SEQUENCES <= numbers
+    return section.schedule != "explicit" or numbers_taken(section) & _SEQUENCES <= numbers
 
 
 def _contestant(label: str, folder: str, spec: Spec, base: Path, seeds: int, grants: Sequence[str]) -> Contestant:

@@ -13,6 +13,7 @@ from scipy import optimize
 from slaternet.errors import BadSpec
 from slaternet.model import Array
 from slaternet.sets import FeasibleSet
+from slaternet_adversary.build import name_of
 from slaternet_lab.hindsight.cones import cones
 from slaternet_lab.hindsight.programme import Certificate, Optimum
 from slaternet_lab.hindsight.replay import Functions
@@ -43,7 +44,7 @@ class ConvexProgramme:
         """Add the next round; BadSpec where its gradients are unknown."""
         if lacking := functions.lacking:
             raise BadSpec(
-                f"the adversary plugin {type(functions.plugin).__name__} does not tell its gradients, which regret "
+                f"the adversary plugin {name_of(functions.plugin)} does not tell its gradients, which regret "
                 f"needs; give its rounds {lacking}, or quadratic and linear"
             )
         self._functions.append(functions)

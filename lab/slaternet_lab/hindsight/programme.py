@@ -29,7 +29,6 @@ _SOLVER = 1e-12
 """What the solver is asked for: feasibility and gap."""
 _BINDING = 1e-9
 """Multipliers above it belong to rows that bind."""
-"""Where it has come as near as it can; how near, the certificate says."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from slaternet.errors import BadSpec, SlaternetError
 from slaternet.model import Array
 from slaternet.spec import Spec
-from slaternet_adversary.build import load_plugin
+from slaternet_adversary.build import opened
 from slaternet_lab.folder import Run
 from slaternet_lab.hindsight.comparator import Optimum, grown
 from slaternet_lab.hindsight.replay import replay
@@ -86,10 +86,11 @@ def regret(run: Run, *, points: int = 20, watch: Watch = lambda what, done, tota
     prefixes = log_spaced(_scored(run), points)
     decisions, notes = _decisions(run, watch)
     rounds = int(prefixes[-1])
-    optima = []
+    optima, at_centre, centre = [], 0.0, run.spec.feasible_set().centre
     for programme in grown(run.spec, prefixes, decisions, lambda t: watch(_OPTIMISING, t, rounds)):
         optima.append(programme.optimum())
-    _check_functions(run, rounds, programme.value(run.spec.feasible_set().centre))
+        at_centre = programme.value(centre)
+    _check_functions(run, rounds, at_centre)
     worst = max(best.certificate.residual for best in optima)
     if worst > _ACCURATE:
         notes = (*notes, f"optima are known to a relative accuracy of {worst:.0e} only: the residual says where")
@@ -131,7 +132,8 @@ def violations(spec: Spec, decisions: Array, prefixes: NDArray[np.int64], watch:
 def _blocks(spec: Spec) -> list[tuple[int, int]]:
     """Cut the agents so that all constraints at a block's decisions fit into bounded memory."""
     n = spec.run.agents
-    rows = load_plugin(spec)[0].constraints * n
+    with opened(spec) as (plugin, _):
+        rows = plugin.constraints * n
     step = max(1, _BLOCK_BYTES // (8 * max(1, rows)))
     return [(first, min(first + step, n)) for first in range(0, n, step)]
 

@@ -18,7 +18,7 @@ from slaternet.limits import LIMITS
 from slaternet.model import Array
 from slaternet.spec import Spec
 from slaternet_adversary.api import Adversary, History, Round
-from slaternet_adversary.build import load_plugin
+from slaternet_adversary.build import name_of, opened
 
 Rows = NDArray[np.intp]
 
@@ -120,8 +120,15 @@ class Functions:
 
 
 def replay(spec: Spec, rounds: int, decisions: Array | None = None) -> Iterator[Functions]:
-    """Yield the functions of rounds 1 to `rounds`; an adversary that looks back needs the decisions (T, n, p)."""
-    plugin, _ = load_plugin(spec)
+    """Yield the functions of rounds 1 to `rounds`; an adversary that looks back needs the decisions (T, n, p).
+
+    They can be asked until the last has been taken and another is asked for.
+    """
+    with opened(spec) as (plugin, _):
+        yield from _played(spec, plugin, rounds, decisions)
+
+
+def _played(spec: Spec, plugin: Adversary, rounds: int, decisions: Array | None) -> Iterator[Functions]:
     if plugin.history and (decisions is None or len(decisions) < rounds - 1):
         raise BadSpec(
             f"adversary.plugin = {spec.adversary.plugin} chooses its functions by the decisions, and they are not "
@@ -145,4 +152,4 @@ def edge(plugin: Adversary, where: str) -> Iterator[None]:
         raise
     except Exception as error:
         what = f"{where} raised {type(error).__name__}: {error}"
-        raise PluginFailed(f"the adversary plugin {type(plugin).__name__} failed: {what}") from error
+        raise PluginFailed(f"the adversary plugin {name_of(plugin)} failed: {what}") from error

@@ -13,7 +13,7 @@ _CONES = {"linear": clarabel.NonnegativeConeT, "norm": clarabel.SecondOrderConeT
 _ANSWERED = (
     clarabel.SolverStatus.Solved,
     clarabel.SolverStatus.AlmostSolved,
-    clarabel.SolverStatus.InsufficientProgress,
+    clarabel.SolverStatus.InsufficientProgress,  # as near as it can come; how near, whoever uses it finds out
 )
 
 

@@ -5,6 +5,7 @@ head. What does not keep the contract of the .proto files is `Malformed`, before
 allocated. Decoders of streams remember unfinished parts: one decoder for each direction of each stream.
 """
 
+from slaternet.codec import plugin
 from slaternet.codec.control import ControlDownDecoder, decode_control_up, encode_control_down, encode_control_up
 from slaternet.codec.gossip import GossipDecoder, encode_gossip
 from slaternet.codec.reveal import RevealDownDecoder, RevealUpDecoder, encode_reveal_down, encode_reveal_up
@@ -46,4 +47,5 @@ __all__ = [
     "encode_stop_reply",
     "encode_stop_request",
     "encode_welcome",
+    "plugin",
 ]

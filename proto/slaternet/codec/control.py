@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from slaternet.codec.breaches import read_breaches, write_breaches
 from slaternet.codec.parts import Assembly, split
 from slaternet.codec.wire import (
     HEARTBEAT,
@@ -47,6 +48,7 @@ from slaternet.model import (
     Over,
     Peer,
     Progress,
+    Refusals,
     Seating,
     StopAt,
     Topology,
@@ -75,6 +77,8 @@ def encode_control_up(head: Head, body: ControlUp) -> bytes:  # noqa: C901 - one
             message.acknowledged.SetInParent()
         case Failed():
             message.failed.CopyFrom(pb.Failed(reason=clip(body.reason)))
+        case Refusals():
+            message.refusals.CopyFrom(pb.Refusals(breaches=write_breaches(body.breaches)))
     return pack(message)
 
 
@@ -108,6 +112,8 @@ def _read_control_up(head: Head, message: pb.ControlUp) -> ControlUp:  # noqa: C
             return Acknowledged()
         case "failed":
             return Failed(text(message.failed.reason, LIMITS.text_bytes))
+        case "refusals":
+            return Refusals(read_breaches(message.refusals.breaches))
         case _:
             raise Malformed("a message to the coordinator must have a body of a kind it knows")
 

@@ -1,5 +1,6 @@
 """Messages of the coordinator's unary calls: joining, and asking how the game stands."""
 
+from slaternet.codec.breaches import read_breaches, write_breaches
 from slaternet.codec.wire import (
     address,
     below,
@@ -97,6 +98,7 @@ def encode_status_reply(head: Head, body: Status) -> bytes:
             hosts=[_write_host(host) for host in body.hosts],
             waiting_for=clip(body.waiting_for),
             failure=clip(body.failure),
+            breaches=write_breaches(body.breaches),
         )
     )
 
@@ -120,6 +122,7 @@ def decode_status_reply(data: bytes) -> tuple[Head, Status]:
         hosts=tuple(_read_host(host) for host in message.hosts),
         waiting_for=text(message.waiting_for, LIMITS.text_bytes),
         failure=text(message.failure, LIMITS.text_bytes),
+        breaches=read_breaches(message.breaches),
     )
 
 

@@ -13,6 +13,8 @@ from slaternet.sets.numbers import matrix, vector
 from slaternet.sets.programs import Unbounded, extent, largest_ball
 from slaternet.sets.quadratic import onto_halfspaces, times
 
+_TINIEST = float(np.finfo(np.float64).tiny)
+"""Below it numbers lose their digits: what is shrunk so far is its centre."""
 _NUMBERS = 4096
 """Most numbers in `normals`: finding R(X) takes 2p linear programs, about a second at this size."""
 
@@ -63,7 +65,7 @@ class Halfspaces(Solid):
     def project(self, v: Array, scale: float = 1.0) -> Array:
         """Return the nearest points of c + scale (X - c) = c + {y : normals y <= scale (bounds - normals c)}."""
         rows = np.subtract(v, self.centre, order="C").reshape(-1, self.dimension)
-        if scale == 0.0:
+        if scale * self.inner < _TINIEST:
             rows = np.zeros_like(rows)
         else:
             rows = onto_halfspaces(rows, self.normals, scale * self._slack, scale * self.outer)

@@ -108,6 +108,7 @@ class ControlUp(_message.Message):
     FINISHED_FIELD_NUMBER: _builtins.int
     ACKNOWLEDGED_FIELD_NUMBER: _builtins.int
     FAILED_FIELD_NUMBER: _builtins.int
+    REFUSALS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def head(self) -> _common_pb2.Head: ...
     @_builtins.property
@@ -140,6 +141,10 @@ class ControlUp(_message.Message):
     def failed(self) -> Global___Failed:
         """the sender cannot go on; the game ends for all"""
 
+    @_builtins.property
+    def refusals(self) -> Global___Refusals:
+        """whenever the sender has refused more messages than it has said"""
+
     def __init__(
         self,
         *,
@@ -152,12 +157,13 @@ class ControlUp(_message.Message):
         finished: Global___Finished | None = ...,
         acknowledged: Global___Acknowledged | None = ...,
         failed: Global___Failed | None = ...,
+        refusals: Global___Refusals | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "body", b"body", "description", b"description", "failed", b"failed", "finished", b"finished", "head", b"head", "heartbeat", b"heartbeat", "holding", b"holding", "opening", b"opening", "progress", b"progress"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "body", b"body", "description", b"description", "failed", b"failed", "finished", b"finished", "head", b"head", "heartbeat", b"heartbeat", "holding", b"holding", "opening", b"opening", "progress", b"progress", "refusals", b"refusals"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "body", b"body", "description", b"description", "failed", b"failed", "finished", b"finished", "head", b"head", "heartbeat", b"heartbeat", "holding", b"holding", "opening", b"opening", "progress", b"progress"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "body", b"body", "description", b"description", "failed", b"failed", "finished", b"finished", "head", b"head", "heartbeat", b"heartbeat", "holding", b"holding", "opening", b"opening", "progress", b"progress", "refusals", b"refusals"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["opening", "heartbeat", "description", "progress", "holding", "finished", "acknowledged", "failed"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["opening", "heartbeat", "description", "progress", "holding", "finished", "acknowledged", "failed", "refusals"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -537,6 +543,64 @@ class Failed(_message.Message):
 Global___Failed: _TypeAlias = Failed  # noqa: Y015
 
 @_typing.final
+class Breach(_message.Message):
+    """How often a server has refused messages of one kind from one host."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    HOST_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    SERVER_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """name of the error, as in the trailing metadata slaternet-error"""
+    host: _builtins.str
+    """empty (absent): the caller had not shown whose it is"""
+    count: _builtins.int
+    """from 1"""
+    server: _builtins.str
+    """who refused them; empty (absent): the sender of the message"""
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        host: _builtins.str = ...,
+        count: _builtins.int = ...,
+        server: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "host", b"host", "kind", b"kind", "server", b"server"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Breach: _TypeAlias = Breach  # noqa: Y015
+
+@_typing.final
+class Refusals(_message.Message):
+    """All that the sender has refused since it started; replaces what it said before."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BREACHES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def breaches(self) -> _containers.RepeatedCompositeFieldContainer[Global___Breach]:
+        """at most 256"""
+
+    def __init__(
+        self,
+        *,
+        breaches: _abc.Iterable[Global___Breach] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["breaches", b"breaches"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Refusals: _TypeAlias = Refusals  # noqa: Y015
+
+@_typing.final
 class Over(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -592,6 +656,7 @@ class StatusReply(_message.Message):
     WAITING_FOR_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
     AGENTS_FIELD_NUMBER: _builtins.int
+    BREACHES_FIELD_NUMBER: _builtins.int
     phase: _builtins.str
     """"gathering", "playing", "stopping", "over" or "failed" """
     rounds: _builtins.int
@@ -614,6 +679,10 @@ class StatusReply(_message.Message):
     def hosts(self) -> _containers.RepeatedCompositeFieldContainer[Global___HostStatus]:
         """in the order of joining"""
 
+    @_builtins.property
+    def breaches(self) -> _containers.RepeatedCompositeFieldContainer[Global___Breach]:
+        """by all processes, coordinator and adversary first; at most 256, the rest is left out"""
+
     def __init__(
         self,
         *,
@@ -627,10 +696,11 @@ class StatusReply(_message.Message):
         waiting_for: _builtins.str = ...,
         failure: _builtins.str = ...,
         agents: _builtins.int = ...,
+        breaches: _abc.Iterable[Global___Breach] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["head", b"head"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "cumulative_loss", b"cumulative_loss", "cumulative_violation", b"cumulative_violation", "failure", b"failure", "head", b"head", "hosts", b"hosts", "phase", b"phase", "published", b"published", "rounds", b"rounds", "waiting_for", b"waiting_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "breaches", b"breaches", "cumulative_loss", b"cumulative_loss", "cumulative_violation", b"cumulative_violation", "failure", b"failure", "head", b"head", "hosts", b"hosts", "phase", b"phase", "published", b"published", "rounds", b"rounds", "waiting_for", b"waiting_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

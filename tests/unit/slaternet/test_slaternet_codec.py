@@ -34,7 +34,17 @@ TOPOLOGY = model.Topology(
     low_water=3,
 )
 STATUS = model.Status(
-    7, "playing", 9, 100, 64, 1.5, 0.25, (model.HostStatus("host-1", "h:1", 3, 5, True),), "who lacks", "what failed"
+    7,
+    "playing",
+    9,
+    100,
+    64,
+    1.5,
+    0.25,
+    (model.HostStatus("host-1", "h:1", 3, 5, True),),
+    "who lacks",
+    "what failed",
+    (model.Breach("OverBudget", "host-1", 3, "adversary"), model.Breach("Unknown", "", 1 << 40, "coordinator")),
 )
 
 UNARY: list[tuple[Callable[..., bytes], Callable[[bytes], Any], Head, Any]] = [
@@ -58,6 +68,8 @@ CONTROL_UP: list[model.ControlUp] = [
     model.Finished(),
     model.Acknowledged(),
     model.Failed("the disk is full; make room"),
+    model.Refusals((model.Breach("OverBudget", "host-1", 3), model.Breach("Unknown", "", 1))),
+    model.Refusals(()),
 ]
 CONTROL_DOWN: list[model.ControlDown] = [
     model.Heartbeat(),

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from slaternet.errors import BadSpec, PluginFailed
-from slaternet.plugins import absolute, check_options, load
+from slaternet.plugins import absolute, check_options, digest, load
 
 GROUP = "slaternet.graphs"
 
@@ -82,6 +82,36 @@ def test_a_package_is_hashed_with_every_file_it_holds(tmp_path: Path, monkeypatc
     assert one != two
 
 
+def test_code_is_hashed_without_being_executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "never_executed" / "inner").mkdir(parents=True)
+    fatal = "raise SystemExit('executed')\n"
+    file = write(tmp_path, fatal)
+    for place in ("never_executed", "never_executed/inner"):
+        write(tmp_path / place, fatal, "__init__.py")
+        write(tmp_path / place, f"{fatal}# of {place}", "module.py")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def hashed(where: object) -> str:
+        return digest(GROUP, f"{where}:Mine", key="graph.name")
+
+    assert hashed(file) == hashlib.sha256(fatal.encode()).hexdigest()
+    for name in ("never_executed.module", "never_executed.inner.module"):
+        source = tmp_path / (name.replace(".", "/") + ".py")
+        assert hashed(name) == hashlib.sha256(source.read_bytes()).hexdigest()
+    assert len({hashed("never_executed"), hashed("never_executed.inner"), hashed("never_executed.module")}) == 3
+
+
+@pytest.mark.parametrize("target", ["ring", "slaternet_coordinator.graphs:Graph", "builtins:dict"])
+def test_a_hash_is_that_of_the_code_that_is_loaded(target: str) -> None:
+    assert digest(GROUP, target, key="graph.name") == load(GROUP, target, key="graph.name").sha256
+
+
+@pytest.mark.parametrize("target", ["no_such.module:Mine", "slaternet.words.none:Mine", ".:Mine"])
+def test_code_that_is_not_there_has_no_hash(target: str) -> None:
+    with pytest.raises(BadSpec, match=r"^graph\.name names the module .* which is not installed; install its package"):
+        digest(GROUP, target, key="graph.name")
+
+
 def test_an_entry_point_gives_the_class_it_names() -> None:
     assert load(GROUP, "ring", key="graph.name").factory.__name__ == "Ring"
 
@@ -151,6 +181,7 @@ def test_only_relative_file_targets_are_made_absolute(tmp_path: Path) -> None:
     assert absolute("/else/mine.py:Mine", tmp_path) == "/else/mine.py:Mine"
     assert absolute("pkg.module:Mine", tmp_path) == "pkg.module:Mine"
     assert absolute("ring", tmp_path) == "ring"
+    assert absolute("grpc://localhost:5000", tmp_path) == "grpc://localhost:5000"
 
 
 def test_options_are_compared_with_the_constructor() -> None:

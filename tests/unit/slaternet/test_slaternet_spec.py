@@ -138,7 +138,7 @@ def test_the_feasible_set_has_the_dimension_of_the_run() -> None:
         ("algorithm.sha256=x", "a.toml: algorithm.sha256 must be 64 hexadecimal digits, not 'x'"),
         ("feedback.point=1", "a.toml: feedback.point is not a key of [feedback]; did you mean points?"),
         ("grpah.name=ring", "a.toml: [grpah] is not a section of a spec; did you mean graph?"),
-        ("adversary.isolation=thread", "a.toml: adversary.isolation must be \"none\", not 'thread'"),
+        ("adversary.isolation=thread", 'a.toml: adversary.isolation must be "process" or "none", not \'thread\''),
         (
             "adversary.options.day=2024-01-01",
             "a.toml: adversary.options.day must be a number, text, list or table, not 2024-01-01",
@@ -186,10 +186,12 @@ def test_settings_leave_the_tables_they_were_given_alone() -> None:
     assert tables == tomllib.loads(TEXT)
 
 
-def test_naming_other_code_forgets_the_hash_of_the_old_one() -> None:
+def test_naming_other_code_forgets_the_hash_and_the_isolation_of_the_old_one() -> None:
     resolved = spec().replace(**{"adversary.sha256": "a" * 64, "algorithm.sha256": "b" * 64})
+    resolved = resolved.replace(**{"adversary.isolation": "none"})
 
     changed = Spec.load(override(resolved.tables(), ["adversary.plugin=x.py:X"]), source="a.toml")
 
     assert changed.adversary.sha256 == ""
+    assert changed.adversary.isolation is None
     assert changed.algorithm.sha256 == "b" * 64

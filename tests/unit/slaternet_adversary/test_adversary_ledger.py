@@ -121,7 +121,7 @@ class LedgerMachine(RuleBasedStateMachine):
             assert self.ledger.last(np.array(agents)) == min(self.last[i] for i in agents)
 
 
-LedgerMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+LedgerMachine.TestCase.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
 TestLedger = LedgerMachine.TestCase
 
 

@@ -20,9 +20,11 @@ from slaternet.errors import (
 from slaternet.limits import LIMITS
 from slaternet.model import Array, Closing, Effort, LowWater, Question, StopAt
 from slaternet.sets import Box
+from slaternet_adversary.commitments import Commitments
 from slaternet_adversary.referee import (
     Asked,
     Closed,
+    Commit,
     Effect,
     Evaluate,
     Evaluated,
@@ -39,6 +41,7 @@ from slaternet_adversary.referee import (
 
 N, P, M, T = 5, 2, 2, 6
 WINDOW = 3
+CODE = "0f" * 32
 BOX = Box(P, -1.0, 1.0)
 SEATS = {"a": np.array([0, 2]), "b": np.array([1, 3, 4])}
 SEATING = list(SEATS.items())
@@ -47,7 +50,15 @@ SEATING = list(SEATS.items())
 def new_referee(rounds: int | None = T, history: int = 0, score_every: int = 1) -> Referee:
     limits = replace(LIMITS, window=WINDOW)
     return Referee(
-        N, BOX, points=2, constraints=M, rounds=rounds, history=history, score_every=score_every, limits=limits
+        N,
+        BOX,
+        points=2,
+        constraints=M,
+        rounds=rounds,
+        history=history,
+        score_every=score_every,
+        commitments=Commitments(CODE, {}, 3),
+        limits=limits,
     )
 
 
@@ -263,7 +274,9 @@ def test_what_is_not_recorded_yet_is_kept_whatever_the_mark() -> None:
 
 def test_a_round_s_functions_are_fixed_before_any_question_is_evaluated() -> None:
     referee = new_referee()
-    assert referee.seat(SEATING) == [Play(t, None) for t in range(1, T + 1)]  # a burst reaches beyond the last
+    commit, *plays = referee.seat(SEATING)
+    assert isinstance(commit, Commit)
+    assert plays == [Play(t, None) for t in range(1, T + 1)]  # a burst reaches beyond the last
 
     assert referee.handle(Asked("a", question("a", 1))) == []
     assert referee.handle(Asked("a", question("a", 1))) == []  # asked again meanwhile: one answer will do
@@ -279,6 +292,22 @@ def test_functions_are_prepared_in_bursts_and_never_beyond_the_last() -> None:
 
     assert [effect.round for effect in arena.log if isinstance(effect, Play)] == list(range(1, T + 1))
     assert arena.referee.seat(SEATING) == []  # seated again after a reconnection
+
+
+@pytest.mark.parametrize("history", [0, 2])
+def test_a_round_is_committed_to_once_and_before_its_functions_are_fixed(history: int) -> None:
+    arena = Arena(rounds=20, history=history).play(1, 20)
+
+    known = [bytes(32), *digests(20)]
+    commitments = Commitments(CODE, {}, 3)
+    expected = [commitments.of(t, known[t - 1] if history else b"") for t in range(1, 21)]
+    commits = [effect for effect in arena.log if isinstance(effect, Commit)]
+    assert [each for commit in commits for each in commit.commitments] == expected
+    assert [commit.round for commit in commits] == (list(range(1, 21)) if history else [1, 17])
+    for commit in commits:
+        before = arena.log[: arena.log.index(commit)]
+        told = {effect.round for effect in before if isinstance(effect, Play | Evaluate)}
+        assert not told & set(range(commit.round, commit.round + len(commit.commitments)))
 
 
 # The digest and the records

@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slaternet.errors import BadSpec
+from slaternet.breaches import Breaches
+from slaternet.errors import BadSpec, NotYours, OverBudget
 from slaternet.model import Effort
 from slaternet.spec import Spec
-from slaternet_adversary.referee import Record, Scored, Summarise
+from slaternet_adversary.referee import Commit, Record, Scored, Summarise
 from slaternet_adversary.results import COLUMNS, Results, claim, new_folder
 
 TEXT = """
@@ -113,13 +114,14 @@ def test_the_summary_comes_last_and_completes_the_run(tmp_path: Path) -> None:
         "zero_violation": 0.0,
         "digest": "ab" * 32,
         "seconds": 2.5,
+        "breaches": {},
         "rounds_per_second": 2.0,
     }
     with np.load(results.folder / "decisions.npz") as archive:
         assert archive["x"].tobytes() == b"".join(decisions(t).tobytes() for t in range(1, 6))
         assert archive["x"].shape == (5, 3, 2)
     files = {path.name for path in results.folder.iterdir()}
-    assert files == {"spec.toml", "metrics.csv", "summary.json", "decisions.npz"}
+    assert files == {"spec.toml", "metrics.csv", "commitments.csv", "summary.json", "decisions.npz"}
 
 
 def test_a_game_without_end_is_written_down_with_the_end_it_found(tmp_path: Path) -> None:
@@ -150,7 +152,30 @@ def test_decisions_are_kept_only_where_the_spec_says_so(tmp_path: Path) -> None:
     results.record(row(1), 1.0)
     results.finish(Summarise(1, "00" * 32), seconds=1.0, hosts=1)
 
-    assert {path.name for path in results.folder.iterdir()} == {"spec.toml", "metrics.csv", "summary.json"}
+    names = {path.name for path in results.folder.iterdir()}
+    assert names == {"spec.toml", "metrics.csv", "commitments.csv", "summary.json"}
+
+
+def test_commitments_are_on_disk_as_soon_as_they_are_made(tmp_path: Path) -> None:
+    results = begin(tmp_path / "run")
+
+    results.commit(Commit(1, ("aa", "bb")))
+    results.commit(Commit(3, ("cc",)))
+
+    assert (results.folder / "commitments.csv").read_text() == "round,commitment\n1,aa\n2,bb\n3,cc\n"
+    results.close()
+
+
+def test_the_summary_says_how_often_the_rules_were_broken(tmp_path: Path) -> None:
+    claim(tmp_path)
+    breaches = Breaches()
+    results = Results(tmp_path, SPEC.replace(**{"record.decisions": False}), run="run-id", breaches=breaches)
+    for error in (OverBudget("more"), NotYours("others'"), OverBudget("more")):
+        breaches.count(error, "agent-1")
+
+    results.finish(Summarise(1, "00" * 32), seconds=1.0, hosts=1)
+
+    assert json.loads((tmp_path / "summary.json").read_text())["breaches"] == {"NotYours": 1, "OverBudget": 2}
 
 
 def test_a_folder_that_holds_a_run_is_overwritten_only_by_force(tmp_path: Path) -> None:
@@ -175,7 +200,9 @@ def test_a_folder_that_holds_a_run_is_overwritten_only_by_force(tmp_path: Path) 
     assert read(folder) == []
 
 
-@pytest.mark.parametrize("name", ["metrics.csv", "summary.json", "loss.png", "violation.png", "assumptions.txt"])
+@pytest.mark.parametrize(
+    "name", ["metrics.csv", "commitments.csv", "summary.json", "loss.png", "violation.png", "assumptions.txt"]
+)
 def test_nothing_is_deleted_unasked_from_a_folder_that_holds_no_run(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("mine")
 

@@ -86,14 +86,22 @@ def test_a_board_takes_a_row_again_only_in_the_same_bits() -> None:
     assert np.copysign(1.0, board.rows[1, 0]) == 1.0
 
 
-def test_an_algorithm_may_read_every_row_received_in_index_order() -> None:
+def test_on_the_complete_graph_an_algorithm_may_read_every_row_in_index_order() -> None:
     seats, board = np.array([2]), Board(4, 1)
-    board.put(np.array([3]), np.array([[30.0]]))
+    for agent in (3, 2, 0, 1):
+        board.put(np.array([agent]), np.array([[10.0 * agent]]))
+    plan = plans(rows_of([np.full((4, 4), 0.25)], seats), seats, 4, 3)[0]
+
+    assert Mixer(1, 4).gossip(plan, board).received.tolist() == [[0.0], [10.0], [20.0], [30.0]]
+
+
+def test_elsewhere_it_may_not_because_the_rows_depend_on_the_seating() -> None:
+    seats, board = np.array([2]), Board(4, 1)
     board.put(np.array([2]), np.array([[20.0]]))
-    board.put(np.array([0]), np.array([[10.0]]))
     plan = plans(rows_of([np.eye(4)], seats), seats, 4, 3)[0]
 
-    assert Mixer(1, 4).gossip(plan, board).received.tolist() == [[10.0], [20.0], [30.0]]
+    with pytest.raises(ValueError, match="received is for the complete graph"):
+        _ = Mixer(1, 4).gossip(plan, board).received
 
 
 # Two rounds of two agents, 1 and 2 of 3; every row mixes itself and agent 0.

@@ -262,14 +262,22 @@ async def test_what_an_algorithm_raises_on_an_accepted_stream_fails_the_game_and
     assert load(GROUP, spec.algorithm.name, key="algorithm.name").factory.decided == [1, 2, 3, 4, 5]
 
 
-@pytest.mark.parametrize("method", ["__init__(self, game, schedule)", "start(self, agents)"])
-async def test_what_an_algorithm_raises_before_the_first_round_fails_the_game(method: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("method", "what"),
+    [
+        ("__init__(self, game, schedule)", "could not be made: ZeroDivisionError: not today; correct its code"),
+        ("start(self, agents)", "raised ZeroDivisionError before round 1: not today"),
+    ],
+)
+async def test_what_an_algorithm_raises_before_the_first_round_fails_the_game(
+    method: str, what: str, tmp_path: Path
+) -> None:
     spec = algorithm(tmp_path, f"def {method}:\n    raise ZeroDivisionError('not today')")
     async with seated(spec) as stage:
         failure = await stage.fails()
 
     assert isinstance(failure, PluginFailed)
-    assert str(failure) == f"the algorithm {spec.algorithm.name} raised ZeroDivisionError before round 1: not today"
+    assert str(failure) == f"the algorithm {spec.algorithm.name} {what}"
 
 
 async def test_an_algorithm_that_is_not_the_one_of_the_spec_is_refused_with_both_hashes(tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ def test_the_functions_of_a_user_s_plugin_are_played_only_where_he_asks_for_it(t
         "class Mine(Adversary):\n    constraints = 1\n"
         "    def play(self, round, past): raise RuntimeError('played')\n"
     )
-    settings = ["adversary.plugin=mine.py:Mine", "adversary.options={}"]
+    settings = ["adversary.plugin=mine.py:Mine", "adversary.isolation=none", "adversary.options={}"]
     parts = assemble(Spec.load(override(find("paper").text, settings), source="paper"), tmp_path)
 
     assert list(breaches(parts)) == []
@@ -270,7 +270,7 @@ def test_an_adversary_that_reads_decisions_is_a_barrier_and_a_warning(
         "    def loss(self, agents, points): return (points**2).sum(axis=-1)\n"
         "    def constraint(self, agents, points): return points[..., :1] - 1.0\n"
     )
-    options = ["adversary.options={}", "run.agents=4"]
+    options = ["adversary.options={}", "adversary.isolation=none", "run.agents=4"]
 
     findings = report("adversary.plugin=mine.py:Mine", *options, base=tmp_path, thorough=True)
 

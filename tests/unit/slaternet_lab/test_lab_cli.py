@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from slaternet_lab import library
 from slaternet_lab.cli import app, main
 
 SMALL = ("run.agents=6", "run.rounds=12", "run.dimension=3", "graph.name=ring", "graph.rho=")
@@ -63,8 +64,7 @@ def test_specs_lists_the_shipped_ones_and_prints_one_to_edit(slaternet: Command)
 
     assert "paper-short" in listed.out
     assert tomllib.loads(printed.out)["run"]["agents"] == 100
-    shipped = ["paper", "paper-short", "theorem1", "theorem2", "theorem3", "theorem4"]
-    assert [each["name"] for each in json.loads(slaternet("specs", "--json").out)] == shipped
+    assert [each["name"] for each in json.loads(slaternet("specs", "--json").out)] == library.names()
 
 
 def test_a_printed_spec_checks_out(slaternet: Command, tmp_path: Path) -> None:

@@ -74,6 +74,7 @@ def test_every_run_is_the_one_that_simulate_plays(played: Comparison, tmp_path: 
         "spec.toml",
         "metrics.csv",
         "summary.json",
+        "commitments.csv",
         "assumptions.txt",
     }
 
@@ -180,9 +181,9 @@ def test_regret_is_left_open_where_rounds_are_not_scored(tmp_path: Path) -> None
 def test_regret_is_left_open_where_the_functions_have_no_gradients(tmp_path: Path) -> None:
     (tmp_path / "bowl.py").write_text(BOWL)
 
-    found = small(
-        tmp_path / "out", "zero", **{"adversary.plugin": f"{tmp_path}/bowl.py:Bowl", "adversary.options": "{}"}
-    )
+    adversary = {"plugin": f"{tmp_path}/bowl.py:Bowl", "isolation": "none", "options": "{}"}
+
+    found = small(tmp_path / "out", "zero", **{f"adversary.{key}": value for key, value in adversary.items()})
 
     assert found.standings[0].regret is None
     (note,) = [note for note in found.notes if "regret" in note]

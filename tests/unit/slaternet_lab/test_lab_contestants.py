@@ -48,7 +48,7 @@ def test_without_names_the_papers_four_play_with_the_inputs_of_table_2() -> None
     assert numbers(found["zhang2024"]) == {"gamma0": 0.15, "delta0": 0.01, "t0": 0}
     assert numbers(found["yi2023"]) == {"delta0": 0.01, "t0": 0}
     assert numbers(found["yi2024"]) == {"gamma0": 0.15, "t0": 0}
-    assert numbers(found["zero"]) == {"t0": 0}
+    assert numbers(found["zero"]) == {}
 
 
 def test_each_is_told_what_it_declares() -> None:
@@ -65,7 +65,7 @@ def test_what_is_left_out_is_said_once_per_contestant_of_an_item() -> None:
     field = enter(None, ["yi2023", "zero"], seeds=1, grid=["graph.rho=0.2,0.3"], settings=SMALL)
 
     assert len(field.contestants) == 4
-    assert field.left_out == {"gamma0": ["yi2023", "zero"], "schedule": ["zero"], "delta0": ["zero"]}
+    assert field.left_out == {"gamma0": ["yi2023", "zero"], "schedule": ["zero"], "delta0": ["zero"], "t0": ["zero"]}
 
 
 def test_seeds_are_the_specs_and_the_next_ones() -> None:

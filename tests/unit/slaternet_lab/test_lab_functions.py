@@ -31,6 +31,7 @@ name = "complete"
 
 [adversary]
 plugin = "{plugin}"
+isolation = "none"
 options = {{ {options} }}
 """
 

@@ -51,6 +51,7 @@ def test_a_resolved_spec_holds_the_hash_of_the_code_it_names() -> None:
     source = Path(__file__).parents[3] / "agent/slaternet_agent/algorithms/zhang2024.py"
     assert spec.algorithm.sha256 == hashlib.sha256(source.read_bytes()).hexdigest()
     assert len(spec.adversary.sha256) == 64
+    assert spec.adversary.isolation == "none"
 
 
 def test_resolving_a_resolved_spec_changes_nothing(tmp_path: Path) -> None:
@@ -70,6 +71,7 @@ def test_a_relative_plugin_is_looked_up_beside_its_spec(tmp_path: Path) -> None:
 
     assert spec.adversary.plugin == f"{tmp_path.resolve()}/flat.py:Flat"
     assert spec.adversary.sha256 == hashlib.sha256(PLUGIN.encode()).hexdigest()
+    assert spec.adversary.isolation == "process"
 
 
 @pytest.mark.parametrize("target", ["flat.py:Flat", '"flat.py:Flat"', "'flat.py:Flat'"])
@@ -79,7 +81,8 @@ def test_a_plugin_named_on_the_command_line_is_looked_up_from_the_working_direct
     (tmp_path / "flat.py").write_text(PLUGIN)
     monkeypatch.chdir(tmp_path)
 
-    spec = load("paper", [f"adversary.plugin={target}", "adversary.options={height = 1.0}"])
+    settings = [f"adversary.plugin={target}", "adversary.isolation=none", "adversary.options={height = 1.0}"]
+    spec = load("paper", settings)
 
     assert spec.adversary.plugin == f"{tmp_path.resolve()}/flat.py:Flat"
 
@@ -120,7 +123,7 @@ def test_granting_more_than_the_algorithm_declares_is_allowed_and_less_is_not() 
         ("set.radius=1.0", "set.radius is not a number of"),
         ("algorithm.name=zhang2042", 'algorithm.name = "zhang2042" is not known; did you mean zhang2024?'),
         ("algorithm.schedule=tabel2", 'algorithm.schedule = "tabel2" is not known; did you mean table2?'),
-        ("algorithm.gama0=0.1", "algorithm.gama0 is not a number of schedule table2; did you mean gamma0?"),
+        ("algorithm.gama0=0.1", "algorithm.gama0 is not a number of zhang2024 with schedule table2; did you mean"),
         ("algorithm.delta0=5.1", "algorithm.delta0"),
         ("graph.name=rign", 'graph.name = "rign" is not known; did you mean ring?'),
         ("graph.roh=0.1", "graph.roh is not an option of Paper; did you mean rho?"),
@@ -156,7 +159,7 @@ def test_a_graph_too_sparse_for_a_short_game_is_refused() -> None:
 
 def test_a_plugin_that_refuses_the_game_is_heard_and_one_that_breaks_is_named(tmp_path: Path) -> None:
     (tmp_path / "flat.py").write_text(PLUGIN)
-    spec = paper(**{"adversary.plugin": "flat.py:Flat"})
+    spec = paper(**{"adversary.plugin": "flat.py:Flat", "adversary.isolation": "none"})
 
     with pytest.raises(BadSpec, match=r"^adversary\.options\.height must be at least 0$"):
         resolve(spec.replace(**{"adversary.options": {"height": -1}}), tmp_path)

@@ -28,7 +28,7 @@ from slaternet.model import (
 from slaternet.spec import Spec
 from slaternet.streams import block_length, stream
 from slaternet_adversary import Game
-from slaternet_adversary.build import build_referee, load_plugin
+from slaternet_adversary.build import build_referee, opened
 from slaternet_adversary.builtin.linear_regression import LinearRegression
 from slaternet_adversary.ledger import Page
 from slaternet_adversary.referee import Asked, Closed, Record, Reply, Summarise
@@ -176,7 +176,8 @@ class World:
         self._spec = spec
         self._chance = random.Random(seed)
         claim(folder)
-        plugin, self._description = load_plugin(spec)
+        with opened(spec) as (plugin, self._description):  # in this process: nothing ends with the block
+            pass
         self.adversary = Runtime(plugin, build_referee(spec, self._description), Results(folder, spec, run="id"))
         register = Register(spec.run.agents, hosts=hosts, secret=bytes(32), fingerprint="")
         graph = build_graph(spec.graph, spec.run.agents, spec.run.seed)
@@ -338,8 +339,8 @@ class Chaser(Adversary):
 
 def test_an_adversary_that_looks_at_the_past_sees_the_same_past_everywhere(tmp_path: Path) -> None:
     (tmp_path / "chaser.py").write_text(CHASER)
-    changes = {"adversary.plugin": f"{tmp_path / 'chaser.py'}:Chaser", "adversary.options": {}, "run.rounds": 12}
-    spec = SPEC.replace(**changes)
+    chaser = {"plugin": f"{tmp_path / 'chaser.py'}:Chaser", "isolation": "none"}
+    spec = SPEC.replace(**{"adversary": chaser, "run.rounds": 12})
 
     alone = simulated(spec, tmp_path / "alone")
     world = World(spec, tmp_path / "world", hosts=3, seed=8)

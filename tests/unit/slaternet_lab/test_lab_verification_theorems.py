@@ -81,10 +81,11 @@ def test_negative_regret_is_said_and_not_fitted() -> None:
 
 
 def test_a_bound_s_growth_is_a_power_or_a_logarithm() -> None:
-    regret, *_ = findings(4, regret=T**0.1, violation=T**0.1)
+    regret, root, _ = findings(4, regret=T**0.1, violation=T**0.1)
     power, *_ = findings(1, regret=T**0.1, violation=T**0.1)
 
     assert np.allclose(regret.growth(T), np.log(T))
+    assert np.allclose(root.growth(T), np.sqrt(T * np.log(T)))
     assert np.allclose(power.growth(T), np.sqrt(T))
 
 

@@ -1,0 +1,177 @@
+"""Labelled samples from a table: a .csv with headings, or a .parquet where pyarrow is installed.
+
+The columns `label` (1 or 0, or 1 or -1) and, if there is one, `group` (1 or 0) are known by their names; every other
+column is a feature, in the order of the table.
+"""
+
+import csv
+import importlib
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slaternet.model import Array
+from slaternet_adversary.api import CannotPlay
+
+_BYTES = 1 << 31
+"""The largest table: it is held in memory, at 8 bytes a number."""
+
+
+_LABEL, _GROUP = "label", "group"
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Features (N, p), labels (N,) of 1 and -1, and groups (N,) of 1 and 0 where the table has them."""
+
+    features: Array
+    labels: Array
+    groups: Array | None
+
+
+def load(path: object, key: str, *, dimension: int, scale: bool) -> Samples:
+    """Read a table; with `scale` every feature is divided by its largest absolute value, and so lies in [-1, 1].
+
+    CannotPlay names the file and, where a cell is at fault, its line and column.
+    """
+    if not isinstance(path, str):
+        raise CannotPlay(f"{key} must name a .csv or .parquet file in quotes, not {path!r}")
+    who = f"{key} = {path}"
+    try:
+        size = Path(path).stat().st_size
+        if size > _BYTES:
+            raise CannotPlay(
+                f"{who} is larger than {_BYTES >> 30} GiB, and a table is held in memory; take a part of it"
+            )
+        table = (_parquet if path.endswith(".parquet") else _csv)(Path(path), who)
+    except OSError as error:
+        raise CannotPlay(f"{who} cannot be read: {error.strerror or error}; correct the path") from None
+    features = table.features(dimension)
+    if scale:
+        largest = np.abs(features).max(axis=0)
+        features /= np.where(largest > 0.0, largest, 1.0)
+    labels = np.where(table.among(_LABEL, (1, 0, -1)) > 0.0, 1.0, -1.0)
+    groups = table.among(_GROUP, (1, 0)) if _GROUP in table.names else None
+    return Samples(features, labels, groups)
+
+
+class _Table:
+    """The numbers of a table, its headings, and the line in the file of every row."""
+
+    def __init__(self, who: str, names: Sequence[str], numbers: Array, lines: Sequence[int]) -> None:
+        self._who = who
+        self.names = names
+        self._numbers = numbers
+        self._lines = lines
+        if not len(numbers):
+            raise CannotPlay(f"{who} has no samples; write one on each line below the headings")
+        row, column = (index[:1] for index in np.nonzero(~np.isfinite(numbers)))
+        if len(row):
+            raise self._fault(row[0], column[0], "a finite number")
+
+    def features(self, dimension: int) -> Array:
+        """Return the columns that are features, (N, p)."""
+        columns = [column for column, name in enumerate(self.names) if name not in (_LABEL, _GROUP)]
+        if len(columns) != dimension:
+            raise CannotPlay(
+                f"{self._who} has {len(columns)} columns besides label and group, one for each coordinate; set "
+                f"run.dimension = {len(columns)}, not {dimension}"
+            )
+        return np.ascontiguousarray(self._numbers[:, columns])
+
+    def among(self, name: str, allowed: tuple[int, ...]) -> Array:
+        """Return a column of which every number must be one of a few."""
+        if name not in self.names:
+            raise CannotPlay(f"{self._who} has no column {name}; give one of its columns that heading")
+        column = self.names.index(name)
+        values = self._numbers[:, column]
+        wrong = np.flatnonzero(~np.isin(values, allowed))
+        if len(wrong):
+            raise self._fault(wrong[0], column, " or ".join(map(str, allowed)))
+        return values.copy()
+
+    def _fault(self, row: int, column: int, expected: str) -> CannotPlay:
+        found = self._numbers[row, column]
+        return _fault(self._who, self._lines[row], self.names[column], expected, f"{found:g}")
+
+
+def _fault(who: str, line: int, column: str, expected: str, found: str) -> CannotPlay:
+    return CannotPlay(f"{who}, line {line}, column {column}: must be {expected}, not {found[:40]}; correct it there")
+
+
+def _csv(path: Path, who: str) -> _Table:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file)
+        try:
+            names = _headings(who, next(reader, []))
+            numbers, lines = array("d"), array("q")
+            for cells in filter(None, reader):
+                numbers.extend(_numbers(who, reader.line_num, names, cells))
+                lines.append(reader.line_num)
+        except (UnicodeDecodeError, csv.Error):
+            raise CannotPlay(f"{who} is not text with commas; save it as .csv in UTF-8") from None
+    return _Table(who, names, np.array(numbers).reshape(-1, len(names)), lines)
+
+
+def _headings(who: str, cells: Sequence[str]) -> list[str]:
+    names = [each.strip() for each in cells]
+    for name in names:
+        if not name or names.count(name) > 1:
+            raise CannotPlay(f"{who} must name every column once in its first line, not {name!r}; correct the headings")
+    if not names:
+        raise CannotPlay(f"{who} is empty; its first line names the columns")
+    return names
+
+
+def _numbers(who: str, line: int, names: Sequence[str], cells: Sequence[str]) -> list[float]:
+    if len(cells) != len(names):
+        raise CannotPlay(
+            f"{who}, line {line}: {len(cells)} cells where {len(names)} columns are named; correct it there"
+        )
+    try:
+        return [float(cell) for cell in cells]
+    except ValueError:
+        name, cell = next(pair for pair in zip(names, cells, strict=True) if not _is_number(pair[1]))
+        raise _fault(who, line, name, "a number", repr(cell)) from None
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _parquet(path: Path, who: str) -> _Table:
+    try:
+        parquet = importlib.import_module("pyarrow.parquet")
+    except ImportError:
+        raise CannotPlay(
+            f"{who} can be read where pyarrow is installed; install it (pip install pyarrow) or save the table as .csv"
+        ) from None
+    try:
+        with parquet.ParquetFile(path) as file:
+            shape = file.metadata.num_rows, file.metadata.num_columns
+            if 8 * shape[0] * shape[1] > _BYTES:
+                raise CannotPlay(f"{who} would fill more than {_BYTES >> 30} GiB of memory; take a part of it")
+            table = file.read()
+        columns = [_real(who, name, table.column(name).to_numpy()) for name in table.column_names]
+    except importlib.import_module("pyarrow").ArrowException as error:
+        raise CannotPlay(
+            f"{who} is not a Parquet table of numbers: {str(error).partition('.')[0]}; write it anew"
+        ) from None
+    return _Table(who, table.column_names, np.stack(columns, axis=1), range(1, shape[0] + 1))
+
+
+def _real(who: str, name: str, values: NDArray[np.generic]) -> Array:
+    """Return a column of any kind of numbers, or of true and false; what is missing is NaN, which a table refuses."""
+    if values.dtype.kind not in "fiub":
+        raise CannotPlay(
+            f"{who}, column {name}: must hold numbers, not {values.dtype}; convert or leave out the column"
+        )
+    return np.asarray(values, dtype=np.float64)

@@ -1,0 +1,220 @@
+"""The file of a trace: every agent's losses and linear constraints in every round, as an uncompressed .npz.
+
+    matrix      (T, n, rows + m, p)    each agent's A (rows, p) above its B (m, p)
+    offset      (T, n, rows + m)       its theta (rows,) before its b (m,)
+    rows        one whole number       how many of the stacked rows are A's
+
+    f_{i,t}(x) = 1/2 |A x - theta|^2                                   g_{i,t}(x) = B x - b
+
+With rows = 0, so that matrix and offset are B and b alone, the losses stand in three more arrays:
+
+    curvature   (T, n, p)              not below 0
+    slope       (T, n, p)
+    constant    (T, n)
+
+    f_{i,t}(x) = sum_j (1/2 curvature_j x_j^2 + slope_j x_j) + constant
+
+`numpy.savez("trace.npz", matrix=matrix, offset=offset, rows=4)` writes such a file, from any real type of number, and
+`slaternet record` does. In an uncompressed .npz the numbers of a round lie in one piece at a known place, so that a
+trace longer than memory is played round by round from a single file. It is read, not mapped into memory: a mapped file
+that is cut short ends the process without a word. Nothing is unpickled: a file must not run code.
+"""
+
+import contextlib
+import hashlib
+import io
+import itertools
+import math
+import os
+import shutil
+import struct
+import tempfile
+import tokenize
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from slaternet.model import Array
+from slaternet_adversary.api import CannotPlay, Round
+from slaternet_adversary.builtin.linear_regression import Functions
+from slaternet_adversary.builtin.shapes import Separable
+
+_ROWS, _STACKED, _SEPARABLE = "rows", ("matrix", "offset"), ("curvature", "slope", "constant")
+_HOW = "write it with numpy.savez(path, matrix=..., offset=..., rows=...) or slaternet record"
+_LOCAL = struct.Struct("<26xHH")
+"""The head of a zip file's member, which ends with the lengths of its name and of an extra field."""
+_DAMAGE = (zipfile.BadZipFile, struct.error, tokenize.TokenError, SyntaxError)
+"""What damaged archives and array headers raise; numpy reads the latter with Python's own scanner."""
+
+
+@dataclass(frozen=True)
+class _Member:
+    """An array in the file: its type and shape, and where its numbers begin."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    start: int
+
+    def read(self, file: io.BufferedReader, index: int) -> Array | None:
+        """Return the array at an index of the first axis; None where the file ends before."""
+        count = math.prod(self.shape[1:])
+        size = self.dtype.itemsize * count
+        file.seek(self.start + index * size)
+        data = file.read(size)
+        if len(data) != size:
+            return None
+        return np.frombuffer(data, self.dtype).reshape(self.shape[1:]).astype(np.float64)
+
+
+class Trace:
+    """A trace in a file, of which one round at a time is read. CannotPlay names the key and the file at fault."""
+
+    def __init__(self, path: str, key: str) -> None:
+        self._path = path
+        self._who = f"{key} = {path}"
+        with self._opened() as file:
+            self._stamp = _stamp(file)
+            self._arrays = self._members(file)
+            self.rows = self._whole(file, self._arrays.pop(_ROWS))
+        self.rounds, self.agents, stacked, self.dimension = self._shape()
+        self.constraints = stacked - self.rows
+
+    def sha256(self) -> str:
+        """Return the SHA-256 of the file."""
+        with self._opened() as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    def functions(self, round: int) -> Functions:
+        """Return the functions of a round, 1 to `rounds`."""
+        with self._opened() as file:
+            if _stamp(file) != self._stamp:
+                raise CannotPlay(f"{self._who} has changed since it was opened; keep it as it is and play again")
+            arrays = {name: self._round(file, name, round) for name in self._arrays}
+        matrix, offset = (arrays.pop(name) for name in _STACKED)
+        return Functions(matrix, offset, self.rows) if self.rows else Separable(**arrays, matrix=matrix, bound=offset)
+
+    def _round(self, file: io.BufferedReader, name: str, round: int) -> Array:
+        numbers = self._arrays[name].read(file, round - 1)
+        if numbers is None:
+            raise CannotPlay(f"{self._who} ends within round {round} of {name}; copy it again, whole")
+        if not np.isfinite(numbers).all():
+            place = ", ".join(str(index[0]) for index in np.nonzero(~np.isfinite(numbers)))
+            raise CannotPlay(f"{self._who} holds no finite number at {name}[{round - 1}, {place}]; correct it")
+        if name == "curvature" and numbers.min() < 0.0:
+            raise CannotPlay(f"{self._who} has a curvature below 0 in round {round}; make its losses convex")
+        return numbers
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[io.BufferedReader]:
+        try:
+            with open(self._path, "rb") as file:
+                yield file
+        except OSError as error:
+            raise CannotPlay(f"{self._who} cannot be read: {error.strerror}; correct the path") from None
+
+    def _members(self, file: io.BufferedReader) -> dict[str, _Member]:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                separable = f"{_SEPARABLE[0]}.npy" in archive.namelist()
+                names = (_ROWS, *_STACKED, *(_SEPARABLE if separable else ()))
+                return {name: self._member(file, archive, name) for name in names}
+        except (*_DAMAGE, ValueError, TypeError, KeyError, NotImplementedError):
+            raise CannotPlay(f"{self._who} is not an .npz of numbers; {_HOW}") from None
+
+    def _member(self, file: io.BufferedReader, archive: zipfile.ZipFile, name: str) -> _Member:
+        try:
+            info = archive.getinfo(f"{name}.npy")
+        except KeyError:
+            raise CannotPlay(f"{self._who} holds no array {name}; {_HOW}") from None
+        if info.compress_type != zipfile.ZIP_STORED:
+            raise CannotPlay(f"{self._who} is compressed, so that no round can be read by itself; {_HOW}")
+        file.seek(info.header_offset)
+        begin = info.header_offset + _LOCAL.size + sum(_LOCAL.unpack(file.read(_LOCAL.size)))
+        file.seek(begin)
+        header = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
+        shape, fortran, dtype = header[np.lib.format.read_magic(file)[0]](file)
+        if dtype.kind not in "fiu" or fortran:
+            raise CannotPlay(f"{self._who} holds {name} as {dtype}; make it real numbers in C order")
+        # a header may say what it likes: nothing is allocated that the file does not hold
+        if file.tell() - begin + dtype.itemsize * math.prod(shape) != info.file_size:
+            raise CannotPlay(f"{self._who} holds {name} with more or fewer numbers than it says; {_HOW}")
+        return _Member(dtype, shape, file.tell())
+
+    def _whole(self, file: io.BufferedReader, member: _Member) -> int:
+        rows = None if member.shape else member.read(file, 0)
+        if rows is None or rows % 1 or rows < 0:
+            raise CannotPlay(f"{self._who} must hold rows, one whole number; {_HOW}")
+        if bool(rows) is (_SEPARABLE[0] in self._arrays):
+            remedy = "give its losses either rows of matrix, or curvature, slope and constant"
+            raise CannotPlay(f"{self._who} has rows = {int(rows)}; {remedy}")
+        return int(rows)
+
+    def _shape(self) -> tuple[int, ...]:
+        shapes = {name: member.shape for name, member in self._arrays.items()}
+        shape = shapes["matrix"]
+        if len(shape) != 4 or not all(shape):
+            raise CannotPlay(f"{self._who} holds matrix as {_times(shape)}; make it T x n x q x p")
+        rounds, agents, stacked, p = shape
+        each = (rounds, agents)
+        needed = {"offset": (*each, stacked), "curvature": (*each, p), "slope": (*each, p), "constant": each}
+        for name in shapes.keys() & needed.keys():
+            if shapes[name] != needed[name]:
+                text = f"{_times(shapes[name])}; beside a matrix of {_times(shape)} make it {_times(needed[name])}"
+                raise CannotPlay(f"{self._who} holds {name} as {text}")
+        if self.rows >= stacked:
+            raise CannotPlay(f"{self._who} has rows = {self.rows} of {stacked}; leave at least one to constraints")
+        return shape
+
+
+def arrays(functions: Round) -> Mapping[str, Array]:
+    """Return the arrays of a round as a trace has them; empty where it is of no form that a trace can hold."""
+    # exactly these: a subclass may mean something else by what it inherits
+    if type(functions) is Functions:
+        return {"matrix": functions.matrix, "offset": functions.offset}
+    if type(functions) is Separable:
+        return {name: getattr(functions, name) for name in (*_STACKED, *_SEPARABLE)}
+    return {}
+
+
+def write(path: Path, rounds: int, rows: int, recorded: Iterable[Mapping[str, Array]]) -> None:
+    """Write a trace from the arrays of each of its rounds, which are never held in memory together.
+
+    The file appears when it is complete; equal functions give equal bytes.
+    """
+    recorded = iter(recorded)
+    first = next(recorded)
+    part = path.with_name(f".{path.name}.part")
+    with contextlib.ExitStack() as stack:
+        # an array's rounds must lie together, so each waits in a file of its own
+        files = {name: stack.enter_context(tempfile.TemporaryFile(dir=path.absolute().parent)) for name in first}
+        stack.callback(part.unlink, missing_ok=True)
+        for each in itertools.chain([first], recorded):
+            for name, file in files.items():
+                file.write(each[name].astype("<f8").tobytes())
+        with zipfile.ZipFile(part, "w") as archive:
+            for name, file in files.items():
+                file.seek(0)
+                _add(archive, name, "<f8", (rounds, *first[name].shape), file)
+            _add(archive, _ROWS, "<i8", (), io.BytesIO(rows.to_bytes(8, "little")))
+        part.replace(path)
+
+
+def _add(archive: zipfile.ZipFile, name: str, dtype: str, shape: tuple[int, ...], numbers: IO[bytes]) -> None:
+    # a ZipInfo made by hand has no time of day
+    with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+        np.lib.format.write_array_header_1_0(member, {"descr": dtype, "fortran_order": False, "shape": shape})
+        shutil.copyfileobj(numbers, member)
+
+
+def _times(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape)) or "a single number"
+
+
+def _stamp(file: io.BufferedReader) -> tuple[int, ...]:
+    """Return what changes when a file is replaced or written to."""
+    status = os.fstat(file.fileno())
+    return status.st_ino, status.st_size, status.st_mtime_ns

@@ -1,0 +1,29 @@
+"""What the adversary binds itself to before it reveals anything of a round.
+
+The commitment of round t is SHA-256 over, one after the other,
+    code       32 bytes   SHA-256 of the plugin's code; zeros where it is not known
+    options    32 bytes   SHA-256 of [adversary.options] as canonical JSON (keys sorted, no spaces, ASCII)
+    seed, t    8 bytes each, little-endian
+    d_{t-1}    32 bytes   only where the plugin's history > 0: the digest of all decisions it may know
+so that whoever has the spec, the code and the decisions can make every round again and see that none was changed.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+
+
+class Commitments:
+    """The commitments of one game."""
+
+    def __init__(self, code: str = "", options: Mapping[str, object] | None = None, seed: int = 0) -> None:
+        canonical = json.dumps(options or {}, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        self._game = hashlib.sha256(bytes.fromhex(code) if code else bytes(32))
+        self._game.update(hashlib.sha256(canonical.encode()).digest())
+        self._game.update(seed.to_bytes(8, "little"))
+
+    def of(self, round: int, digest: bytes = b"") -> str:
+        """Return the commitment of a round in hexadecimal digits; `digest` is d_{t-1} where the plugin may know it."""
+        commitment = self._game.copy()
+        commitment.update(round.to_bytes(8, "little") + digest)
+        return commitment.hexdigest()

@@ -1,0 +1,278 @@
+"""Whom the exam looks at: an adversary's instances, called with care, and the points they are asked about.
+
+n   agents        p   dimension        k   agents asked about        s   points        m   constraints
+"""
+
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from slaternet.errors import PluginFailed
+from slaternet.limits import LIMITS
+from slaternet.model import Agents, Array
+from slaternet.streams import stream
+from slaternet_adversary.api import Adversary, CannotPlay, Game, History
+
+Verdict = Literal["ok", "note", "warning", "failed"]
+Place = Literal["here", "worker", "elsewhere"]
+"""Where a plugin runs: in this process, in a worker process of ours, or behind grpc://."""
+
+ROUNDS = 12
+"""Rounds that are played in an exam."""
+_AGENTS = 8
+"""Agents whose functions are looked at closely; all are asked about in between."""
+_CORNERS, _BORDER, _INSIDE = 8, 6, 8
+"""Points of X by their kind, besides its centre."""
+_SHOWN = 8
+"""Coordinates of a point that are printed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the report: what was looked at, the verdict, and the figure in words."""
+
+    verdict: Verdict
+    about: str
+    text: str
+
+
+class Fault(Exception):
+    """A breach of the contract, found by the exam; never leaves it."""
+
+    def __init__(self, about: str, text: str) -> None:
+        super().__init__(text)
+        self.about = about
+
+
+@dataclass(frozen=True)
+class Subject:
+    """An adversary that can be made any number of times, and the game it is examined in."""
+
+    game: Game
+    opened: Callable[[], AbstractContextManager[Adversary]]
+    """Gives a new instance; leaving it ends whatever the instance runs in."""
+    rounds: int = ROUNDS
+    wider: Callable[[], "Subject"] | None = None
+    """The same adversary in a game with more agents and dimensions, where bits show what few do not."""
+    place: Place = "here"
+
+    @cached_property
+    def everyone(self) -> Agents:
+        """All agents, (n,)."""
+        return np.arange(self.game.agents)
+
+    @cached_property
+    def sampled(self) -> Agents:
+        """The agents that are looked at closely."""
+        n = self.game.agents
+        return np.unique(np.linspace(0, n - 1, min(n, _AGENTS)).round().astype(np.intp))
+
+    @cached_property
+    def survivors(self) -> Agents:
+        """Some of all agents, as they are left when others have gone; a lone agent stays."""
+        return self.everyone[::2]
+
+    def points(self, t: int) -> Array:
+        """Return points of X for a round, (N, p): its centre, corners, border, inside; the last is just outside.
+
+        Rounding may carry an honest point as far out as that one.
+        """
+        if t not in self._drawn:
+            self._drawn[t] = self._draw(t)
+        return self._drawn[t]
+
+    def _draw(self, t: int) -> Array:
+        feasible, draw = self.game.set, stream(self.game.seed, "exam points", 0, t)
+        centre, p = feasible.centre, feasible.dimension
+        signs = np.where(draw.random((_CORNERS, p)) < 0.5, -1.0, 1.0)
+        away = np.concatenate((signs, draw.standard_normal((_BORDER + _INSIDE, p))))
+        away *= 10.0 * feasible.outer / np.sqrt(np.sum(away * away, axis=1))[:, None]
+        points = feasible.project(centre + away)
+        points[-_INSIDE:] = centre + draw.random((_INSIDE, 1)) * (points[-_INSIDE:] - centre)
+        outside = centre + (1.0 + 0.5 * LIMITS.tolerance) * (points[0] - centre)
+        return np.concatenate((centre[None], points, outside[None]))
+
+    @cached_property
+    def _drawn(self) -> dict[int, Array]:
+        return {}
+
+    def question(self, t: int) -> Array:
+        """Return what every agent asks in a round, (n, 2, p); no two agents ask the same in the same order."""
+        points = self.points(t)
+        first = (1 + 3 * self.everyone) % len(points)
+        return points[np.stack((first, (first + 1 + self.everyone // len(points)) % len(points)), axis=1)]
+
+    @cached_property
+    def decisions(self) -> Array:
+        """What the agents are said to have decided, (T, n, p)."""
+        return np.array([self.question(t)[:, 1] for t in range(1, self.rounds + 1)])
+
+
+class Looked:
+    """The functions of one round; whatever they return is checked before it is used."""
+
+    def __init__(
+        self,
+        subject: Subject,
+        plugin: Adversary,
+        round: int,
+        functions: Any,  # noqa: ANN401 - a Round, with optional methods
+        name: str = "",
+    ) -> None:
+        self.subject = subject
+        self.round = round
+        self.name = name or f"round {round}"
+        self.functions = functions
+        self._plugin = plugin
+        self.m = plugin.constraints
+        self.p = subject.game.dimension
+
+    def has(self, method: str) -> bool:
+        """Say whether the round offers an optional method."""
+        return callable(getattr(self.functions, method, None))
+
+    def scoring(self) -> "Looked | None":
+        """Return what is scored where it is not what is revealed."""
+        if not self.has("scoring"):
+            return None
+        functions = self.call("scoring")
+        if functions is self.functions:
+            return None
+        return Looked(self.subject, self._plugin, self.round, functions, f"what is scored of {self.name}")
+
+    def call(self, method: str, *arguments: object) -> Any:  # noqa: ANN401  what a plugin returns
+        """Call a method; what it raises is a fault."""
+        where = f"{method} of {self.name}"
+        if not self.has(method):
+            raise Fault("plays", f"{where} does not exist; a round needs the methods loss and constraint")
+        call = getattr(self.functions, method)
+        return guarded(where, call, *map(_frozen, arguments), about=_line(method, "plays"))
+
+    def loss(self, agents: Agents, points: Array) -> Array:
+        """Return f of the agents at their points (k, s, p), (k, s)."""
+        return self.values("loss", agents, points)
+
+    def constraint(self, agents: Agents, points: Array) -> Array:
+        """Return g of the agents at their points, (k, s, m)."""
+        return self.values("constraint", agents, points, self.m)
+
+    def values(self, method: str, agents: Agents, points: Array, *rows: int) -> Array:
+        """Return what a method says about points (k, s, p), (k, s, *rows), asked in one call."""
+        returned = self.call(method, agents, points)
+        where = f"{method} of {self.name}"
+        values = shaped(where, returned, (*points.shape[:2], *rows), about=_line(method, "shapes"))
+        finite = np.isfinite(values)
+        if not finite.all():
+            which = tuple(np.argwhere(~finite)[0])
+            where = f"{method} of agent {agents[which[0]]} in {self.name}"
+            text = f"{where} is {values[which]} at x = {written(points[which[:2]])}"
+            raise Fault(_line(method, "finite"), f"{text}; make it finite everywhere in X")
+        return values
+
+    def asked(self, points: Array) -> tuple[Array, Array]:
+        """Return everyone's f and g at their points (n, s, p) as a game asks: one by one unless it is rowwise."""
+        agents = self.subject.everyone
+        if self._plugin.rowwise:
+            return self.loss(agents, points), self.constraint(agents, points)
+        rows = [slice(i, i + 1) for i in agents]
+        f = [self.loss(agents[row], points[row]) for row in rows]
+        return np.concatenate(f), np.concatenate([self.constraint(agents[row], points[row]) for row in rows])
+
+    def answer(self) -> bytes:
+        """Return the bits of f and g at the round's question."""
+        f, g = self.asked(self.subject.question(self.round))
+        return f.tobytes() + g.tobytes()
+
+
+class Player:
+    """One instance, playing rounds in order."""
+
+    def __init__(self, subject: Subject, plugin: Adversary, decisions: Array | None = None) -> None:
+        self.subject = subject
+        self.plugin = plugin
+        self._decisions = subject.decisions if decisions is None else decisions
+        _described(plugin)
+
+    def play(self, t: int) -> Looked:
+        """Play a round."""
+        past, h = None, self.plugin.history
+        if h:
+            past = History(_frozen(self._decisions[max(0, t - 1 - h) : t - 1].copy()))
+        return Looked(self.subject, self.plugin, t, guarded(f"play({t})", self.plugin.play, t, past))
+
+
+def _described(plugin: Adversary) -> None:
+    """Require that it says what it is."""
+    for name in ("constraints", "history"):
+        value = getattr(plugin, name, None)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise Fault("plays", f"{name} is {value!r}; make it a whole number of at least 0")
+    if plugin.constraints > LIMITS.constraints:
+        raise Fault("plays", f"constraints is {plugin.constraints}; a game has at most {LIMITS.constraints} per agent")
+    if not isinstance(plugin.rowwise, bool):
+        raise Fault("plays", f"rowwise is {plugin.rowwise!r}; make it True or False")
+
+
+def _line(method: str, line: str) -> str:
+    """Return which line speaks of a method's faults: its own, where it has one."""
+    return line if method in ("loss", "constraint") else method
+
+
+def guarded(where: str, method: Callable[..., Any], *arguments: object, about: str = "plays") -> Any:  # noqa: ANN401
+    """Call the author's code; whatever it raises is a fault, but that it does not support the game."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore"
+            )  # a service shows them and goes on; what they warn of is found in the values
+            return method(*arguments)
+    except CannotPlay:
+        raise
+    except PluginFailed as error:
+        raise Fault("plays", str(error)) from error
+    except (Exception, SystemExit) as error:  # the plugin edge
+        if "read-only" in str(error):
+            raise Fault(about, f"{where} writes into an array it is given; make a new one") from error
+        raise Fault(about, f"{where} raised {_place(error)}; correct its code") from error
+
+
+def shaped(where: str, value: object, shape: Sequence[int], *, about: str = "shapes") -> Array:
+    """Return an array of float64 numbers that has the shape."""
+    if not isinstance(value, np.ndarray) or value.dtype != np.float64:
+        kind = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
+        raise Fault(about, f"{where} is {kind}; return a float64 array of shape {tuple(shape)}")
+    if value.shape != tuple(shape):
+        raise Fault(about, f"{where} has shape {value.shape} where {tuple(shape)} was asked for")
+    return value
+
+
+def everywhere(agents: Agents, points: Array) -> Array:
+    """Return the same points (N, p) for every agent, (k, N, p)."""
+    return np.repeat(points[None], len(agents), axis=0)
+
+
+def written(point: Array) -> str:
+    """Return a point in words."""
+    shown = ", ".join(f"{each:.6g}" for each in point[:_SHOWN])
+    return f"({shown}, ...)" if len(point) > _SHOWN else f"({shown})"
+
+
+def _frozen(value: Any) -> Any:  # noqa: ANN401
+    """Return an array that cannot be written, as a question's is."""
+    if isinstance(value, np.ndarray):
+        value = value.copy()
+        value.setflags(write=False)
+    return value
+
+
+def _place(error: BaseException) -> str:
+    """Say what was raised, and on which line of which file."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} at {Path(frame.filename).name}, line {frame.lineno}: {error}"

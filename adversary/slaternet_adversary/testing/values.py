@@ -1,0 +1,154 @@
+"""The exam of what agents are told: shapes, finite numbers, and bits that depend on nothing but the question."""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+
+from slaternet.model import Agents
+from slaternet_adversary.testing.subject import Fault, Line, Looked, Subject, everywhere
+
+
+class Check(Protocol):
+    """One line of the report, in the making."""
+
+    about: str
+
+    def look(self, at: Looked) -> None:
+        """Look at one round; Fault where it breaks the contract."""
+
+    def finding(self) -> Line:
+        """Return the line, after the last round."""
+
+
+class Shapes:
+    """For one, two and all agents, at one and three points."""
+
+    about = "shapes"
+
+    def __init__(self) -> None:
+        self._empty = ""
+        self._m = 0
+
+    def look(self, at: Looked) -> None:
+        """Ask for as many values as there may be."""
+        self._m = at.m
+        everyone = at.subject.everyone
+        for agents in (everyone[:1], everyone[-1:], everyone[:2], everyone):
+            for s in (1, 3):
+                points = everywhere(agents, at.subject.points(at.round)[:s])
+                at.loss(agents, points)
+                at.constraint(agents, points)
+        if at.subject.place == "here" and not self._empty:
+            try:
+                at.loss(everyone, everywhere(everyone, at.subject.points(at.round)[:0]))
+            except Fault:
+                self._empty = "; a question without points fails, but no game asks one"
+
+    def finding(self) -> Line:
+        """Return the line."""
+        shapes = f"loss is (k, s) and constraint (k, s, {self._m})"
+        return Line("ok", self.about, f"{shapes} for 1, 2 and all agents at 1 and 3 points{self._empty}")
+
+
+class Finite:
+    """At the centre, corners, border and inside of X."""
+
+    about = "finite"
+
+    def __init__(self) -> None:
+        self._largest = {"f": 0.0, "g": 0.0}
+        self._points = 0
+
+    def look(self, at: Looked) -> None:
+        """Ask everywhere."""
+        agents, points = at.subject.sampled, at.subject.points(at.round)
+        asked = everywhere(agents, points)
+        values = {"f": at.loss(agents, asked), "g": at.constraint(agents, asked)}
+        self._points += len(points)
+        for name, each in values.items():
+            self._largest[name] = max(self._largest[name], float(np.abs(each).max(initial=0.0)))
+
+    def finding(self) -> Line:
+        """Return the line."""
+        f, g = self._largest["f"], self._largest["g"]
+        where = f"{self._points} points of X, its centre, corners, border and inside"
+        return Line("ok", self.about, f"|f| <= {f:.4g} and |g| <= {g:.4g} at {where}")
+
+
+class Order:
+    """The same question gives the same bits, whatever was asked before it."""
+
+    about = "query order"
+
+    def look(self, at: Looked) -> None:
+        """Ask A, then B, then A again with g before f."""
+        agents, points = at.subject.everyone, at.subject.question(at.round)
+        f, g = at.loss(agents, points), at.constraint(agents, points)
+        other = points[:, ::-1]
+        at.loss(agents, other)
+        at.constraint(agents, other)
+        for name, was, now in (
+            ("constraint", g, at.constraint(agents, points)),
+            ("loss", f, at.loss(agents, points)),
+        ):
+            differs = np.argwhere(was != now)
+            if len(differs):
+                which = tuple(differs[0])
+                where = f"{name} of agent {agents[which[0]]} in {at.name}"
+                values = f"{was[which]:.6g} at first and {now[which]:.6g}"
+                raise Fault(self.about, f"{where} was {values} when asked again; let a round remember no question")
+
+    def finding(self) -> Line:
+        """Return the line."""
+        return Line("ok", self.about, "the same bits when asked again, after other questions, g before f")
+
+
+class Rowwise:
+    """An agent's bits alone, in pairs and in larger batches."""
+
+    about = "rowwise"
+
+    def __init__(self, *, claimed: bool) -> None:
+        self.claimed = claimed
+        self._differs = ""
+        self._seen = (0, 0)
+
+    def look(self, at: Looked) -> None:
+        """Compare batches with everyone asked at once."""
+        self._seen = max(self._seen, (at.subject.game.agents, at.p))
+        self._differs = self._differs or self._difference(at)
+        if self._differs and self.claimed:
+            remedy = "sum over the last axis of C-contiguous arrays without BLAS, or say rowwise = False"
+            raise Fault(self.about, f"rowwise = True, but {self._differs}; {remedy}")
+
+    def _difference(self, at: Looked) -> str:
+        everyone, points = at.subject.everyone, at.subject.points(at.round)
+        for s in (1, 2, 3):
+            asked = points[(everyone[:, None] + np.arange(s)) % len(points)]
+            for name, method in (("loss", at.loss), ("constraint", at.constraint)):
+                together = method(everyone, asked)
+                for batch in _batches(at.subject):
+                    differ = (method(batch, asked[batch]) != together[batch]).any(axis=tuple(range(1, together.ndim)))
+                    if differ.any():
+                        who = f"{name} of agent {batch[int(np.argmax(differ))]} in {at.name}"
+                        beside = "asked alone" if len(batch) == 1 else f"asked beside {len(batch) - 1} other(s)"
+                        return f"{who} has other bits {beside} than beside all {len(everyone)}"
+        return ""
+
+    def finding(self) -> Line:
+        """Return the line."""
+        n, p = self._seen
+        if self.claimed:
+            seen = f"the same bits alone, in pairs and in larger batches, up to {n} agents in {p} dimensions"
+            return Line("ok", self.about, f"claimed, and {seen}")
+        cost = "not claimed: a game asks about one agent per call"
+        if self._differs:
+            return Line("note", self.about, f"{cost}, and rightly: {self._differs}")
+        return Line("note", self.about, f"{cost}; batches had the same bits here, so rowwise = True may be worth a try")
+
+
+def _batches(subject: Subject) -> Iterator[Agents]:
+    everyone = subject.everyone
+    yield from (everyone[i : i + 1] for i in subject.sampled)
+    yield from (everyone[:2], everyone[-2:], everyone[::2], everyone[1:])

@@ -1,0 +1,314 @@
+"""A process that serves a Python plugin as `slaternet.v1.Plugin`: the reference for plugins in other languages.
+
+    python -m slaternet_adversary.worker --socket PATH TARGET         serves when the socket is there
+    python -m slaternet_adversary.worker --listen HOST:PORT TARGET    says `ready HOST:PORT` on standard output
+
+One call at a time. What the plugin prints goes to standard error, and so does the traceback of what it raises. Where
+standard input is a pipe, the process ends with it: no worker outlives the game that has started it.
+"""
+
+import argparse
+import os
+import signal
+import stat
+import sys
+import threading
+import time
+import traceback
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, NoReturn, cast
+
+import grpc
+import numpy as np
+
+from slaternet.codec import plugin as wire
+from slaternet.codec.plugin import Described, Evaluated, Methods, Scored
+from slaternet.codec.wire import clip
+from slaternet.errors import BadSpec, Forgotten, Malformed, PluginFailed, RoundNotOpen, SlaternetError
+from slaternet.limits import LIMITS
+from slaternet.model import Agents, Array
+from slaternet.plugins import ADVERSARIES, Loaded, check_options, load
+from slaternet.sets import make_set
+from slaternet_adversary.api import Adversary, Game, History, Round
+from slaternet_adversary.scores import Network
+
+
+@dataclass
+class _Instance:
+    plugin: Adversary
+    called: float
+    next: int = 1
+    rounds: dict[int, Any] = field(default_factory=dict)  # a Round, with optional methods
+
+
+class Worker:
+    """The four methods of the service, from request to reply; an error says with which status the call ends."""
+
+    def __init__(self, target: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._target = target
+        self._clock = clock
+        self._instances: dict[str, _Instance] = {}
+
+    def describe(self, data: bytes) -> bytes:
+        """Make a new instance for a game."""
+        request = wire.decode_describe(data)
+        self._forget()
+        # not before: who has started us hears from the reply why a plugin cannot be loaded
+        loaded = load(ADVERSARIES, self._target, key="adversary.plugin")
+        plugin = _make(loaded, request)
+        methods = _methods(_first_round(_make(loaded, request)), request.dimension) if request.probe else None
+        name = uuid.uuid4().hex
+        self._instances[name] = _Instance(plugin, self._clock())
+        # `rowwise` whatever the plugin promises: where it does not, it is asked about one agent at a time
+        return wire.encode_described(
+            Described(name, plugin.constraints, plugin.history, rowwise=True, methods=methods, version=loaded.sha256)
+        )
+
+    def play(self, data: bytes) -> bytes:
+        """Fix the functions of a round."""
+        request = wire.decode_play(data)
+        instance = self._find(request.instance)
+        if request.round != instance.next:
+            raise RoundNotOpen(f"round {request.round} was to be played where round {instance.next} is next")
+        plugin, game = instance.plugin, instance.plugin.game
+        past = History(wire.shaped(request.past, -1, game.agents, game.dimension)) if plugin.history else None
+        functions = plugin.play(request.round, past)
+        instance.next += 1
+        instance.rounds = {t: each for t, each in instance.rounds.items() if t >= request.needed}
+        instance.rounds[request.round] = functions
+        return wire.encode_played(_methods(functions, game.dimension))
+
+    def evaluate(self, data: bytes) -> bytes:
+        """Evaluate the functions of some agents in a round that was played."""
+        asked = wire.decode_evaluate(data)
+        plugin, functions = self._round(asked.instance, asked.round, asked.agents)
+        (k, s, _), p, m = asked.points.shape, plugin.game.dimension, plugin.constraints
+        if asked.points.size != k * s * p:
+            raise Malformed("the points have another dimension than the game")
+
+        def ask(wanted: bool, method: str, *shape: int) -> Array | None:
+            return _ask(plugin, functions, method, asked.agents, asked.points, shape) if wanted else None
+
+        return wire.encode_evaluated(
+            Evaluated(
+                ask(asked.values, "loss", s),
+                ask(asked.values, "constraint", s, m),
+                ask(asked.loss_gradient, "loss_gradient", s, p),
+                ask(asked.constraint_gradient, "constraint_gradient", s, m, p),
+                _quadratic(_scored(functions).quadratic(asked.agents), p) if asked.quadratic else None,
+                _linear(_scored(functions).linear(asked.agents), k * m, p) if asked.linear else None,
+            )
+        )
+
+    def score(self, data: bytes) -> bytes:
+        """Score points by the functions of some agents."""
+        asked = wire.decode_score(data)
+        plugin, functions = self._round(asked.instance, asked.round, asked.agents)
+        points = wire.shaped(asked.points, -1, plugin.game.dimension)
+        network = Network(functions, asked.agents, points, plugin.constraints)
+        while not network.step():
+            pass
+        loss = _checked("network_loss", network.loss, (len(points),))
+        return wire.encode_scored(Scored(loss, network.violation))
+
+    def _round(self, name: str, round: int, agents: Agents) -> tuple[Adversary, Any]:
+        instance = self._find(name)
+        if round not in instance.rounds:
+            raise RoundNotOpen(f"round {round} is not played yet, or is not needed any more")
+        if agents[-1] >= instance.plugin.game.agents:
+            raise Malformed("agents lie within the game")
+        return instance.plugin, instance.rounds[round]
+
+    def _find(self, name: str) -> _Instance:
+        self._forget()
+        if name not in self._instances:
+            raise Forgotten("this instance is not known, or not any more")
+        self._instances[name].called = self._clock()
+        return self._instances[name]
+
+    def _forget(self) -> None:
+        oldest = self._clock() - LIMITS.plugin_idle_seconds
+        self._instances = {name: each for name, each in self._instances.items() if each.called >= oldest}
+
+
+# The plugin, and what it returns
+
+
+def _make(loaded: Loaded, request: wire.Describe) -> Adversary:
+    numbers, options = wire.from_json(request.set), wire.from_json(request.options)
+    feasible = make_set(str(numbers.pop("kind", "")), request.dimension, numbers)
+    check_options(loaded.factory, options, key="adversary.options", given=1)
+    plugin = loaded.factory(Game(request.agents, request.dimension, request.seed, feasible), **options)
+    if not isinstance(plugin, Adversary):
+        raise PluginFailed(f"{loaded.target} is not a slaternet_adversary.Adversary")
+    for name, limit in (("constraints", LIMITS.constraints), ("history", LIMITS.plugin_message_bytes)):
+        number = getattr(plugin, name, None)
+        if not isinstance(number, int) or not 0 <= number <= limit:
+            raise PluginFailed(f"{name} must be a whole number from 0 to {limit}, not {number!r}")
+    return plugin
+
+
+def _first_round(plugin: Adversary) -> Round:
+    empty = np.empty((0, plugin.game.agents, plugin.game.dimension))
+    return plugin.play(1, History(empty) if plugin.history else None)
+
+
+def _methods(functions: Any, dimension: int) -> Methods:  # noqa: ANN401 - a Round, with optional methods
+    if not callable(getattr(functions, "loss", None)) or not callable(getattr(functions, "constraint", None)):
+        raise PluginFailed(f"play returned {type(functions).__name__}, which has no methods loss and constraint")
+    scored = _scored(functions)
+    small = 8 * (dimension + 1) ** 2 < LIMITS.plugin_message_bytes
+    return Methods(
+        loss_gradient=hasattr(functions, "loss_gradient"),
+        constraint_gradient=hasattr(functions, "constraint_gradient"),
+        network=True,
+        quadratic=hasattr(scored, "quadratic") and small,
+        linear=hasattr(scored, "linear"),
+    )
+
+
+def _scored(functions: Any) -> Any:  # noqa: ANN401 - a Round, with optional methods
+    """Return what scores and the best decision in hindsight are about."""
+    return functions.scoring() if hasattr(functions, "scoring") else functions
+
+
+def _ask(
+    plugin: Adversary,
+    functions: Any,  # noqa: ANN401 - a Round, with optional methods
+    method: str,
+    agents: Agents,
+    points: Array,
+    shape: tuple[int, ...],
+) -> Array:
+    """Return a method's values at points (k, s, p), (k, *shape), all agents at once only where that is harmless."""
+    size = len(agents) if plugin.rowwise else 1
+    rows = [slice(i, i + size) for i in range(0, len(agents), size)]
+    ask = getattr(functions, method)
+    parts = [_checked(method, ask(agents[row], points[row]), (size, *shape)) for row in rows]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _quadratic(values: Any, p: int) -> tuple[Array, Array, float]:  # noqa: ANN401 - whatever a plugin returns
+    hessian, slope, constant = values
+    number = float(_checked("quadratic", constant, ()))
+    return _checked("quadratic", hessian, (p, p)), _checked("quadratic", slope, (p,)), number
+
+
+def _linear(values: Any, rows: int, p: int) -> tuple[Array, Array]:  # noqa: ANN401 - whatever a plugin returns
+    matrix, bound = values
+    return _checked("linear", matrix, (rows, p)), _checked("linear", bound, (rows,))
+
+
+def _checked(method: str, values: object, shape: tuple[int, ...]) -> Array:
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf":
+        raise PluginFailed(f"{method} returned {type(values).__name__} of {array.dtype} where real numbers were due")
+    if array.shape != shape:
+        raise PluginFailed(f"{method} returned shape {array.shape} where {shape} was asked for")
+    return array.astype(np.float64, copy=False)
+
+
+# The server
+
+
+def serve(worker: Worker, address: str) -> tuple[grpc.Server, int]:
+    """Serve on `address`, "unix:/path" or "host:port"; return the server and its port."""
+    options = [
+        ("grpc.max_receive_message_length", LIMITS.plugin_message_bytes),
+        ("grpc.max_send_message_length", LIMITS.plugin_message_bytes),
+        ("grpc.max_metadata_size", LIMITS.metadata_bytes),
+        ("grpc.so_reuseport", 0),
+    ]
+    server = grpc.server(ThreadPoolExecutor(1), options=options)  # one thread: one call at a time
+    methods = {"Describe": worker.describe, "Play": worker.play, "Evaluate": worker.evaluate, "Score": worker.score}
+    handlers: dict[str, Any] = {
+        name: grpc.unary_unary_rpc_method_handler(_guarded(method)) for name, method in methods.items()
+    }
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(wire.SERVICE, handlers),))
+    try:
+        port = server.add_insecure_port(address)
+    except RuntimeError:
+        raise BadSpec(f"cannot listen on {address}; choose a free port, or a path of at most 100 bytes") from None
+    server.start()
+    return server, port
+
+
+def _guarded(method: Callable[[bytes], bytes]) -> Callable[[bytes, grpc.ServicerContext], bytes]:
+    def answer(data: bytes, context: grpc.ServicerContext) -> bytes:
+        try:
+            return method(data)
+        except SlaternetError as error:
+            code, details = _status(error), str(error)
+        except BaseException as error:  # the plugin edge: whatever it raises, SystemExit too
+            traceback.print_exc()
+            code, details = "ABORTED", f"{type(error).__name__}: {error}"
+        return context.abort(grpc.StatusCode[code], clip(details))
+
+    return answer
+
+
+def _status(error: SlaternetError) -> str:
+    if isinstance(error, BadSpec):
+        return "INVALID_ARGUMENT"
+    return "ABORTED" if isinstance(error, PluginFailed) else error.status
+
+
+# The process
+
+
+def main(arguments: list[str]) -> NoReturn:
+    """Serve until whoever has started us ends, or ends us."""
+    parser = argparse.ArgumentParser(prog="slaternet_adversary.worker", description="Serve a Python plugin.")
+    place = parser.add_mutually_exclusive_group(required=True)
+    place.add_argument("--socket", metavar="PATH", help="a unix socket")
+    place.add_argument("--listen", metavar="HOST:PORT", help="port 0 takes a free one")
+    parser.add_argument("target", help="name, pkg.module:Class or path/file.py:Class")
+    options = parser.parse_args(arguments)
+    try:
+        _serve(options.target, options.socket, options.listen)
+    except SlaternetError as error:
+        print(f"{parser.prog}: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    sys.exit(0)
+
+
+def _serve(target: str, path: str | None, listen: str) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _leave)
+    tether, announce = _keep_streams()
+    server, port = serve(Worker(target), f"unix:{path}" if path else listen)
+    if not path:
+        os.write(announce, f"ready {listen.rpartition(':')[0]}:{port}\n".encode())
+    try:
+        if tether is None:
+            threading.Event().wait()
+        while tether is not None and os.read(tether, 4096):
+            pass
+    finally:
+        server.stop(0)
+        last = threading.Timer(LIMITS.grace_seconds, os._exit, (1,))  # a plugin that does not return must not keep us
+        last.daemon = True
+        last.start()
+
+
+def _keep_streams() -> tuple[int | None, int]:
+    """Return our standard input, if it is the end of a pipe, and output; the plugin gets neither of them."""
+    kind = os.fstat(0).st_mode
+    tether, announce = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)
+    os.close(nothing)
+    cast("Any", sys.stdout).reconfigure(line_buffering=True)
+    return tether if stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) else None, announce
+
+
+def _leave(*_: object) -> NoReturn:
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

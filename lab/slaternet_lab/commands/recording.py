@@ -1,0 +1,132 @@
+"""`slaternet record`: the functions of a spec's adversary, written to a file that `replay` plays."""
+
+import itertools
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+from slaternet.errors import BadSpec
+from slaternet.model import Array
+from slaternet.spec import Spec
+from slaternet_lab.commands.common import JsonOption, SetOption, SpecArgument, print_fields, print_json
+
+if TYPE_CHECKING:
+    from slaternet_adversary import Adversary
+
+OutOption = Annotated[Path, typer.Option("--out", metavar="FILE", help="The .npz file to write.")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite that file.")]
+
+
+def record(
+    out: OutOption,
+    spec: SpecArgument = None,
+    settings: SetOption = None,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Play the adversary of a spec without agents and write its functions, for adversary.plugin = "replay"."""
+    from slaternet_adversary.build import opened
+    from slaternet_adversary.builtin import trace
+    from slaternet_lab.resolve import load
+
+    # a plugin's arrays are seen only in the process that it plays in
+    game = load(spec, [*(settings or ()), "adversary.isolation=none"])
+    rounds = _rounds(game)
+    _check_file(out, force)
+    with opened(game) as (plugin, _), _bar() as bar:
+        recorded = _recorded(plugin, game.adversary.plugin, rounds)
+        first = next(recorded)
+        _check_room(out, rounds * sum(array.nbytes for array in first.values()))
+        each = bar.track(itertools.chain([first], recorded), total=rounds, description="recording")
+        try:
+            trace.write(out, rounds, first["matrix"].shape[1] - plugin.constraints, each)
+        except OSError as error:
+            raise BadSpec(
+                f"--out {out} cannot be written: {error.strerror}; mend that or choose another path"
+            ) from None
+    _show(game, rounds, out, as_json)
+
+
+def _rounds(spec: Spec) -> int:
+    if spec.run.rounds is None:
+        raise BadSpec("run.rounds is missing, and a record has an end; say --set run.rounds=1000")
+    return spec.run.rounds
+
+
+def _check_file(out: Path, force: bool) -> None:
+    if out.suffix != ".npz":
+        raise BadSpec(f"--out {out} must end in .npz; write --out {out.stem}.npz")
+    if not out.parent.is_dir():
+        raise BadSpec(f"--out {out} lies in a folder that does not exist; make it first")
+    if out.exists() and not force:
+        raise BadSpec(f"--out {out} exists; name another file, or add --force to overwrite it")
+
+
+def _check_room(out: Path, size: int) -> None:
+    """Refuse before the first byte what cannot be written to the end."""
+    free = shutil.disk_usage(out.parent).free
+    if 2 * size > free:
+        raise BadSpec(
+            f"--out {out} would take {size / 1e6:.1f} MB, twice that while it is written, and {free / 1e6:.1f} MB are "
+            "free; record fewer rounds (--set run.rounds=...) or elsewhere"
+        )
+
+
+def _recorded(plugin: "Adversary", target: str, rounds: int) -> Iterator[Mapping[str, Array]]:
+    """Yield the arrays of every round's functions; BadSpec where a trace cannot hold them."""
+    from slaternet_adversary.builtin import trace
+    from slaternet_lab.hindsight.replay import edge
+
+    if plugin.history:
+        raise _refused(target, "it chooses its functions by the decisions of a game, and here nobody decides")
+    shapes = None
+    for round in range(1, rounds + 1):
+        with edge(plugin, f"play({round})"):
+            arrays = trace.arrays(plugin.play(round, None))
+        if not arrays:
+            raise _refused(target, "its functions are not given as the arrays of a trace")
+        before, shapes = shapes, {name: array.shape for name, array in arrays.items()}
+        if before not in (None, shapes):
+            raise _refused(target, f"its functions have other shapes in round {round} than before")
+        yield arrays
+
+
+def _refused(target: str, why: str) -> BadSpec:
+    return BadSpec(
+        f"adversary.plugin = {target} cannot be recorded, because {why}; name one that plays Functions of "
+        "linear_regression or Separable ones, as linear-regression, moving-target, economic-dispatch and data-center do"
+    )
+
+
+def _bar() -> Progress:
+    """Return a bar for a terminal, gone when the work is done, and nothing elsewhere."""
+    screen = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=20), TimeRemainingColumn())
+    return Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal)
+
+
+def _show(spec: Spec, rounds: int, out: Path, as_json: bool) -> None:
+    from slaternet_adversary.builtin.trace import Trace
+
+    trace = Trace(str(out), "--out")
+    result = {
+        "file": str(out),
+        "adversary": spec.adversary.plugin,
+        "rounds": rounds,
+        "agents": trace.agents,
+        "dimension": trace.dimension,
+        "rows": trace.rows,
+        "constraints": trace.constraints,
+        "bytes": out.stat().st_size,
+        "sha256": trace.sha256(),
+    }
+    if as_json:
+        print_json(result)
+        return
+    play = f"--set adversary.plugin=replay --set adversary.options.path={out}"
+    print_fields([*((name, str(value)) for name, value in result.items()), ("play it", play)])

@@ -1,0 +1,5 @@
+"""An adversary for Slaternet."""
+
+from .adversary import ExampleAdversary
+
+__all__ = ["ExampleAdversary"]

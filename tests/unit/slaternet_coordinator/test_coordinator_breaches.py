@@ -1,0 +1,43 @@
+from slaternet.limits import LIMITS
+from slaternet.model import PROTOCOL, Breach, Join, Refusals, Role
+from slaternet_coordinator.engine import Coordinator, Joined, Said
+from slaternet_coordinator.graphs.generators import Complete
+from slaternet_coordinator.register import Register
+
+
+def gathered(*hosts: str) -> Coordinator:
+    """Return a coordinator that these hosts, and after them the adversary, have joined."""
+    register = Register(8, hosts=8, secret=bytes(32), fingerprint="")
+    coordinator = Coordinator(Complete(8, 1), register, 5)
+    for name in (*hosts, "adversary"):
+        role = Role.ADVERSARY if name == "adversary" else Role.HOST
+        coordinator.handle(Joined(name, Join(role, "localhost:1", 0, PROTOCOL, "")))
+    return coordinator
+
+
+def test_the_status_says_who_has_refused_what_and_whom_all_must_trust_comes_first() -> None:
+    coordinator = gathered("a", "b")
+    assert coordinator.status().breaches == ()
+
+    coordinator.handle(Said("b", Refusals((Breach("Malformed", "a", 2, "adversary"),))))  # it speaks for itself alone
+    coordinator.handle(Said("adversary", Refusals((Breach("OverBudget", "a", 1),))))
+    coordinator.handle(Said("adversary", Refusals((Breach("OverBudget", "a", 3), Breach("Unknown", "", 1)))))
+
+    assert coordinator.status((Breach("Unknown", "", 4),)).breaches == (
+        Breach("Unknown", "", 4, "coordinator"),
+        Breach("OverBudget", "a", 3, "adversary"),
+        Breach("Unknown", "", 1, "adversary"),
+        Breach("Malformed", "a", 2, "b"),
+    )
+
+
+def test_a_host_that_reports_too_many_breaches_hides_none_of_the_adversary_s() -> None:
+    coordinator = gathered("a", "b")
+    many = tuple(Breach("Malformed", f"host-{number}", 1) for number in range(LIMITS.breaches))
+    for host in ("a", "b"):
+        coordinator.handle(Said(host, Refusals(many)))
+    coordinator.handle(Said("adversary", Refusals((Breach("OverBudget", "a", 1),))))
+
+    breaches = coordinator.status().breaches
+    assert len(breaches) == LIMITS.breaches
+    assert breaches[0] == Breach("OverBudget", "a", 1, "adversary")

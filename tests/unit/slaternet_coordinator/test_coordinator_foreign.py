@@ -1,0 +1,46 @@
+from pathlib import Path
+
+import pytest
+
+from slaternet.errors import PluginFailed
+from slaternet.spec import GraphSection
+from slaternet_coordinator.graphs import build
+from slaternet_coordinator.graphs.generators import Ring
+
+PLAIN = "from slaternet_coordinator.graphs.generators import Ring\nclass Mine:\n"
+
+
+def section(tmp_path: Path, body: str) -> GraphSection:
+    (tmp_path / "mine.py").write_text(PLAIN + body)
+    return GraphSection(name=f"{tmp_path / 'mine.py'}:Mine")
+
+
+def test_a_class_with_a_matrix_is_a_graph(tmp_path: Path) -> None:
+    body = "    def __init__(self, n, seed): self.n = n\n    def matrix(self, t): return Ring(self.n, 1).matrix(t)\n"
+
+    graph = build(section(tmp_path, body), 5, 1)
+
+    assert (graph.matrices(1, 3).dense() == Ring(5, 1).matrices(1, 3).dense()).all()
+    assert not graph.directed
+
+
+@pytest.mark.parametrize(
+    ("body", "what"),
+    [
+        ("    def __init__(self, n, seed): raise KeyError('x')\n", "its constructor raised KeyError: 'x'; correct its"),
+        ("    def __init__(self, n, seed): pass\n", "is no graph; give its class a method matrix(t)"),
+    ],
+)
+def test_a_graph_that_cannot_be_made_is_named(body: str, what: str, tmp_path: Path) -> None:
+    with pytest.raises(PluginFailed) as failed:
+        build(section(tmp_path, body), 5, 1)
+
+    assert what in str(failed.value)
+
+
+def test_a_graph_that_raises_is_named_with_its_round(tmp_path: Path) -> None:
+    body = "    def __init__(self, n, seed): pass\n    def matrix(self, t): return 1 // (t - 3)\n"
+    graph = build(section(tmp_path, body), 5, 1)
+
+    with pytest.raises(PluginFailed, match=r"matrix\(3\) raised ZeroDivisionError"):
+        graph.matrix(3)
