@@ -5,16 +5,20 @@ SOURCES := proto agent coordinator adversary lab tests benchmarks
 # what the adversary in JavaScript needs; without npm its tests are skipped
 PACKAGES := $(if $(shell command -v npm 2>/dev/null),adversary/examples/node/node_modules)
 
-.PHONY: run test check lint types layers proto bench clean
+.PHONY: run test slow check lint types layers proto bench clean
 
 run: .venv/product
 	$(BIN)/slaternet run
 
 test: .venv/development $(PACKAGES)
-	$(BIN)/pytest -n 2 --dist worksteal
+	$(BIN)/pytest -n 2 --dist worksteal -m "not slow"
+
+# the few tests that take long, such as forty hosts as processes
+slow: .venv/development
+	$(BIN)/pytest -m slow
 
 # everything that must hold before a change lands
-check: lint types layers test
+check: lint types layers test slow
 
 lint: .venv/development
 	$(BIN)/ruff check $(SOURCES)

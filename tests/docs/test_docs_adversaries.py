@@ -93,6 +93,7 @@ class Shell:
         return ran.stdout
 
 
+@pytest.mark.slow
 def test_four_commands_lead_from_an_empty_folder_to_a_played_game(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     ((language, block),) = blocks(section("Four commands"))

@@ -89,6 +89,7 @@ def test_a_signal_while_the_processes_start_ends_them_all_at_once(sent: signal.S
     assert not any(alive(pid) for pid in children.values())
 
 
+@pytest.mark.slow
 def test_a_process_that_stays_when_the_game_is_over_is_named(tmp_path: Path) -> None:
     spec = write_spec(tmp_path, rounds=5, plugin=f"{PLUGINS / 'stays.py'}:Stays", more='isolation = "none"\n')
     with playing(spec, tmp_path / "run", "--hosts", 1) as game:

@@ -66,9 +66,10 @@ def assert_ended_in_order(folder: Path) -> None:
     assert digest(run) == digest(simulated(run.spec, folder / "simulation"))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_forty_hosts_of_one_agent_end_in_the_digest_of_the_simulation(tmp_path: Path) -> None:
-    settings = ["run.agents=40", "run.rounds=70"]
+    settings = ["run.agents=40", "run.rounds=200"]
     arguments = [word for setting in settings for word in ("--set", setting)]
 
     played = printed("run", "paper", *arguments, "--hosts", 40, "--out", tmp_path / "run", seconds=290)

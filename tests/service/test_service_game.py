@@ -31,6 +31,7 @@ async def test_a_game_over_grpc_ends_in_the_digest_of_its_simulation(hosts: int,
     assert run.summary["hosts"] == hosts
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 async def test_forty_hosts_of_three_agents_end_in_the_digest_of_the_simulation(tmp_path: Path) -> None:
     spec = load("paper", ["run.agents=120", "run.rounds=40"])
