@@ -63,7 +63,7 @@ class Worker:
                 raise PluginFailed(f"the adversary plugin {self._target} failed before it could be asked anything")
             if time.monotonic() > until:
                 raise PluginFailed(f"the adversary plugin {self._target} could not be asked within {seconds:g} seconds")
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_LOOK_SECONDS)  # no system tells alike that a socket has begun to listen; nothing depends on it
         return f"unix:{_socket(self._folder)}"
 
     @property

@@ -6,6 +6,7 @@ import random
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -67,8 +68,8 @@ class Misbehaves(Adversary):
 
     def _hangs(self, values: Array) -> Array:
         Path(self._where).touch()
-        while True:
-            time.sleep(0.01)
+        threading.Event().wait()
+        return values
 
     def _grabs(self, values: Array) -> Array:
         hoard = []
@@ -102,9 +103,9 @@ class Misbehaves(Adversary):
                 fcntl.flock(file, fcntl.LOCK_SH)
                 file.write("alive\n")
                 file.flush()
-                time.sleep(1000.0)
+                signal.pause()
         while Path(self._where).read_text().count("alive") < 2:
-            time.sleep(0.005)
+            time.sleep(0.005)  # the next look; nothing depends on its length
         return values
 
     def _kills_its_parent(self, values: Array) -> Array:

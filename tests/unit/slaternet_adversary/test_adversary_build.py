@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small_specs import small_spec
 
 from slaternet.errors import BadSpec, PluginFailed
 from slaternet.model import Description, Question
@@ -13,26 +14,7 @@ from slaternet_adversary.build import build_referee, opened
 from slaternet_adversary.referee import Asked, Evaluate, Played
 
 N, P = 3, 2
-SPEC = Spec.parse(
-    f"""
-[run]
-agents = {N}
-dimension = {P}
-rounds = 2
-[set]
-kind = "box"
-lower = -1.0
-upper = 1.0
-[algorithm]
-name = "zhang2024"
-schedule = "table2"
-[graph]
-name = "ring"
-[adversary]
-plugin = "linear-regression"
-""",
-    source="test",
-)
+SPEC = small_spec(N, P, rounds=2)
 PLUGINS = """
 import numpy as np
 from slaternet_adversary import Adversary, CannotPlay

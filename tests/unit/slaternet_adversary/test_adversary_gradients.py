@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small_specs import small_spec
 
 from slaternet.errors import AlreadyAsked, OutsideSet, OverBudget, PluginFailed
 from slaternet.model import Agents, Answer, Array, Closing, Effort, Question, Tangent
 from slaternet.sets import Box
-from slaternet.spec import Spec
 from slaternet_adversary import Adversary, Game, History
 from slaternet_adversary.builtin.linear_regression import Functions, LinearRegression
 from slaternet_adversary.ledger import Ledger
@@ -22,26 +22,7 @@ N, P, M = 4, 3, 2
 BOX = Box(P, -1.0, 1.0)
 SEATS = np.arange(N)
 KINDS = [(True, False), (False, True), (True, True)]
-SPEC = Spec.parse(
-    f"""
-[run]
-agents = {N}
-dimension = {P}
-rounds = 2
-[set]
-kind = "box"
-lower = -1.0
-upper = 1.0
-[algorithm]
-name = "zhang2024"
-schedule = "table2"
-[graph]
-name = "ring"
-[adversary]
-plugin = "linear-regression"
-""",
-    source="test",
-)
+SPEC = small_spec(N, P, rounds=2)
 
 
 def question(t: int, agents: Agents = SEATS, kinds: tuple[bool, bool] = (True, True), points: int = 1) -> Question:

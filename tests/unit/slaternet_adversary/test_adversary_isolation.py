@@ -45,7 +45,7 @@ plugin = "linear-regression"
     source="test",
 )
 PLUGIN = """
-import fcntl, json, os, resource, signal, socket, sys, time
+import fcntl, json, os, resource, signal, socket, sys, threading, time
 from pathlib import Path
 import numpy as np
 from slaternet_adversary import Adversary
@@ -88,8 +88,7 @@ class Holds(Looks):
         fcntl.flock(file, fcntl.LOCK_SH)
         file.write("held ")
         file.flush()
-        while True:
-            time.sleep(0.01)
+        threading.Event().wait()
 """
 
 

@@ -5,11 +5,11 @@ from typing import Protocol
 
 import numpy as np
 import pytest
+from small_specs import small_spec
 
 from slaternet.errors import PluginFailed
 from slaternet.model import Agents, Array, Closing, Effort, Question, StopAt
 from slaternet.sets import Box
-from slaternet.spec import Spec
 from slaternet_adversary import Adversary, Game, History, Round
 from slaternet_adversary.referee import Asked, Closed, Record, Referee, Reply, Summarise
 from slaternet_adversary.results import Results, claim
@@ -18,25 +18,7 @@ from slaternet_adversary.runtime import Outward, Runtime
 N, P = 3, 2
 BOX = Box(P, -1.0, 1.0)
 SEATS = {"a": np.array([0]), "b": np.array([1, 2])}
-SPEC = Spec.parse(
-    f"""
-[run]
-agents = {N}
-dimension = {P}
-[set]
-kind = "box"
-lower = -1.0
-upper = 1.0
-[algorithm]
-name = "zhang2024"
-schedule = "table2"
-[graph]
-name = "ring"
-[adversary]
-plugin = "linear-regression"
-""",
-    source="test",
-)
+SPEC = small_spec(N, P)
 
 
 @dataclass
