@@ -4,18 +4,30 @@ BIN := .venv/bin
 SOURCES := proto agent coordinator adversary lab tests benchmarks
 # what the adversary in JavaScript needs; without npm its tests are skipped
 PACKAGES := $(if $(shell command -v npm 2>/dev/null),adversary/examples/node/node_modules)
+LOCKED := --quiet --upgrade --generate-hashes --python-version 3.11 --python-platform linux --custom-compile-command 'make lock'
 
-.PHONY: run test slow check lint types layers proto bench clean
+.PHONY: run test slow test-cluster test-deploy check lint types layers proto lock bench clean
 
 run: .venv/product
 	$(BIN)/slaternet run
 
 test: .venv/development $(PACKAGES)
-	$(BIN)/pytest -n 2 --dist worksteal -m "not slow"
+	$(BIN)/pytest -n 2 --dist worksteal -m "not slow and not cluster and not deploy"
 
 # the few tests that take long, such as forty hosts as processes
 slow: .venv/development
 	$(BIN)/pytest -m slow
+
+# services in network namespaces through a relay that loses and reorders packets; without root all is skipped, saying so
+test-cluster: .venv/development
+	@command -v ip >/dev/null || test "$$(id -u)" != 0 || { apt-get -qq update && apt-get -qq install -y iproute2; }
+	$(BIN)/pytest tests/cluster
+
+# the image built, docker-compose.yml played, in a container engine that is set up first; without root or Debian all that is
+# skipped, saying so
+test-deploy: .venv/development
+	tests/deploy/engine >/dev/null || test $$? = 77
+	$(BIN)/pytest tests/deploy
 
 # everything that must hold before a change lands
 check: lint types layers test slow
@@ -33,6 +45,12 @@ layers: .venv/development
 # the generated code is committed; a test compares it with the .proto files
 proto: .venv/development
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc -I proto --python_out=proto --mypy_out=quiet:proto proto/slaternet/v1/*.proto
+
+# what the image is made of, by version and hash; a test compares it with pyproject.toml
+lock: .venv/development
+	$(BIN)/pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip compile $(LOCKED) pyproject.toml --output-file requirements.lock
+	echo 'hatchling>=1.27' | $(BIN)/uv pip compile $(LOCKED) - --output-file requirements-build.lock
 
 bench: .venv/development
 	$(BIN)/python -m benchmarks

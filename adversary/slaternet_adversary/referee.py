@@ -13,9 +13,10 @@ import numpy as np
 
 from slaternet.errors import NotYours, OutsideSet, OverBudget
 from slaternet.limits import LIMITS, Limits
-from slaternet.model import Agents, Answer, Array, Closing, Effort, LowWater, Question, StopAt, Tangent
+from slaternet.model import Agents, Answer, Array, Closing, LowWater, Question, StopAt, Tangent
 from slaternet.sets import FeasibleSet
 from slaternet_adversary.commitments import Commitments
+from slaternet_adversary.costs import Accounts, Costs
 from slaternet_adversary.ledger import Ledger
 
 
@@ -25,6 +26,7 @@ class Asked:
 
     host: str
     question: Question
+    at: float = 0.0  # seconds on whatever clock those have who hand events in; here there is none
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,7 @@ class Record:
     score: Scored | None  # None: this round is not scored
     totals: tuple[float, float, float, float]  # cumulative loss, violation, and both of the baseline
     agents: int
-    effort: Effort
+    costs: Costs
     digest: str
     x: Array
 
@@ -186,8 +188,7 @@ class Referee:
         self._recorded = 0
         self._past: list[Array] = []
         self._scores: dict[int, Scored] = {}
-        self._efforts: dict[str, int] = {}  # per host the last round whose effort is known
-        self._spent: defaultdict[int, list[Effort]] = defaultdict(list)
+        self._accounts = Accounts()
         self._totals = (0.0, 0.0, 0.0, 0.0)
         self._summarised = False
 
@@ -205,14 +206,14 @@ class Referee:
         """Say which host speaks for which agents; the first seating begins the game."""
         for name, seats in hosts:
             self._owner[seats] = self._hosts.setdefault(name, len(self._hosts))
-            self._efforts.setdefault(name, 0)
+            self._accounts.open(name)
         return self._prepare(1)
 
     def handle(self, event: Event) -> list[Effect]:
         """Take one event in and return what must now be done, in order."""
         match event:
-            case Asked(host, question):
-                return self._grant(host, question)
+            case Asked(host, question, at):
+                return self._grant(host, question, at)
             case Evaluated():
                 return self._reply(event)
             case Scored(round):
@@ -222,7 +223,8 @@ class Referee:
                 self._played = round
                 return list(self._waiting.pop(round, ()))
             case Closed(host, closing):
-                self._spend(host, self._ledger.last(np.flatnonzero(self._owner == self._hosts[host])), closing.effort)
+                last = self._ledger.last(np.flatnonzero(self._owner == self._hosts[host]))
+                self._accounts.spend(host, last, closing.effort)
                 return self._record()
             case LowWater(mark):
                 self._ledger.forget_before(min(mark, self._recorded + 1))
@@ -231,11 +233,12 @@ class Referee:
                 self._ledger.rounds = last
                 return self._record()
 
-    def _grant(self, host: str, question: Question) -> list[Effect]:
+    def _grant(self, host: str, question: Question, at: float) -> list[Effect]:
         self._check(host, question)
         if not self._ledger.buy(question):
             return self._reply_again(host, question)
-        self._spend(host, question.round - 1, question.effort)
+        self._accounts.ask(host, question.round, at)
+        self._accounts.spend(host, question.round - 1, question.effort)
         evaluate = Evaluate(
             host,
             question.round,
@@ -284,12 +287,6 @@ class Referee:
         self._ledger.fill(done.round, done.agents, *values)
         return [Reply(done.host, Answer(done.round, done.agents, *values))]
 
-    def _spend(self, host: str, round: int, effort: Effort) -> None:
-        """Book a host's effort of a round, once."""
-        if round == self._efforts[host] + 1:
-            self._efforts[host] = round
-            self._spent[round].append(effort)
-
     def _prepare(self, round: int) -> list[Effect]:
         """Commit to the functions up to a round and have them fixed; if decisions do not matter, a burst ahead."""
         if self._ledger.rounds is not None:
@@ -333,7 +330,7 @@ class Referee:
 
     def _is_complete(self, round: int) -> bool:
         scored = round in self._scores or round % self._score_every != 0
-        return round <= self._played and scored and len(self._spent[round]) == len(self._hosts)
+        return round <= self._played and scored and self._accounts.complete(round)
 
     def _row(self, round: int) -> Record:
         score = self._scores.pop(round, None)
@@ -345,12 +342,6 @@ class Referee:
                 zero_loss + score.zero_loss,
                 zero_violation + score.zero_violation,
             )
-        efforts = self._spent.pop(round)
-        effort = Effort(
-            sum(one.frames for one in efforts),
-            sum(one.bytes_sent for one in efforts),
-            sum(one.waited for one in efforts),
-        )
         del self._chain[0]
-        x = self._ledger.page(round).x
-        return Record(round, score, self._totals, self._agents, effort, self._chain[0].hex()[:16], x)
+        x, costs = self._ledger.page(round).x, self._accounts.settle(round)
+        return Record(round, score, self._totals, self._agents, costs, self._chain[0].hex()[:16], x)

@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import IO
@@ -13,6 +14,7 @@ import numpy as np
 from slaternet.breaches import Breaches
 from slaternet.errors import BadSpec
 from slaternet.spec import Spec
+from slaternet_adversary.costs import Network
 from slaternet_adversary.referee import Commit, Record, Summarise
 
 COLUMNS = (
@@ -27,7 +29,9 @@ COLUMNS = (
     "agents",
     "frames",
     "bytes_sent",
+    "bytes_received",
     "waited",
+    "skew",
     "seconds",
     "digest",
 )
@@ -86,6 +90,7 @@ class Results:
         self._run = run
         self._breaches = breaches or Breaches()
         self._totals = (0.0, 0.0, 0.0, 0.0)
+        self.network = Network()
         _replace(folder / "spec.toml", spec.to_toml())
         self._metrics = _table(folder / "metrics.csv", COLUMNS)
         self._commitments = _table(folder / "commitments.csv", ("round", "commitment"))
@@ -98,20 +103,25 @@ class Results:
 
     def record(self, row: Record, seconds: float) -> None:
         """Append a round."""
-        score, effort, totals = row.score, row.effort, row.totals
+        score, effort, totals = row.score, row.costs.effort, row.totals
         loss, violation, away = (score.loss, score.violation, score.disagreement) if score else ("", "", "")
         self._totals = totals
+        self.network.add(row.costs)
         self._metrics.write(
             f"{row.round},{loss},{violation},{totals[0]},{totals[1]},{totals[2]},{totals[3]},{away},{row.agents},"
-            f"{effort.frames},{effort.bytes_sent},{effort.waited:.6f},{seconds:.6f},{row.digest}\n"
+            f"{effort.frames},{effort.bytes_sent},{effort.bytes_received},{effort.waited:.6f},{row.costs.skew:.6f},"
+            f"{seconds:.6f},{row.digest}\n"
         )
         self._metrics.flush()
         if self._decisions is not None:
             self._decisions.write(row.x.tobytes())
             self._decisions.flush()
 
-    def finish(self, end: Summarise, seconds: float, hosts: int) -> None:
-        """Write what remains, the summary last and in one step: where it stands, the run is complete."""
+    def finish(self, end: Summarise, seconds: float, seats: Mapping[str, int]) -> None:
+        """Write what remains, the summary last and in one step: where it stands, the run is complete.
+
+        `seats` says how many agents each host has seated.
+        """
         spec = self._spec
         if spec.run.rounds != end.rounds:
             spec = spec.replace(**{"run.rounds": end.rounds})
@@ -129,7 +139,7 @@ class Results:
             "rounds": end.rounds,
             "scored_rounds": end.rounds // spec.record.score_every,
             "seed": spec.run.seed,
-            "hosts": hosts,
+            "hosts": len(seats),
             "cumulative_loss": self._totals[0],
             "cumulative_violation": self._totals[1],
             "zero_loss": self._totals[2],
@@ -139,6 +149,7 @@ class Results:
             "breaches": self._breaches.by_kind,
             "seconds": seconds,
             "rounds_per_second": end.rounds / seconds if seconds > 0 else 0.0,
+            "network": self.network.summary(seats),
         }
         _replace(self.folder / "summary.json", json.dumps(summary, indent=2) + "\n")
 

@@ -17,6 +17,7 @@ from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array, Tangent
 from slaternet_adversary.api import Adversary, History, Round
 from slaternet_adversary.build import name_of
+from slaternet_adversary.costs import Network
 from slaternet_adversary.referee import (
     Commit,
     Effect,
@@ -50,7 +51,7 @@ class Runtime:
         self._results = results
         self._clock = clock
         self._began: float | None = None
-        self._hosts = 0
+        self._seats: dict[str, int] = {}
         self._rounds: dict[int, Round] = {}
         self._plays: deque[Play] = deque()
         self._scores: deque[Score] = deque()
@@ -69,7 +70,7 @@ class Runtime:
     def seat(self, hosts: Iterable[tuple[str, np.ndarray]]) -> list[Outward]:
         """Begin the game with these hosts and their agents."""
         seats = list(hosts)
-        self._hosts = len(seats)
+        self._seats = {name: len(agents) for name, agents in seats}
         self._began = self._clock()
         return self._execute(self._referee.seat(seats))
 
@@ -101,6 +102,11 @@ class Runtime:
     def totals(self) -> tuple[float, float, float, float]:
         """Cumulative loss and violation so far, then those of the baseline."""
         return self._referee.totals
+
+    @property
+    def network(self) -> Network:
+        """What the rounds recorded so far have cost."""
+        return self._results.network
 
     def close(self) -> None:
         """Close the run folder; what was recorded stays."""
@@ -136,7 +142,7 @@ class Runtime:
                 del self._rounds[effect.round]
                 self._results.record(effect, self._seconds())
             else:
-                self._results.finish(effect, self._seconds(), self._hosts)
+                self._results.finish(effect, self._seconds(), self._seats)
         except OSError as error:
             raise RunFailed(
                 f"cannot write to the run folder {self._results.folder}: {error.strerror}; mend that and play again"

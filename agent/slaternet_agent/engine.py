@@ -15,7 +15,20 @@ import numpy as np
 
 from slaternet.errors import Diverged, Malformed, NotYours, RoundNotOpen
 from slaternet.limits import LIMITS, Limits
-from slaternet.model import Agents, Answer, Array, Frame, Hold, Holding, Question, Seating, StopAt, Tangent, Topology
+from slaternet.model import (
+    COORDINATOR,
+    Agents,
+    Answer,
+    Array,
+    Frame,
+    Hold,
+    Holding,
+    Question,
+    Seating,
+    StopAt,
+    Tangent,
+    Topology,
+)
 from slaternet_agent.algorithms.base import Algorithm, Decision, Seen
 from slaternet_agent.mixing import Board, Mixer, Plan, plans
 
@@ -78,7 +91,8 @@ class Host:
         self._algorithm = algorithm
         self._seats = seating.seats
         self._agents = agents
-        self._peers = len(seating.peers)
+        self._peers = [peer.name for peer in seating.peers]
+        self._adversary = seating.adversary.name if seating.adversary else ""
         self._limits = limits
         self._last = rounds
         self._held = False
@@ -107,6 +121,11 @@ class Host:
         return self._round
 
     @property
+    def seats(self) -> int:
+        """How many agents sit at the host."""
+        return len(self._seats)
+
+    @property
     def known(self) -> int:
         """The last round whose topology is known."""
         return self._known
@@ -125,6 +144,19 @@ class Host:
     def wanted(self) -> int:
         """The first round in which rows of peers may still be lacking."""
         return self._round if self._question is None else self._round + 1
+
+    @property
+    def lacking(self) -> tuple[str, ...]:
+        """The names of those who must do something before the round can be finished; none when all is played."""
+        if self.finished:
+            return ()
+        if self._question is not None:
+            return (self._adversary,)
+        plan = self._plans.get(self._round)
+        if plan is None or self._held:
+            return (COORDINATOR,)
+        absent = plan.needed[~self._board(self._round).known[plan.needed]]
+        return tuple(self._peers[index] for index in np.unique(self._owner[absent]))
 
     def handle(self, event: Event) -> list[Effect]:
         """Take one event in and return what must now be done, in order."""
@@ -146,7 +178,7 @@ class Host:
                 return [Finish()] if self.finished else self._go_on()
 
     def _take_topology(self, topology: Topology) -> list[Effect]:
-        for offset, plan in enumerate(plans(topology, self._seats, self._agents, self._peers)):
+        for offset, plan in enumerate(plans(topology, self._seats, self._agents, len(self._peers))):
             self._plans.setdefault(topology.round + offset, plan)
         self._known = max(self._known, topology.round + topology.rounds - 1)
         self._forget(topology.low_water)

@@ -33,6 +33,9 @@ class Peers:
         self._hear = hear
         self._wanted = wanted
         self._peers = seating.peers
+        self.names = [peer.name for peer in seating.peers]
+        self.frames_received = 0
+        self._accepts = [0] * len(seating.peers)
         self._by_name = {peer.name: peer for peer in seating.peers}
         # how to send to a peer whose wishes are known; None: no stream, or not yet
         self._senders: list[Callable[[bytes], None] | None] = [None] * len(seating.peers)
@@ -40,15 +43,29 @@ class Peers:
         self._first = seating.seats[0]
         self.lines = [self._line(i, peer) for i, peer in enumerate(seating.peers) if self._first < peer.seats[0]]
 
-    def send(self, index: int, frame: Frame) -> int:
-        """Send a frame to a peer and return the bytes handed to gRPC; without a stream, none until they are wanted."""
+    @property
+    def open(self) -> int:
+        """How many peers there is a stream to."""
+        return sum(sender is not None for sender in self._senders)
+
+    @property
+    def reconnections(self) -> dict[str, int]:
+        """How often there was a new stream after the first, by peer, whoever of the two has opened it."""
+        accepted = {name: max(times - 1, 0) for name, times in zip(self.names, self._accepts, strict=True)}
+        return accepted | {line.server: line.reconnections for line in self.lines}
+
+    def send(self, index: int, frame: Frame) -> bool:
+        """Send a frame to a peer; False where there is no stream: it will say what it lacks when there is one."""
         sender = self._senders[index]
         if sender is None:
-            return 0
-        parts = codec.encode_gossip(self._membership.head(frame.round), frame)
-        for part in parts:
+            return False
+        for part in codec.encode_gossip(self._membership.head(frame.round), frame):
             sender(part)
-        return sum(map(len, parts))
+        return True
+
+    def _fall_silent(self, index: int) -> None:
+        """Forget how to send to a peer: what a line that is down drops must not be counted as sent."""
+        self._senders[index] = None
 
     def _heartbeat(self) -> bytes:
         return codec.encode_gossip(self._membership.head(), Heartbeat())[0]
@@ -60,7 +77,6 @@ class Peers:
         def opening() -> bytes:
             nonlocal decoder
             decoder = codec.GossipDecoder(self._width)
-            self._senders[index] = None
             hello = Opening(self._membership.incarnation, peer.present, self._wanted())
             return codec.encode_gossip(self._membership.head(), hello)[0]
 
@@ -68,9 +84,12 @@ class Peers:
             peer.name,
             peer.address,
             _GOSSIP,
+            security=self._membership.security,
+            traffic=self._membership.meter.of(_GOSSIP),
             opening=opening,
             heartbeat=self._heartbeat,
             hear=lambda data: self._take(index, decoder, data, line.send),
+            closed=lambda: self._fall_silent(index),
         )
         return line
 
@@ -78,7 +97,7 @@ class Peers:
         """Serve a stream that a peer opens."""
         decoder = codec.GossipDecoder(self._width)
         data = await link.read()
-        peer, opening = self._membership.identify(decoder.decode(data) if data else None, self._by_name)
+        peer, opening = self._membership.identify(decoder.decode(data) if data else None, self._by_name, link.caller)
         link.host = peer.name
         if self._first < peer.seats[0]:
             raise NotYours("of two hosts the one with the smaller first seat opens their stream")
@@ -86,6 +105,8 @@ class Peers:
         if (older := self._accepted.get(name)) is not None:
             older.end(Replaced("a newer stream of this host has taken over"))
         self._accepted[name] = link
+        self._accepts[index] += 1
+        self._membership.meet(name)
         link.keep_alive(self._heartbeat)
         try:
             wanted = self._wanted()
@@ -98,6 +119,7 @@ class Peers:
             if self._accepted.get(name) is link:
                 del self._accepted[name]
                 self._senders[index] = None
+                self._membership.miss(name)
 
     def _take(self, index: int, decoder: codec.GossipDecoder, data: bytes, sender: Callable[[bytes], None]) -> None:
         message = decoder.decode(data)
@@ -107,6 +129,7 @@ class Peers:
         self._membership.check(head, self._peers[index].name)
         match body:
             case Frame():
+                self.frames_received += 1
                 self._hear(FrameArrived(index, body))
             case Wanted(round):
                 self._senders[index] = sender

@@ -1,7 +1,7 @@
 """Executes a host engine's effects over its streams: to the coordinator, the adversary and every peer."""
 
 import asyncio
-import time
+from collections.abc import Iterator
 from dataclasses import replace
 
 import structlog
@@ -11,11 +11,12 @@ from slaternet.errors import Diverged, Malformed, NotSeated, PluginFailed, Refus
 from slaternet.lines import Line
 from slaternet.link import Link
 from slaternet.membership import Membership
+from slaternet.metrics import Reading
 from slaternet.model import (
+    COORDINATOR,
     Answer,
     Closing,
     ControlDown,
-    Effort,
     Heartbeat,
     Hold,
     Holding,
@@ -26,12 +27,17 @@ from slaternet.model import (
     Question,
     RevealUp,
     Seating,
+    Spare,
     StopAt,
     Topology,
+    Waiting,
 )
 from slaternet_agent.build import build_algorithm
-from slaternet_agent.engine import Ask, Effect, Event, Finish, Host, Report, Send
+from slaternet_agent.engine import Ask, Effect, Event, Finish, FrameArrived, Host, Report, Send
+from slaternet_agent.metrics import ROUNDS, SEATS, readings
+from slaternet_agent.patience import Patience
 from slaternet_agent.peers import Peers
+from slaternet_agent.tally import Tally
 
 log = structlog.get_logger()
 
@@ -43,7 +49,7 @@ class Player:
 
     def __init__(self, membership: Membership) -> None:
         self._membership = membership
-        membership.listen(self._hear, have=lambda: self._host.known if self._host else 0)
+        membership.listen(self._hear, opened=self._wait_aloud, have=lambda: self._host.known if self._host else 0)
         self._host: Host | None = None
         self._peers: Peers | None = None
         self._reveal: Line | None = None
@@ -51,17 +57,37 @@ class Player:
         self._answers = codec.RevealDownDecoder()
         self._tasks: asyncio.TaskGroup | None = None
         self._lines: list[asyncio.Task[None]] = []
-        # what the round in progress has cost so far
-        self._frames = 0
-        self._bytes = 0
-        self._idle_since = time.perf_counter()
+        self._patience: Patience | None = None
+        self._stands_by = False
+        self.tally = Tally(map(membership.meter.of, ("control", "gossip", "reveal")))
         self._unanswered: list[bytes] = []
         self._closing: list[bytes] = []
+
+    @property
+    def run(self) -> str:
+        """The id of the game."""
+        return self._membership.run
 
     @property
     def round(self) -> int:
         """The round being played; 0 before the seating."""
         return self._host.round if self._host else 0
+
+    @property
+    def finished(self) -> bool:
+        """Whether the last round has been played."""
+        return self._host is not None and self._host.finished
+
+    @property
+    def seats(self) -> int:
+        """How many agents sit here; 0 before the seating, and of a spare."""
+        return self._host.seats if self._host else 0
+
+    def readings(self) -> Iterator[Reading]:
+        """Read what this host counts, from whatever thread."""
+        yield ROUNDS.reads(max(self.round - 1, 0))
+        yield SEATS.reads(self.seats)
+        yield from readings(self._membership, self.tally, self._peers, self._reveal)
 
     async def play(self) -> None:
         """Play until the game is over."""
@@ -70,6 +96,9 @@ class Player:
                 await self._membership.attend()
         except* SlaternetError as failed:
             raise failed.exceptions[0] from None
+        finally:
+            if self._patience is not None:
+                self._patience.end()
 
     async def accept(self, link: Link) -> None:
         """Serve a gossip stream that a peer opens."""
@@ -90,6 +119,8 @@ class Player:
                     self._sit_down(body)
             case Topology() | Hold() | StopAt():
                 self._dispatch(body)
+            case Spare():
+                self._stand_by()
             case Over():
                 for line in self._lines:
                     line.cancel()
@@ -117,13 +148,29 @@ class Player:
             seating.adversary.name,
             seating.adversary.address,
             _REVEAL,
+            security=self._membership.security,
+            traffic=self._membership.meter.of(_REVEAL),
             opening=self._open_reveal,
             heartbeat=lambda: self._encode(Heartbeat())[0],
             hear=self._take_answer,
             opened=self._ask_again,
         )
         self._lines = [self._tasks.create_task(self._keep(line)) for line in (self._reveal, *self._peers.lines)]
+        self._patience = Patience(self._host, self._wait)
         log.info("seated", agents=len(seating.seats), first=int(seating.seats[0]), peers=len(seating.peers))
+
+    def _stand_by(self) -> None:
+        if not self._stands_by:
+            log.info("every seat is taken; staying as a spare until the game is over")
+        self._stands_by = True
+
+    def _wait(self, round: int, names: tuple[str, ...]) -> None:
+        if not self._membership.failed:
+            self._membership.say(Waiting(round, names), round)
+
+    def _wait_aloud(self) -> None:
+        if self._patience is not None:
+            self._patience.repeat()
 
     @property
     def _seated(self) -> Host:
@@ -159,15 +206,13 @@ class Player:
     def _dispatch(self, event: Event) -> None:
         effects = self._decide(event)
         if isinstance(event, Answer):
-            self._idle_since = time.perf_counter()
+            self.tally.idle()
         for effect in effects:
             match effect:
                 case Send(peer, frame) if self._peers is not None:
-                    sent = self._peers.send(peer, frame)
-                    self._bytes += sent
-                    self._frames += sent > 0
+                    self.tally.frames_sent += self._peers.send(peer, frame)
                 case Ask(question):
-                    self._ask(question)
+                    self._ask(question, self._awaited(event))
                 case Report(round):
                     self._membership.report(Progress(round))
                 case Holding(round):
@@ -175,18 +220,22 @@ class Player:
                 case Finish():
                     self._finish()
 
-    def _spent(self) -> Effort:
-        effort = Effort(self._frames, self._bytes, time.perf_counter() - self._idle_since)
-        self._frames = self._bytes = 0
-        return effort
+    def _awaited(self, event: Event) -> str:
+        """Return who has sent the last thing that was missing before a question; empty: nothing was."""
+        match event:
+            case FrameArrived(peer) if self._peers is not None:
+                return self._peers.names[peer]
+            case Answer():
+                return ""
+            case _:
+                return COORDINATOR
 
     def _encode(self, body: RevealUp, round: int = 0) -> list[bytes]:
         return codec.encode_reveal_up(self._membership.head(round), body)
 
-    def _ask(self, question: Question) -> None:
-        effort = self._spent() if question.round > 1 else Effort()
+    def _ask(self, question: Question, awaited: str) -> None:
+        effort = self.tally.ask(question.round, awaited)
         self._unanswered = self._encode(replace(question, effort=effort), question.round)
-        self._bytes += sum(map(len, self._unanswered))
         self._ask_again()
 
     def _ask_again(self) -> None:
@@ -196,7 +245,7 @@ class Player:
 
     def _finish(self) -> None:
         last = self._seated.round - 1
-        self._closing = self._encode(Closing(self._spent()), last)
+        self._closing = self._encode(Closing(self.tally.close()), last)
         self._unanswered = []
         self._ask_again()
         self._membership.finish(Progress(last))
@@ -212,9 +261,11 @@ class Player:
         if message is None:
             return
         head, body = message
-        self._membership.check(head, self._adversary.name if self._adversary else "")
+        adversary = self._adversary.name if self._adversary else ""
+        self._membership.check(head, adversary)
         if isinstance(body, Answer):
             pending = self._seated.pending
             if pending is not None and pending.round == body.round:
                 self._unanswered = []
+                self.tally.answered(adversary)
             self._dispatch(body)

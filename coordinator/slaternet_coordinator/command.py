@@ -6,32 +6,37 @@ from typing import Annotated
 import typer
 
 from slaternet.errors import BadSpec
+from slaternet.options import stationed
 from slaternet.process import run
 from slaternet.spec import Spec
+from slaternet.station import Station
 
-ListenOption = Annotated[str, typer.Option(envvar="SLATERNET_LISTEN", help="HOST:PORT; port 0 takes a free one.")]
 HostsOption = Annotated[
-    int,
+    int | None,
     typer.Option(
-        envvar="SLATERNET_HOSTS", min=0, help="Agent hosts to wait for; 0: until the seats they ask for are all."
+        envvar="SLATERNET_HOSTS", min=1, help="Agent hosts to wait for. Absent: until nobody new comes any more."
     ),
 ]
 
+at_the_centre = stationed(name="coordinator", listen="127.0.0.1:7000", without=("coordinator", "advertise"))
+"""Gives a command the options of a coordinator's station."""
 
-def serve_coordinator(spec: Spec, listen: str, hosts: int) -> int:
+
+def serve_coordinator(spec: Spec, station: Station, hosts: int | None) -> int:
     """Serve until the game is over; the address is the one line on standard output."""
     from slaternet_coordinator.service import CoordinatorService
 
     service = CoordinatorService(
-        spec, listen=listen, hosts=hosts or None, ready=lambda address: print(f"listening on {address}", flush=True)
+        spec, station, hosts=hosts, ready=lambda address: print(f"listening on {address}", flush=True)
     )
     return run(service.run)
 
 
+@at_the_centre
 def coordinator(
     spec: Annotated[Path, typer.Argument(help="A resolved spec, as a run folder holds it.")],
-    listen: ListenOption = "127.0.0.1:7000",
-    hosts: HostsOption = 0,
+    station: Station,
+    hosts: HostsOption = None,
 ) -> None:
     """Seat the hosts of a game, publish its graph round by round, end it."""
     try:
@@ -43,4 +48,4 @@ def coordinator(
         raise BadSpec(
             f"{spec} is not resolved, because it lacks [feedback]; start it with `slaternet coordinator` instead"
         )
-    raise typer.Exit(serve_coordinator(parsed, listen, hosts))
+    raise typer.Exit(serve_coordinator(parsed, station, hosts))

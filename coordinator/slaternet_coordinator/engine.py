@@ -5,40 +5,57 @@ playing     W_t is published up to min(slowest host, last scored round) + L
 stopping    nothing more is published; hosts say how far they are; the last round S is settled and told
 over        every host has played the last round and the summary is written; all acknowledge and leave
 failed      a process said that it cannot go on
+
+Hosts without seats are spares: they are told so, and when the game is over; nobody waits for them.
 """
 
-import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from slaternet.errors import BadSpec, Mismatch, NotSeated, NotYours, PluginFailed, RoundNotOpen
 from slaternet.limits import LIMITS, Limits
 from slaternet.model import (
     Acknowledged,
-    Breach,
-    ControlDown,
     Description,
     Failed,
     Finished,
     Hold,
     Holding,
-    HostStatus,
     Join,
     LowWater,
-    Opening,
     Over,
     Progress,
     Refusals,
     Role,
+    Spare,
     Status,
     StopAt,
     Topology,
+    Waiting,
+)
+from slaternet_coordinator import standing
+from slaternet_coordinator.blame import Waits
+from slaternet_coordinator.events import (
+    Admit,
+    AwaitHolding,
+    AwaitQuiet,
+    Closed,
+    Effect,
+    Event,
+    Heard,
+    HoldExpired,
+    Joined,
+    Leave,
+    Opened,
+    Quiet,
+    Said,
+    StopAsked,
+    Tell,
 )
 from slaternet_coordinator.graphs import Graph
-from slaternet_coordinator.graphs.checks import check
-from slaternet_coordinator.register import NAME, Member, Register
-from slaternet_coordinator.topology import cut
+from slaternet_coordinator.register import Member, Register
+from slaternet_coordinator.standing import NOTHING, Observed
+from slaternet_coordinator.topology import Cutter
 
 
 class Phase(StrEnum):
@@ -51,93 +68,16 @@ class Phase(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
-class Joined:
-    """A process asks for a place."""
-
-    name: str
-    join: Join
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A process opens its control stream."""
-
-    name: str
-    opening: Opening
-
-
-@dataclass(frozen=True, slots=True)
-class Closed:
-    """The control stream of a process has ended."""
-
-    name: str
-
-
-Heard = Description | Progress | Holding | Finished | Failed | Acknowledged | Refusals
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """A process says something on its control stream."""
-
-    name: str
-    body: Heard
-
-
-@dataclass(frozen=True, slots=True)
-class StopAsked:
-    """The operator ends the game."""
-
-
-@dataclass(frozen=True, slots=True)
-class HoldExpired:
-    """Hosts had their time to answer Hold."""
-
-
-Event = Joined | Opened | Closed | Said | StopAsked | HoldExpired
-
-
-@dataclass(frozen=True, slots=True)
-class Admit:
-    """Answer to a join; a control stream of an older incarnation ends."""
-
-    incarnation: int
-    ticket: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Tell:
-    """A message on a process's control stream; lost if there is none, and said again when one opens."""
-
-    name: str
-    body: ControlDown
-
-
-@dataclass(frozen=True, slots=True)
-class AwaitHolding:
-    """Give hosts their time to answer Hold, then say HoldExpired."""
-
-
-@dataclass(frozen=True, slots=True)
-class Leave:
-    """Everyone has acknowledged: the coordinator may go."""
-
-
-Effect = Admit | Tell | AwaitHolding | Leave
-
-
 class Coordinator:
     """Seats the hosts, publishes the graph, settles the end."""
 
     def __init__(self, graph: Graph, register: Register, rounds: int | None, limits: Limits = LIMITS) -> None:
-        self._graph = graph
         self._register = register
         self._limits = limits
+        self._cutter = Cutter(graph, limits)
         self._last = rounds
         self._settled = False  # the last round was settled by a stop
         self._published = 0
-        self._batch = 1  # rounds per topology message, until their size is known
         self._score = Progress(0)
         self._phase = Phase.GATHERING
         self._failure = ""
@@ -146,6 +86,16 @@ class Coordinator:
     def phase(self) -> Phase:
         """Where the game stands."""
         return self._phase
+
+    @property
+    def scored(self) -> int:
+        """The last round scored."""
+        return self._score.round
+
+    @property
+    def published(self) -> int:
+        """The last round whose topology is published."""
+        return self._published
 
     @property
     def last(self) -> int | None:
@@ -165,7 +115,7 @@ class Coordinator:
     @property
     def low_water(self) -> int:
         """M, the slowest host's last finished round: nobody asks again for what came before it."""
-        return min((host.round for host in self._register.hosts), default=0)
+        return min((host.round for host in self._register.players), default=0)
 
     def handle(self, event: Event) -> list[Effect]:
         """Take one event in and return what must now be done, in order."""
@@ -176,43 +126,55 @@ class Coordinator:
                 return self._admit(name, join)
             case Opened(name, opening):
                 member = self._register.identify(name, opening)
-                member.connected, member.lost = True, False
-                return list(self._recall(member, opening.round))
+                self._register.note(member, connected=True)
+                return self._begin_if_ready() or list(self._recall(member, opening.round))
             case Closed(name):
-                member = self._register[name]
-                member.connected, member.lost = False, True
+                self._register.note(self._register[name], connected=False)
                 return self._leave_if_alone()
             case StopAsked():
                 return self._hold()
             case HoldExpired():
                 return self._settle(self._published)
+            case Quiet(arrivals):
+                self._register.calm(arrivals)
+                return self._begin_if_ready()
 
     def _admit(self, name: str, join: Join) -> list[Effect]:
-        if self._phase is not Phase.GATHERING:
-            raise Mismatch(f"{name} comes too late: the game is {self._phase} and every seat is taken")
+        if self._phase in (Phase.OVER, Phase.FAILED):
+            ended = "is over" if self._phase is Phase.OVER else "has failed"
+            raise Mismatch(f"{name} comes too late: the game {ended}; start the coordinator anew for another")
         member = self._register.admit(name, join)
-        return [Admit(member.incarnation, self._register.ticket(member)), *self._begin_if_ready()]
+        effects: list[Effect] = [Admit(member.incarnation, self._register.ticket(member))]
+        if self._phase is Phase.GATHERING and member.role is Role.HOST:
+            effects.append(AwaitQuiet(self._register.arrivals))
+        return effects + self._begin_if_ready()
 
     def _begin_if_ready(self) -> list[Effect]:
         if self._phase is not Phase.GATHERING or self._register.missing():
             return []
-        self._register.share()
+        self._register.begin()
         self._phase = Phase.PLAYING
-        seatings: list[Effect] = [Tell(member.name, self._register.seating(member)) for member in self._register]
-        return seatings + self._publish()
+        places: list[Effect] = [self._place(member) for member in self._register]
+        return places + self._publish()
+
+    def _place(self, member: Member) -> Tell:
+        """Tell a process where it sits, or that there is no seat for it."""
+        return Tell(member.name, self._register.seating(member) if member.plays else Spare())
 
     def _recall(self, member: Member, have: int) -> Iterator[Effect]:
         """Say again all that a process must know, to one that holds the topology up to `have`."""
         if self._phase is Phase.GATHERING:
+            if member.name in self._register.spares:
+                yield Tell(member.name, Spare())
             return
-        yield Tell(member.name, self._register.seating(member))
-        if member.role is Role.HOST:
-            index = self._register.hosts.index(member)
+        yield self._place(member)
+        if member.seats.size:
+            index = self._register.players.index(member)
             for topologies in self._topologies(have + 1, self._published):
                 yield Tell(member.name, topologies[index])
-        if self._settled and self._last is not None:
+        if self._settled and self._last is not None and member.plays:
             yield Tell(member.name, StopAt(self._last))
-        elif self._phase is Phase.STOPPING and member.role is Role.HOST:
+        elif self._phase is Phase.STOPPING and member.seats.size:
             yield Tell(member.name, Hold())
         if self._phase in (Phase.OVER, Phase.FAILED):
             yield Tell(member.name, Over(self._failure))
@@ -221,21 +183,24 @@ class Coordinator:
         match body:
             case Progress():
                 return self._advance(member, body)
+            case Waiting():
+                return self._wait(member, body)
             case Description():
                 if member.role is not Role.ADVERSARY:
                     raise NotYours("only the adversary describes the plugin")
                 self._register.description = body
                 return self._begin_if_ready()
             case Holding(entered):
+                self._check_part(member)
                 self._check_published(entered)
                 member.holding = entered
                 return self._settle(None)
             case Finished():
-                self._check_seated()
-                member.finished = True
-                return self._end(Phase.OVER) if all(each.finished for each in self._register) else []
+                self._check_part(member)
+                member.finished, member.waits_for = True, ()
+                return self._end(Phase.OVER) if all(each.finished for each in self._register if each.plays) else []
             case Failed(reason):
-                return self._end(Phase.FAILED, f"{member.name}: {reason}")
+                return self._fail(member, reason)
             case Acknowledged():
                 member.acknowledged = True
                 return self._leave_if_alone()
@@ -244,16 +209,35 @@ class Coordinator:
                 return []
 
     def _advance(self, member: Member, progress: Progress) -> list[Effect]:
-        self._check_seated()
+        self._check_part(member)
         self._check_published(progress.round)
         member.round = max(member.round, progress.round)
         if member.role is Role.ADVERSARY and progress.round >= self._score.round:
             self._score = progress
+        if member.round >= member.waits_in:
+            member.waits_for = ()
         return self._publish()
 
-    def _check_seated(self) -> None:
+    def _wait(self, member: Member, waiting: Waiting) -> list[Effect]:
+        """Take down whom a host waits for; that it waits in a round says that it has finished the one before."""
+        if member.role is not Role.HOST:
+            raise NotYours("only hosts say whom they wait for")
+        effects = self._advance(member, Progress(waiting.round - 1))
+        if waiting.round > member.round:
+            member.waits_in, member.waits_for = waiting.round, self._register.known(waiting.names)
+        return effects
+
+    def _fail(self, member: Member, reason: str) -> list[Effect]:
+        failure = f"{member.name}: {reason}"
+        if member.name in self._register.spares:
+            return [Tell(member.name, Over(failure))]  # the game needs it no more than before
+        return self._end(Phase.FAILED, failure)
+
+    def _check_part(self, member: Member) -> None:
         if self._phase is Phase.GATHERING:
             raise NotSeated("nothing can be played before the seating")
+        if not member.plays:
+            raise NotSeated("a spare plays nothing")
 
     def _check_published(self, round: int) -> None:
         if round > self._published:
@@ -273,7 +257,7 @@ class Coordinator:
         effects: list[Effect] = []
         try:
             for topologies in self._topologies(self._published + 1, frontier):
-                pairs = zip(self._register.hosts, topologies, strict=True)
+                pairs = zip(self._register.players, topologies, strict=True)
                 effects += [Tell(host.name, topology) for host, topology in pairs]
         except (BadSpec, PluginFailed) as error:
             return self._end(Phase.FAILED, str(error))
@@ -283,16 +267,9 @@ class Coordinator:
         return effects
 
     def _topologies(self, first: int, last: int) -> Iterator[list[Topology]]:
-        """Yield the topologies of all hosts, as many rounds at a time as fit into one message (at least one)."""
-        seats = [host.seats for host in self._register.hosts]
-        while first <= last:
-            matrix = self._graph.matrices(first, min(self._batch, last + 1 - first))
-            check(matrix, first)
-            yield cut(first, matrix, seats, self.low_water)
-            first += matrix.rounds
-            # an entry takes 12 bytes and, off the diagonal, at most 12 more as a debt; a row 4
-            fitting = self._limits.part_bytes * matrix.rounds // (24 * len(matrix.columns))
-            self._batch = max(1, min(fitting, self._limits.window // 4))
+        """Yield the topologies of all hosts, batch by batch."""
+        seats = [host.seats for host in self._register.players]
+        return self._cutter.cut(first, last, seats, self.low_water)
 
     def _hold(self) -> list[Effect]:
         if self._phase is Phase.GATHERING:
@@ -300,19 +277,19 @@ class Coordinator:
         if self._phase is not Phase.PLAYING:
             return []
         self._phase = Phase.STOPPING
-        return [*(Tell(host.name, Hold()) for host in self._register.hosts), AwaitHolding()]
+        return [*(Tell(host.name, Hold()) for host in self._register.players), AwaitHolding()]
 
     def _settle(self, silent: int | None) -> list[Effect]:
         """Settle the last round: the furthest that any host has entered, a silent one counting as `silent`."""
         if self._phase is not Phase.STOPPING or self._settled:
             return []
-        entered = [silent if host.holding is None else host.holding for host in self._register.hosts]
+        entered = [silent if host.holding is None else host.holding for host in self._register.players]
         answers = [answer for answer in entered if answer is not None]
         if len(answers) < len(entered):
             return []
         self._settled = True
         self._last = max(1, *answers)  # at least one round is played, so that there is something to sum up
-        return [Tell(member.name, StopAt(self._last)) for member in self._register]
+        return [Tell(member.name, StopAt(self._last)) for member in self._register if member.plays]
 
     def _end(self, phase: Phase, failure: str = "") -> list[Effect]:
         if self._phase in (Phase.OVER, Phase.FAILED):
@@ -324,12 +301,12 @@ class Coordinator:
         if self._phase not in (Phase.OVER, Phase.FAILED):
             return []
         # after a failure nobody is waited for who may be the one that failed, but whoever has yet to come is
-        failed = self._phase is Phase.FAILED
-        gone = all(member.acknowledged or (failed and member.lost) for member in self._register)
-        return [Leave()] if gone else []
+        forgiving = self._phase is Phase.FAILED
+        gone = (each.acknowledged or (each.lost and (forgiving or not each.plays)) for each in self._register)
+        return [Leave()] if all(gone) else []
 
-    def status(self, refused: tuple[Breach, ...] = ()) -> Status:
-        """Return how the game stands; `refused` is what the coordinator's own server has refused."""
+    def status(self, seen: Observed = NOTHING) -> Status:
+        """Return how the game stands, and what a shell has seen besides."""
         return Status(
             round=self._score.round,
             phase=self._phase,
@@ -338,15 +315,24 @@ class Coordinator:
             published=self._published,
             cumulative_loss=self._score.cumulative_loss,
             cumulative_violation=self._score.cumulative_violation,
-            hosts=tuple(HostStatus(m.name, m.address, len(m.seats), m.round, m.connected) for m in self._register),
-            waiting_for=self._register.missing() if self._phase is Phase.GATHERING else "",
+            hosts=standing.processes(self._register, seen, self._limits),
+            waiting_for=self._waiting_for(seen),
             failure=self._failure,
-            breaches=self._breaches(refused),
+            breaches=standing.breaches(self._register, seen, self._limits),
+            rounds_per_second=seen.rounds_per_second,
+            troubles=seen.troubles,
         )
 
-    def _breaches(self, refused: tuple[Breach, ...]) -> tuple[Breach, ...]:
-        """Return what every process has refused, as far as it fits; those whom all must trust come first."""
-        members = sorted(self._register, key=lambda member: member.role is Role.HOST)
-        servers = [(NAME, refused), *((member.name, member.refused) for member in members)]
-        breaches = (replace(each, server=server) for server, theirs in servers for each in theirs)
-        return tuple(itertools.islice(breaches, self._limits.breaches))
+    def _waiting_for(self, seen: Observed) -> str:
+        if self._phase is Phase.GATHERING:
+            return self._register.missing()
+        if self._phase not in (Phase.PLAYING, Phase.STOPPING):
+            return ""
+        return Waits(self._register, self._holds_up(), seen.silent, self._limits).culprits()
+
+    def _holds_up(self) -> set[str]:
+        """Return those for whom the coordinator itself waits, before it publishes or tells more."""
+        if self._phase is Phase.STOPPING and not self._settled:
+            return {host.name for host in self._register.players if host.holding is None}
+        slowest = min(self.low_water, self._score.round)
+        return {member.name for member in self._register if member.plays and member.round <= slowest}

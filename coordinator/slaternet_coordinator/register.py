@@ -1,50 +1,75 @@
 """The register of a game: which processes have joined, under which incarnation, with which tickets and seats."""
 
 import hmac
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from slaternet import identity
 from slaternet.errors import Mismatch, Superseded, Unknown
-from slaternet.model import PROTOCOL, Agents, Breach, Description, Join, Opening, Peer, Role, Seating
+from slaternet.limits import LIMITS, Limits
+from slaternet.model import COORDINATOR, PROTOCOL, Agents, Breach, Description, Join, Opening, Peer, Role, Seating
+from slaternet.seats import Wish
+from slaternet_coordinator.seats import Seats
 
-NAME = "coordinator"
 
-
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Member:
     """A process of the game, as the coordinator knows it."""
 
     name: str
     role: Role
     address: str
-    wanted: int
+    wish: Wish
     incarnation: int
     connected: bool = False
     lost: bool = False  # it was connected, and is no more
     seats: Agents = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     round: int = 0  # finished; of the adversary: scored
+    waits_in: int = 0  # the round that it cannot play yet
+    waits_for: tuple[str, ...] = ()
     holding: int | None = None  # its answer to Hold
     finished: bool = False
     acknowledged: bool = False
     refused: tuple[Breach, ...] = ()  # at its own server
 
+    @property
+    def plays(self) -> bool:
+        """Whether the game needs it; once the seats are shared out, a host without one is a spare."""
+        return self.role is Role.ADVERSARY or bool(self.seats.size)
+
 
 class Register:
-    """Admits processes, knows who is missing, shares out the seats."""
+    """Admits processes, knows who is missing, shares out the seats; who then has none is a spare."""
 
     def __init__(
-        self, agents: int, *, hosts: int | None, secret: bytes, fingerprint: str, reproducible: bool = True
+        self,
+        agents: int,
+        *,
+        hosts: int | None,
+        secret: bytes,
+        fingerprint: str,
+        spec: str = "",
+        reproducible: bool = True,
+        limits: Limits = LIMITS,
     ) -> None:
         self.agents = agents
-        self._expected = hosts
+        self.expected = hosts
         self._secret = secret
         self._fingerprint = fingerprint
+        self._spec = spec
         self._reproducible = reproducible
+        self._limits = limits
         self._members: dict[str, Member] = {}
+        self._seats = Seats(agents, hosts)
+        self._quiet = False
+        self._begun = False
         self.description: Description | None = None
+        self.arrivals = 0
+        """How often a host has joined."""
+        self.players: list[Member] = []
+        """The hosts that have seats, in the order of joining."""
 
     def __getitem__(self, name: str) -> Member:
         return self._members[name]
@@ -52,9 +77,12 @@ class Register:
     def __iter__(self) -> Iterator[Member]:
         return iter(self._members.values())
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._members
+
     @property
     def hosts(self) -> list[Member]:
-        """The agent hosts, in the order of joining."""
+        """The agent hosts, in the order of joining, with seats or without."""
         return [member for member in self if member.role is Role.HOST]
 
     @property
@@ -62,20 +90,39 @@ class Register:
         """The adversary, once it has joined."""
         return next((member for member in self if member.role is Role.ADVERSARY), None)
 
+    @property
+    def spares(self) -> set[str]:
+        """The hosts for which there is no seat."""
+        seated = {host.name for host in self.players} if self._begun else set(self._seats.seated)
+        return {host.name for host in self.hosts} - seated
+
+    def known(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return those of some names that stand for a process of the game, as many as are worth remembering."""
+        return tuple(name for name in names if name in self or name == COORDINATOR)[: self._limits.awaited]
+
     def admit(self, name: str, join: Join) -> Member:
         """Enter a process, or a new incarnation of one; refuse what could not play this game."""
         self._compare(name, join)
         known = self._members.get(name)
-        if name == NAME or (known is not None and known.role is not join.role):
+        elsewhere = {COORDINATOR, Role.ADVERSARY} if join.role is Role.HOST else {COORDINATOR}
+        if name in elsewhere or (known is not None and known.role is not join.role):
             raise Mismatch(f"the name {name} is taken by another role; choose another --name")
+        if known is not None and self._begun and known.plays:
+            raise Mismatch(
+                f"{name} has its part in a game that is under way, and cannot be started again in its middle yet; "
+                "stop the game and start it anew"
+            )
+        wish = Wish(join.seats, join.agents)
         if join.role is Role.HOST:
-            self._check_seats(name, join.seats)
+            self._check_host(name, wish)
         elif self.adversary is not None and known is None:
             raise Mismatch("the game has its adversary already; stop one of the two")
         else:
             self.description = None  # that of an older incarnation
         incarnation = 1 if known is None else known.incarnation + 1
-        member = self._members[name] = Member(name, join.role, join.address, join.seats, incarnation)
+        member = self._members[name] = Member(name, join.role, join.address, wish, incarnation)
+        if join.role is Role.HOST:
+            self._await_others(member, anew=known is not None)
         return member
 
     def _compare(self, name: str, join: Join) -> None:
@@ -84,56 +131,91 @@ class Register:
                 f"{name} speaks protocol {join.protocol} and the coordinator protocol {PROTOCOL}; "
                 "install the same version of slaternet on both"
             )
+        if join.spec and join.spec != self._spec:
+            raise Mismatch(
+                f"{name} has begun a game of spec {join.spec[:16]}, but the coordinator plays spec {self._spec[:16]}; "
+                "start it with --fresh, or with another --state"
+            )
         if self._reproducible and join.fingerprint != self._fingerprint:
             raise Mismatch(
                 f"{name} has numerics fingerprint {join.fingerprint[:16]}, the coordinator {self._fingerprint[:16]}; "
                 "use the same CPU architecture, numpy and scipy, or set run.reproducible = false"
             )
 
-    def _check_seats(self, name: str, seats: int) -> None:
-        others = [host for host in self.hosts if host.name != name]
-        taken = sum(host.wanted for host in others) + seats
-        left = self.agents - taken
-        if left < 0:
-            raise Mismatch(f"{name} asks for {seats} seats, but with it {taken} of {self.agents} would be taken")
-        if self._expected is None:
-            if not seats:
-                raise Mismatch(f"say how many agents {name} seats (--seats K), or start the coordinator with --hosts N")
+    def _check_host(self, name: str, wish: Wish) -> None:
+        """Refuse a host that could be neither seated nor a spare."""
+        if name not in self and len(self.hosts) >= min(self.agents + self._limits.spares, self._limits.hosts):
+            raise Mismatch(f"{name} is one host too many: {len(self.hosts)} have joined; end some that have no seats")
+        others = self._granted(without=name) if name in self else self._seats
+        if not self._begun and not others.full and (objection := others.objection(name, wish)):
+            raise Mismatch(objection)
+
+    def _await_others(self, host: Member, *, anew: bool) -> None:
+        """Let a host that has come hold others up: it may not be the last."""
+        self.arrivals += 1
+        self._quiet = False
+        if anew:
+            self._seats = self._granted()
+        else:
+            self._seats.offer(host.name, host.wish)
+
+    def _granted(self, without: str = "") -> Seats:
+        """Return the seats as those ask for them who are there; who is lost holds none before the game has begun."""
+        seats = Seats(self.agents, self.expected)
+        for host in self.hosts:
+            if not host.lost and host.name != without:
+                seats.offer(host.name, host.wish)
+        return seats
+
+    def note(self, member: Member, *, connected: bool) -> None:
+        """Take down that a process's control stream is open, or has ended."""
+        before, member.connected, member.lost = member.lost, connected, not connected
+        if self._begun or member.lost == before:
             return
-        if len(others) >= self._expected:
-            raise Mismatch(f"{name} is one host too many: the coordinator was started with --hosts {self._expected}")
-        sharing = self._expected - sum(1 for host in others if host.wanted) - bool(seats)
-        if left < sharing or (left and not sharing):
-            raise Mismatch(
-                f"with {name} asking for {seats} seats, {left} of {self.agents} agents are left for {sharing} hosts; "
-                "every agent needs a host and every host an agent"
-            )
+        if member.role is Role.HOST:
+            self._seats = self._granted()
+        elif member.lost:
+            self.description = None  # it is said again when the adversary is back
+
+    def calm(self, arrivals: int) -> None:
+        """Take down that nobody new has come for a while, unless that was before the last host came.
+
+        Who has joined but opened no stream all this time has died in between, and holds no seats.
+        """
+        self._quiet = arrivals == self.arrivals
+        if self._quiet and not self._begun:
+            for host in self.hosts:
+                host.lost = not host.connected
+            self._seats = self._granted()
 
     def missing(self) -> str:
         """Say who must still come before the game can begin; empty when all are there."""
-        hosts = self.hosts
-        if self.adversary is None:
+        if self.adversary is None or self.adversary.lost:
             return "the adversary"
         if self.description is None:
             return "the adversary's plugin"
-        if self._expected is not None:
-            lacking = self._expected - len(hosts)
-            return f"{lacking} of {self._expected} agent hosts" if lacking else ""
-        left = self.agents - sum(host.wanted for host in hosts)
-        return f"agent hosts for {left} of {self.agents} seats" if left else ""
+        if missing := self._seats.missing():
+            return missing
+        if not (self._seats.settled or self._quiet):
+            return f"further agent hosts, until none has come for {self._limits.gathering_seconds:g} s"
+        return self._unheard()
 
-    def share(self) -> None:
-        """Give seats in the order of joining: as many as asked for, the rest in even shares."""
-        sharing = [host for host in self.hosts if not host.wanted]
-        left = self.agents - sum(host.wanted for host in self.hosts)
-        share, extra = divmod(left, len(sharing)) if sharing else (0, 0)
-        first = 0
-        for host in self.hosts:
-            count = host.wanted or share + (sharing.index(host) < extra)
-            host.seats = np.arange(first, first + count, dtype=np.intp)
-            first += count
+    def _unheard(self) -> str:
+        """Say who has joined but not opened its stream: in a game that has begun, nobody can be started again."""
+        unheard = [name for name in self._seats.seated if not self[name].connected]
+        if not unheard:
+            return ""
+        return f"{unheard[0]} to connect" if len(unheard) == 1 else f"{len(unheard)} agent hosts to connect"
 
-    def ticket(self, member: Member, server: str = NAME) -> bytes:
+    def begin(self) -> None:
+        """Share out the seats."""
+        self._begun = True
+        given = self._seats.shared()
+        for name, agents in given.items():
+            self[name].seats = agents
+        self.players = [self[name] for name in given]
+
+    def ticket(self, member: Member, server: str = COORDINATOR) -> bytes:
         """Return the ticket that a process presents to a server, by default to the coordinator."""
         return identity.ticket(self._secret, member.name, member.incarnation, server)
 
@@ -143,14 +225,14 @@ class Register:
         if member is None:
             raise Unknown("a process must join the run before it opens a stream")
         if opening.incarnation < member.incarnation:
-            raise Superseded(f"a newer incarnation of {name} has joined")
+            raise Superseded(f"another process has joined as {name}; give each a --name of its own")
         if not hmac.compare_digest(opening.ticket, self.ticket(member)):
             raise Unknown("the ticket is not for this server")
         return member
 
     def seating(self, member: Member) -> Seating:
         """Return what a seated process must know of the others."""
-        peers = tuple(self._peer(host, member) for host in self.hosts if host is not member)
+        peers = tuple(self._peer(host, member) for host in self.players if host is not member)
         if member.role is Role.ADVERSARY or self.adversary is None:
             return Seating(member.seats, peers)
         return Seating(member.seats, peers, self._peer(self.adversary, member), self.description)

@@ -2,38 +2,61 @@
 
 import asyncio
 import secrets
+import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import structlog
 
-from slaternet import codec, identity
+from slaternet import codec, identity, metrics
 from slaternet.breaches import Breaches
-from slaternet.errors import Malformed, NotYours, Replaced, RunFailed, Superseded, WrongRun
-from slaternet.limits import LIMITS
+from slaternet.errors import BadSpec, Malformed, Mismatch, NotYours, Replaced, RunFailed, Superseded, WrongRun
+from slaternet.limits import LIMITS, Limits
 from slaternet.link import Link
-from slaternet.model import Acknowledged, ControlDown, Head, Heartbeat, Opening, Welcome
+from slaternet.logs import annotate
+from slaternet.meter import Meter
+from slaternet.metrics import Numbers, Reading
+from slaternet.model import (
+    COORDINATOR,
+    Acknowledged,
+    ControlDown,
+    Head,
+    Heartbeat,
+    Join,
+    Opening,
+    Progress,
+    Refusals,
+    Role,
+    Welcome,
+)
 from slaternet.process import interruptible
+from slaternet.security import vouch
 from slaternet.spec import Spec
+from slaternet.state import State
+from slaternet.station import Station
+from slaternet.tls import Caller, Office
 from slaternet.transport import serve
-from slaternet_coordinator.engine import (
+from slaternet_coordinator.engine import Coordinator, Phase
+from slaternet_coordinator.events import (
     Admit,
     AwaitHolding,
+    AwaitQuiet,
     Closed,
-    Coordinator,
     Effect,
     Event,
     HoldExpired,
     Joined,
     Leave,
     Opened,
-    Phase,
+    Quiet,
     Said,
     StopAsked,
     Tell,
 )
 from slaternet_coordinator.graphs import build as build_graph
-from slaternet_coordinator.register import NAME, Register
+from slaternet_coordinator.metrics import readings
+from slaternet_coordinator.register import Register
+from slaternet_coordinator.watch import Watch
 
 log = structlog.get_logger()
 
@@ -42,96 +65,192 @@ class CoordinatorService:
     """The coordinator of one game. No rule of the game lives here."""
 
     def __init__(
-        self, spec: Spec, *, listen: str, hosts: int | None = None, ready: Callable[[str], None] = lambda address: None
+        self,
+        spec: Spec,
+        station: Station,
+        *,
+        hosts: int | None = None,
+        ready: Callable[[str], None] = lambda address: None,
+        limits: Limits = LIMITS,
     ) -> None:
+        if hosts is not None and hosts > spec.run.agents:
+            raise BadSpec(
+                f"--hosts {hosts} is more than the {spec.run.agents} agents of the game; every host needs an agent"
+            )
         self._spec = spec
-        self._listen = listen
+        self._station = station
         self._ready = ready
+        self._limits = limits
         self._run = uuid.uuid4().hex
-        register = Register(
+        self._register = Register(
             spec.run.agents,
             hosts=hosts,
             secret=secrets.token_bytes(32),
             fingerprint=identity.fingerprint(),
+            spec=spec.digest(),
             reproducible=spec.run.reproducible,
+            limits=limits,
         )
         graph = build_graph(spec.graph, spec.run.agents, spec.run.seed)
-        self._engine = Coordinator(graph, register, spec.run.rounds)
+        self._engine = Coordinator(graph, self._register, spec.run.rounds, limits)
         self._links: dict[str, Link] = {}
-        self._over = asyncio.Event()
+        self._opened: dict[str, int] = {}  # how often each process has opened its stream
+        self._meter = Meter()
         self._breaches = Breaches()
-        self._farewell: asyncio.TimerHandle | None = None
+        self._over = asyncio.Event()
+        self._leaving = False
+        self._watch = Watch(time.monotonic, limits)
+        self._phase = Phase.GATHERING  # the last that was seen
+        self._missing = ""
+        self._state = State(COORDINATOR, COORDINATOR)
 
     async def run(self, stop: asyncio.Event) -> int:
         """Live until the game is over or `stop` is set; return the exit code."""
-        return await interruptible(
-            self._live(), stop, lambda: f"the coordinator leaves a game in phase {self._engine.phase}"
-        )
+        station = self._station
+        with station.claim(COORDINATOR) as self._state:
+            if self._state.epitaph:
+                log.warning(self._state.epitaph)
+                return 0
+            self._check_past()
+            annotate(host=lambda: station.name, run=lambda: self._run, round=lambda: self._engine.scored)
+            return await interruptible(self._live(), stop, self._parting)
+
+    def _parting(self) -> str:
+        return f"the coordinator leaves a game in phase {self._engine.phase} with {self._engine.scored} rounds scored"
+
+    def _check_past(self) -> None:
+        past, spec = self._state.past_spec, self._spec.digest()
+        if past and past != spec:
+            raise BadSpec(
+                f"the state {self._state.folder} holds a game of spec {past[:16]}, not of spec {spec[:16]}; "
+                "start with --fresh, or with another --state"
+            )
+
+    def _readings(self) -> Iterator[Reading]:
+        yield metrics.of_process(COORDINATOR, self._station.name)
+        yield metrics.of_game(self._run, self._spec)
+        yield from metrics.of_traffic(self._meter, self._breaches)
+        yield metrics.STREAMS.reads(len(self._links), "control")
+        again: Numbers = {("control", name): times - 1 for name, times in tuple(self._opened.items())}
+        yield Reading(metrics.RECONNECTIONS, again)
+        yield from readings(self._engine, self._register)
 
     async def _live(self) -> None:
+        with metrics.serve(self._station.metrics, self._readings):
+            await self._coordinate()
+
+    async def _coordinate(self) -> None:
         server = await serve(
-            self._listen,
+            self._station.listening,
             service="slaternet.v1.Coordinator",
             unary={"Join": self._join, "Status": self._status, "Stop": self._stop},
             streams={"Control": self._control},
-            hosts=min(self._spec.run.agents, LIMITS.hosts),
+            hosts=min(self._spec.run.agents + self._limits.spares, self._limits.hosts),
+            security=await self._station.security(),
+            meter=self._meter,
         )
         self._breaches = server.breaches
+        self._watch.mind(server.breaches)
         try:
+            # not before there is a server: whoever corrects a wrong start may correct the spec as well
+            self._state.remember(self._run, self._spec.digest())
             log.info("listening", address=server.address, run=self._run)
             self._ready(server.address)
             await self._over.wait()
+            await asyncio.sleep(self._watch.owed)
         finally:
+            self._leaving = True
             await server.stop()
         if self._engine.phase is Phase.FAILED:
             raise RunFailed(f"the game failed: {self._engine.status().failure}")
         log.info("the game is over", rounds=self._engine.last)
 
     def _head(self, round: int = 0) -> Head:
-        return Head(self._run, self._engine.epoch, round, NAME)
+        return Head(self._run, self._engine.epoch, round, COORDINATOR)
 
     def _dispatch(self, event: Event) -> None:
         self._execute(self._engine.handle(event))
 
     def _execute(self, effects: list[Effect]) -> None:
+        self._say_how_it_stands()
         loop = asyncio.get_running_loop()
         for effect in effects:
             match effect:
                 case Tell(name, body):
                     self._tell(name, body)
                 case AwaitHolding():
-                    loop.call_later(LIMITS.hold_seconds, self._dispatch, HoldExpired())
+                    loop.call_later(self._limits.hold_seconds, self._dispatch, HoldExpired())
+                case AwaitQuiet(arrivals):
+                    loop.call_later(self._limits.gathering_seconds, self._dispatch, Quiet(arrivals))
                 case Leave():
                     self._over.set()
                 case Admit():
                     pass  # the answer to a join, given there
-        if self._engine.phase in (Phase.OVER, Phase.FAILED) and self._farewell is None:
-            self._farewell = loop.call_later(LIMITS.farewell_seconds, self._over.set)
+
+    def _say_how_it_stands(self) -> None:
+        if self._engine.phase is not self._phase:
+            self._phase = self._engine.phase
+            self._enter(self._phase)
+        missing = self._register.missing() if self._phase is Phase.GATHERING else ""
+        if missing and missing != self._missing:
+            log.info("waiting", missing=missing)
+        self._missing = missing
+
+    def _enter(self, phase: Phase) -> None:
+        """Say aloud, and write down, that the game has come to another phase; its effects come after that."""
+        match phase:
+            case Phase.PLAYING:
+                log.info("the game begins", hosts=len(self._register.players), spares=len(self._register.spares))
+            case Phase.OVER:
+                self._close()
+            case Phase.FAILED:
+                failure = self._engine.status().failure
+                log.error("the game has failed", reason=failure)
+                self._watch.trouble(f"the game has failed: {failure}")
+        if phase in (Phase.OVER, Phase.FAILED):
+            asyncio.get_running_loop().call_later(self._limits.farewell_seconds, self._over.set)
+
+    def _close(self) -> None:
+        try:
+            self._state.close(self._engine.last or 0)
+        except BadSpec as error:  # the game is over all the same, and its results are safe with the adversary
+            log.error("cannot remember that the game is over", reason=str(error))
 
     def _tell(self, name: str, body: ControlDown) -> None:
         if (link := self._links.get(name)) is not None:
             for part in codec.encode_control_down(self._head(getattr(body, "round", 0)), body):
                 link.send(part)
 
-    async def _join(self, data: bytes) -> bytes:
+    async def _join(self, data: bytes, caller: Caller | None) -> bytes:
         head, join = codec.decode_join(data)
-        effects = self._engine.handle(Joined(head.sender, join))
+        vouch(caller, join.role, head.sender)
+        effects = self._admitted(head.sender, join)
         admit = next(effect for effect in effects if isinstance(effect, Admit))
         if (older := self._links.pop(head.sender, None)) is not None:
-            older.end(Superseded("a newer incarnation of this name has joined"))
-        self._execute(effects)
+            older.end(Superseded(f"another process has joined as {head.sender}; give each a --name of its own"))
         log.info("joined", name=head.sender, role=str(join.role), address=join.address)
-        if missing := self._engine.status().waiting_for:
-            log.info("waiting", missing=missing)
+        self._execute(effects)
         return codec.encode_welcome(self._head(), Welcome(admit.incarnation, admit.ticket, self._spec.to_toml()))
 
-    async def _status(self, data: bytes) -> bytes:
-        codec.decode_status_request(data)
-        status = self._engine.status(self._breaches.all)
+    def _admitted(self, name: str, join: Join) -> list[Effect]:
+        try:
+            effects = self._engine.handle(Joined(name, join))
+        except Mismatch as error:
+            self._watch.trouble(str(error))
+            raise
+        self._watch.hear(name)
+        return effects
+
+    async def _status(self, data: bytes, caller: Caller | None) -> bytes:
+        _, again = codec.decode_status_request(data)
+        if again and self._phase not in (Phase.OVER, Phase.FAILED):
+            self._watch.show()
+        status = self._engine.status(self._watch.observed())
         return codec.encode_status_reply(self._head(status.round), status)
 
-    async def _stop(self, data: bytes) -> bytes:
-        codec.decode_stop_request(data)
+    async def _stop(self, data: bytes, caller: Caller | None) -> bytes:
+        head = codec.decode_stop_request(data)
+        vouch(caller, Office.OPERATOR, head.sender)
         self._dispatch(StopAsked())
         return codec.encode_stop_reply(self._head(self._engine.settled or 0))
 
@@ -145,6 +264,14 @@ class CoordinatorService:
             if self._links.get(name) is link:
                 del self._links[name]
                 self._dispatch(Closed(name))
+                self._miss(name)
+
+    def _miss(self, name: str) -> None:
+        if self._phase is Phase.GATHERING and not self._leaving:
+            self._watch.miss(f"{name} has gone before the game has begun")
+        elif self._phase in (Phase.PLAYING, Phase.STOPPING) and not self._leaving:
+            spare = name in self._register.spares
+            self._watch.miss(f"{name}, a spare, has gone" if spare else f"{name} has gone; the game waits for it")
 
     async def _open(self, link: Link) -> str:
         data = await link.read()
@@ -152,18 +279,27 @@ class CoordinatorService:
         if not isinstance(body, Opening):
             raise Malformed("a control stream begins with an opening")
         self._check_run(head)
+        lost = False
+        if head.sender in self._register:
+            member = self._register[head.sender]
+            vouch(link.caller, member.role, member.name)
+            lost = member.lost
         effects = self._engine.handle(Opened(head.sender, body))
         link.host = head.sender
+        if lost:
+            self._watch.meet(head.sender)
+        self._watch.hear(head.sender)
         if (older := self._links.get(head.sender)) is not None:
             older.end(Replaced("a newer stream of this process has taken over"))
         self._links[head.sender] = link
+        self._opened[head.sender] = self._opened.get(head.sender, 0) + 1
         link.keep_alive(lambda: codec.encode_control_down(self._head(), Heartbeat())[0])
         self._execute(effects)
         return head.sender
 
     def _check_run(self, head: Head) -> None:
         if head.run != self._run:
-            raise WrongRun("the message belongs to another run")
+            raise WrongRun("the coordinator was started anew and plays another run; start this process again, too")
 
     def _take(self, name: str, data: bytes) -> bool:
         """Take one message in; True where it was the last."""
@@ -172,6 +308,7 @@ class CoordinatorService:
         # an epoch behind ours is that of a message under way while the seating went out
         if head.sender != name or head.epoch > self._engine.epoch:
             raise NotYours("a message must come from the process and the epoch of its stream")
+        self._watch.hear(name)
         match body:
             case Heartbeat():
                 return False
@@ -179,4 +316,9 @@ class CoordinatorService:
                 raise Malformed("a stream is opened once")
             case _:
                 self._dispatch(Said(name, body))
-                return isinstance(body, Acknowledged)
+        match body:
+            case Progress(round) if self._register[name].role is Role.ADVERSARY:
+                self._watch.score(round)
+            case Refusals(breaches):
+                self._watch.refuse(name, breaches)
+        return isinstance(body, Acknowledged)

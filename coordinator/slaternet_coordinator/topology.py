@@ -1,11 +1,34 @@
 """Cutting W_t by hosts: each host gets the rows of its own agents, and the list of rows it owes to others."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from slaternet.limits import Limits
 from slaternet.model import Agents, Topology
+from slaternet_coordinator.graphs import Graph
+from slaternet_coordinator.graphs.checks import check
 from slaternet_coordinator.graphs.weights import Matrix
+
+
+class Cutter:
+    """Cuts a graph, as many rounds at a time as fit into one message."""
+
+    def __init__(self, graph: Graph, limits: Limits) -> None:
+        self._graph = graph
+        self._limits = limits
+        self._batch = 1  # rounds per message, until their size is known
+
+    def cut(self, first: int, last: int, seats: Sequence[Agents], low_water: int) -> Iterator[list[Topology]]:
+        """Yield the topologies of all hosts, batch by batch; a matrix larger than a message travels alone."""
+        while first <= last:
+            matrix = self._graph.matrices(first, min(self._batch, last + 1 - first))
+            check(matrix, first)
+            yield cut(first, matrix, seats, low_water)
+            first += matrix.rounds
+            # an entry takes 12 bytes and, off the diagonal, at most 12 more as a debt; a row 4
+            fitting = self._limits.part_bytes * matrix.rounds // (24 * len(matrix.columns))
+            self._batch = max(1, min(fitting, self._limits.window // 4))
 
 
 def cut(first: int, matrix: Matrix, seats: Sequence[Agents], low_water: int) -> list[Topology]:

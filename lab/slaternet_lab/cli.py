@@ -17,6 +17,7 @@ from slaternet_agent.command import agent
 from slaternet_lab.commands import (
     adversaries,
     algorithms,
+    certs,
     comparing,
     graphs,
     planning,
@@ -75,11 +76,13 @@ _register(results.show, _AFTER, "slaternet show runs/mine --json")
 _register(results.plot, _AFTER, "slaternet plot runs/mine runs/yours --out figures")
 _register(regret.regret, _AFTER, "slaternet regret runs/mine")
 _register(results.diff, _AFTER, "slaternet diff runs/mine runs/yours")
+_register(certs.certs, _SERVICES, "slaternet certs certificates --hosts 8")
 _register(serving.coordinator, _SERVICES, "slaternet coordinator paper --hosts 2 --listen 127.0.0.1:7000")
 _register(serving.adversary, _SERVICES, "slaternet adversary --coordinator 127.0.0.1:7000 --out runs/first")
 _register(agent, _SERVICES, "slaternet agent --name agent-1 --coordinator 127.0.0.1:7000")
-_register(service.status, _SERVICES, "slaternet status 127.0.0.1:7000")
+_register(service.status, _SERVICES, "slaternet status 127.0.0.1:7000 --watch")
 _register(service.stop, _SERVICES, "slaternet stop 127.0.0.1:7000")
+_register(service.health, _SERVICES, "slaternet health 127.0.0.1:7000")
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -14,7 +14,7 @@ from slaternet.errors import BadSpec
 from slaternet.model import Array
 from slaternet.spec import Spec
 
-_WHOLE = {"round", "agents", "frames", "bytes_sent"}
+_WHOLE = {"round", "agents", "frames", "bytes_sent", "bytes_received"}
 _TEXT = {"digest"}
 _NEEDED = {"round", "loss", "violation", "cumulative_loss", "cumulative_violation", "digest"}
 

@@ -1,6 +1,5 @@
 """Everything that a spec names, looked up, tried and hashed: what is known of a game before anything is started."""
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,7 +7,8 @@ import structlog
 
 from slaternet.errors import BadSpec
 from slaternet.model import Description
-from slaternet.plugins import absolute, load
+from slaternet.paths import located
+from slaternet.plugins import load
 from slaternet.sets import FeasibleSet
 from slaternet.spec import Spec
 from slaternet_adversary.build import Maker, describe, isolation_of, making, with_gradients
@@ -16,17 +16,6 @@ from slaternet_agent.algorithms import GROUP, Feedback, Schedule, completed, nee
 from slaternet_agent.build import build_algorithm, game_of
 from slaternet_coordinator.graphs import Graph, digest
 from slaternet_coordinator.graphs import build as build_graph
-
-_DATA = {"replay": "path", "logistic": "data"}
-"""The adversaries that read a file, and the option that names it; what the options of others mean, only they know."""
-FILES = (
-    "algorithm.name",
-    "graph.name",
-    "graph.path",
-    "adversary.plugin",
-    *(f"adversary.options.{name}" for name in _DATA.values()),
-)
-"""The keys of a spec that may name a file: code, perhaps by a path, the graphs of `graph.name = "file"`, and data."""
 
 _GRAPHS = {"local": "none", "central": "complete"}
 """The graph that a mode of playing implies."""
@@ -83,23 +72,6 @@ def _check_length(spec: Spec, most: int | None) -> None:
             f"run.rounds must be at most {most}, the rounds that {spec.adversary.plugin} has data for; lower it, or "
             "set adversary.options.repeat = true"
         )
-
-
-def located(spec: Spec, base: Path, keys: Collection[str] = FILES) -> Spec:
-    """Return the spec with the files that these keys name made absolute against `base`."""
-    paths = {
-        "algorithm.name": absolute(spec.algorithm.name, base),
-        "graph.name": absolute(spec.graph.name, base),
-        "adversary.plugin": absolute(spec.adversary.plugin, base),
-    }
-    path = spec.graph.numbers.get("path")
-    if isinstance(path, str):
-        paths["graph.path"] = str((base / path).resolve())
-    option = _DATA.get(spec.adversary.plugin, "")
-    path = spec.adversary.options.get(option)
-    if isinstance(path, str):
-        paths[f"adversary.options.{option}"] = str((base / path).resolve())
-    return spec.replace(**{key: target for key, target in paths.items() if key in keys})
 
 
 def _moded(spec: Spec) -> Spec:

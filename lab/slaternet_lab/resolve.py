@@ -1,18 +1,20 @@
 """From what a user names to a spec that can be played anywhere: overridden, validated, paths and hashes filled in."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import structlog
 
 from slaternet.errors import BadSpec
+from slaternet.paths import as_written, located
 from slaternet.plugins import absolute
 from slaternet.spec import AlgorithmSection, Spec, override
 from slaternet.spec import read as read_tables
 from slaternet_agent.algorithms import numbers_taken, same_rule
 from slaternet_lab.assumptions.report import breaches
-from slaternet_lab.library import find
-from slaternet_lab.parts import assemble, located
+from slaternet_lab.library import Found, find
+from slaternet_lab.parts import assemble
 
 log = structlog.get_logger()
 
@@ -36,6 +38,17 @@ def load(what: str | None = None, settings: Sequence[str] = ()) -> Spec:
     return resolve(*read(what, settings))
 
 
+def load_for_all(what: str | None = None, settings: Sequence[str] = ()) -> Spec:
+    """Return a resolved spec for services on several machines, each of which looks paths up for itself.
+
+    Its relative paths stay as they are. Here too they start from the working directory, wherever the spec stands.
+    """
+    here = Path.cwd()
+    found = replace(find(what), base=here)
+    resolved = resolve(_settled(found, settings), here)
+    return as_written(resolved, _written(found, settings), here)
+
+
 def read(what: str | None, settings: Sequence[str]) -> tuple[Spec, Path]:
     """Return a spec as its author wrote it, settings applied, and where its relative paths start.
 
@@ -43,15 +56,23 @@ def read(what: str | None, settings: Sequence[str]) -> tuple[Spec, Path]:
     in a setting takes over the spec's schedule and numbers where they mean the same to it.
     """
     found = find(what)
-    keys = {each.partition("=")[0].strip() for each in settings}
+    return _settled(found, settings), found.base
+
+
+def _written(found: Found, settings: Sequence[str]) -> Spec:
+    """Return a spec with settings applied to the letter."""
     tables = read_tables(found.text, source=found.source)
-    spec = Spec.load(override(tables, settings, source=found.source), source=found.source)
-    spec = located(spec, Path.cwd(), keys)
-    match tables.get("algorithm"):
+    return Spec.load(override(tables, settings, source=found.source), source=found.source)
+
+
+def _settled(found: Found, settings: Sequence[str]) -> Spec:
+    keys = {each.partition("=")[0].strip() for each in settings}
+    spec = located(_written(found, settings), Path.cwd(), keys)
+    match read_tables(found.text, source=found.source).get("algorithm"):
         case {"name": str(name), **rest} if name != spec.algorithm.name and "algorithm.name" in keys:
             before = {"name": absolute(name, found.base), "schedule": rest.get("schedule", "")}
             spec = _taken_over(spec, AlgorithmSection.model_validate(before), keys)
-    return spec, found.base
+    return spec
 
 
 def _taken_over(spec: Spec, before: AlgorithmSection, keys: Collection[str]) -> Spec:

@@ -8,7 +8,19 @@ from pathlib import Path
 
 from slaternet.errors import BadSpec, PluginFailed, Refused, SlaternetError
 from slaternet.limits import LIMITS
-from slaternet.model import PROTOCOL, Closing, Effort, Join, LowWater, Progress, Question, Role, Seating, Topology
+from slaternet.model import (
+    PROTOCOL,
+    Closing,
+    Effort,
+    Join,
+    LowWater,
+    Opening,
+    Progress,
+    Question,
+    Role,
+    Seating,
+    Topology,
+)
 from slaternet.spec import Spec
 from slaternet_adversary.build import build_referee, opened
 from slaternet_adversary.referee import Asked, Closed, Record, Reply, Summarise
@@ -17,7 +29,8 @@ from slaternet_adversary.runtime import Outward, Runtime
 from slaternet_agent import engine as agent
 from slaternet_agent.algorithms import Algorithm
 from slaternet_agent.build import build_algorithm
-from slaternet_coordinator import engine as coordinator
+from slaternet_coordinator import events as coordinator
+from slaternet_coordinator.engine import Coordinator
 from slaternet_coordinator.graphs import build as build_graph
 from slaternet_coordinator.register import Register
 from slaternet_lab.finish import finish
@@ -56,7 +69,7 @@ class Simulation:
         self._watch = watch or (lambda *progress: None)
         register = Register(spec.run.agents, hosts=1, secret=bytes(32), fingerprint="")
         graph = build_graph(spec.graph, spec.run.agents, spec.run.seed)
-        self._coordinator = coordinator.Coordinator(graph, register, spec.run.rounds)
+        self._coordinator = Coordinator(graph, register, spec.run.rounds)
         self._host: agent.Host | None = None
         self._todo: deque[agent.Effect | Outward | coordinator.Effect] = deque()
         self._over = False
@@ -68,9 +81,9 @@ class Simulation:
 
     def play(self) -> None:
         """Play to the end."""
-        self._tell(coordinator.Joined(ADVERSARY, Join(Role.ADVERSARY, "", 0, PROTOCOL, "")))
+        self._come(ADVERSARY, Role.ADVERSARY)
         self._tell(coordinator.Said(ADVERSARY, self._description))
-        self._tell(coordinator.Joined(HOST, Join(Role.HOST, "", 0, PROTOCOL, "")))
+        self._come(HOST, Role.HOST)
         while not self._over:
             # everyone plays until they wait for functions that are not fixed yet; then a burst of work is due
             while self._todo:
@@ -82,6 +95,11 @@ class Simulation:
         """Close the run folder, and end the plugin."""
         self._adversary.close()
         self._plugin.close()
+
+    def _come(self, name: str, role: Role) -> None:
+        for effect in self._coordinator.handle(coordinator.Joined(name, Join(role, "", 0, PROTOCOL, ""))):
+            if isinstance(effect, coordinator.Admit):
+                self._tell(coordinator.Opened(name, Opening(effect.incarnation, effect.ticket)))
 
     def _tell(self, event: coordinator.Event) -> None:
         self._todo.extend(self._coordinator.handle(event))

@@ -35,6 +35,10 @@ class Limits:
     """Rows of g per agent."""
     hosts: int = 4096
     """Agent hosts of a game."""
+    spares: int = 64
+    """Agent hosts beyond the number of agents."""
+    awaited: int = 64
+    """How many of those whom a host waits for are remembered."""
     topology_rounds: int = 1024
     """Rounds in one Topology message."""
     window: int = 64
@@ -57,6 +61,12 @@ class Limits:
     """Quiet time after which a heartbeat is sent."""
     silence_seconds: float = 15.0
     """Silence that ends a stream."""
+    gathering_seconds: float = 15.0
+    """Without a number of hosts to wait for: how long after the newest has come the seats are shared out."""
+    waiting_seconds: float = 1.0
+    """How long a host comes no further before it says whom it waits for."""
+    watching_seconds: float = 2.0
+    """How long the coordinator stays after a question of one who asks again, so that he hears the end."""
     hold_seconds: float = 5.0
     """How long a host may take to answer Hold."""
     farewell_seconds: float = 60.0
@@ -67,6 +77,10 @@ class Limits:
     """How long a server lets calls finish when it stops."""
     breaches: int = 256
     """Lines of one report of breaches; a server that has counted half as many names no further hosts."""
+    troubles: int = 16
+    """What went wrong last, as a status tells it."""
+    scrapes: int = 8
+    """Requests for metrics that are answered at once."""
     chunk_bytes: int = 1 << 22
     """Largest array the referee's scoring asks a plugin to fill at once."""
     plugin_message_bytes: int = 1 << 26

@@ -6,34 +6,40 @@ and the engines send again what the other side lacks.
 
 import asyncio
 import random
+import time
+from collections import deque
 from collections.abc import Callable
 
 import structlog
 
-from slaternet.errors import Diverged, Refused, SlaternetError, Unreachable
+from slaternet.errors import BadSpec, Diverged, Refused, SlaternetError, Unreachable
 from slaternet.limits import LIMITS
 from slaternet.link import Link
+from slaternet.meter import Traffic
+from slaternet.security import Security
 from slaternet.transport import dial, open_channel
 
 log = structlog.get_logger()
 
 _FIRST_PAUSE = 0.01
+_REASONS = 8
 
 
 class Backoff:
     """Pauses between attempts: doubling, capped, and jittered so that many callers do not come at once."""
 
     def __init__(self) -> None:
-        self._pause = _FIRST_PAUSE
+        self.reset()
 
     def reset(self) -> None:
         """Begin again with a short pause."""
         self._pause = _FIRST_PAUSE
+        self._since = time.monotonic()
 
     @property
     def long(self) -> bool:
-        """Whether the pauses have grown to their longest."""
-        return self._pause >= LIMITS.backoff_seconds
+        """Whether this has gone on for longer than the longest pause: one attempt may take seconds to time out."""
+        return time.monotonic() - self._since >= LIMITS.backoff_seconds
 
     async def wait(self) -> None:
         """Pause, longer each time."""
@@ -50,21 +56,44 @@ class Line:
         address: str,
         method: str,
         *,
+        security: Security,
+        traffic: Traffic,
         opening: Callable[[], bytes],
         heartbeat: Callable[[], bytes],
         hear: Callable[[bytes], None],
         opened: Callable[[], None] = lambda: None,
+        closed: Callable[[], None] = lambda: None,
     ) -> None:
         self._server = server
         self._address = address
         self._method = method
+        self._security = security
+        self._traffic = traffic
         self._opening = opening
         self._heartbeat = heartbeat
         self._hear = hear
         self._opened = opened
+        self._closed = closed
         self._link: Link | None = None
         self._heard = False
+        self._times = 0  # that the server was heard on a new stream
+        self._reasons: deque[str] = deque(maxlen=_REASONS)  # why it was down, since it was last up
         self._down = asyncio.Event()
+
+    @property
+    def server(self) -> str:
+        """Who is at the other end."""
+        return self._server
+
+    @property
+    def up(self) -> bool:
+        """Whether there is a stream on which the server was heard."""
+        return self._heard
+
+    @property
+    def reconnections(self) -> int:
+        """How often there was a new stream after the first."""
+        return max(self._times - 1, 0)
 
     def send(self, data: bytes) -> None:
         """Send, or drop where the line is down."""
@@ -82,19 +111,21 @@ class Line:
             try:
                 await self._talk(backoff)
                 log.debug("stream ended", server=self._server)
-            except (Refused, Diverged):
-                raise  # the same bytes would be refused again
+            except (Refused, Diverged, BadSpec):
+                raise  # the same bytes would be refused again, and an address that may not be dialled stays one
             except SlaternetError as error:
                 # a server that was never heard may just be starting; only a long wait for it is worth a line
                 if self._heard or backoff.long:
-                    log.warning("stream broke", server=self._server, address=self._address, reason=str(error))
+                    self._miss(str(error))
             finally:
                 self._link, self._heard = None, False
                 self._down.set()
+                self._closed()
             await backoff.wait()
 
     async def _talk(self, backoff: Backoff) -> None:
-        async with open_channel(self._address) as channel, dial(channel, self._method) as link:
+        there = open_channel(self._address, self._server, security=self._security)
+        async with there as channel, dial(channel, self._method, self._traffic) as link:
             link.send(self._opening())
             link.keep_alive(self._heartbeat)
             self._link = link
@@ -102,8 +133,22 @@ class Line:
             self._opened()
             while (data := await link.read()) is not None:
                 self._take(data)
-                self._heard = True
+                if not self._heard:
+                    self._heard = True
+                    self._times += 1
+                    self._welcome_back()
                 backoff.reset()
+
+    def _miss(self, reason: str) -> None:
+        """Say whom we miss, and why: each reason once, however often we try."""
+        if reason not in self._reasons:
+            log.warning("stream broke", server=self._server, address=self._address, reason=reason)
+            self._reasons.append(reason)
+
+    def _welcome_back(self) -> None:
+        if self._reasons:
+            log.info("stream is back", server=self._server, address=self._address)
+            self._reasons.clear()
 
     def _take(self, data: bytes) -> None:
         try:

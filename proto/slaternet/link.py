@@ -9,6 +9,8 @@ import grpc.aio
 
 from slaternet.errors import OverBudget, SlaternetError, Unreachable
 from slaternet.limits import Limits
+from slaternet.meter import Traffic
+from slaternet.tls import Caller
 
 STREAM_BROKEN = (grpc.aio.AioRpcError, grpc.aio.BaseError, asyncio.InvalidStateError)
 """What grpc.aio raises from a read or write on a stream that has ended."""
@@ -20,10 +22,12 @@ class Link(ABC):
     One timer a link, not one a message, sends heartbeats when we have been quiet and ends the link when the peer has.
     """
 
-    def __init__(self, peer: str, limits: Limits, patience: float) -> None:
+    def __init__(self, peer: str, limits: Limits, patience: float, traffic: Traffic) -> None:
         self.peer = peer
+        self.caller: Caller | None = None  # whose certificate came with it, where connections are secured
         self.host = ""  # whose stream this is, once it has shown that
         self._limits = limits
+        self._traffic = traffic
         self._loop = asyncio.get_running_loop()
         self._outbox: deque[bytes] = deque()
         self._most = limits.parts + 2 * limits.window  # one payload in parts, and a window of rounds each way
@@ -44,6 +48,7 @@ class Link(ABC):
             self.end(OverBudget(f"{self.peer} does not take the messages meant for it"))
             return
         self._outbox.append(data)
+        self._traffic.send(data)
         self._sent_at = self._loop.time()
         if self._writer is None:
             self._writer = self._loop.create_task(self._write_out())
@@ -64,6 +69,8 @@ class Link(ABC):
         finally:
             self._reader = None
         self._patience = self._limits.silence_seconds
+        if data is not None:
+            self._traffic.receive(data)
         return data
 
     def keep_alive(self, heartbeat: Callable[[], bytes]) -> None:

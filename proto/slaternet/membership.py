@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import hmac
-import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -12,6 +11,7 @@ import structlog
 from slaternet import codec, identity
 from slaternet.breaches import Breaches
 from slaternet.errors import (
+    BadSpec,
     Malformed,
     NotYours,
     RunFailed,
@@ -23,6 +23,7 @@ from slaternet.errors import (
 )
 from slaternet.limits import LIMITS
 from slaternet.lines import Backoff, Line
+from slaternet.meter import Meter
 from slaternet.model import (
     PROTOCOL,
     Acknowledged,
@@ -40,45 +41,34 @@ from slaternet.model import (
     Refusals,
     Role,
     Seating,
-    Status,
     Welcome,
 )
+from slaternet.seats import EVEN, Wish
+from slaternet.security import LOOPBACK, Security, vouch
 from slaternet.spec import Spec
+from slaternet.state import State
+from slaternet.tls import Caller
 from slaternet.transport import call, open_channel
 
 log = structlog.get_logger()
 
 COORDINATOR = "coordinator"
 _JOIN = "/slaternet.v1.Coordinator/Join"
-_STATUS = "/slaternet.v1.Coordinator/Status"
 _CONTROL = "/slaternet.v1.Coordinator/Control"
 
 
-async def find(coordinator: str, name: str) -> Status:
-    """Wait until a coordinator answers at an address, saying so; return how its game stands."""
+async def answered(coordinator: str, method: str, request: bytes, security: Security) -> bytes:
+    """Ask the coordinator and return what it answers; wait for one that does not answer yet, saying so once."""
     backoff, waiting = Backoff(), False
     while True:
         try:
-            async with open_channel(coordinator) as channel:
-                reply = await call(channel, _STATUS, codec.encode_status_request(Head("", 0, 0, name)))
-            return codec.decode_status_reply(reply)[1]
+            async with open_channel(coordinator, COORDINATOR, security=security) as channel:
+                return await call(channel, method, request)
         except Unreachable as error:
             if not waiting:
                 log.info("waiting for the coordinator", address=coordinator, reason=str(error))
             waiting = True
         await backoff.wait()
-
-
-def reachable(listening: str, coordinator: str) -> str:
-    """Return the address to tell others: where a wildcard was listened on, the one that faces the coordinator."""
-    host, _, port = listening.rpartition(":")
-    if host.strip("[]") not in ("", "0.0.0.0", "::"):
-        return listening
-    there, _, number = coordinator.rpartition(":")
-    with socket.socket(socket.AF_INET6 if ":" in there else socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect((there.strip("[]"), int(number)))  # a datagram socket sends nothing by connecting
-        here = probe.getsockname()[0]
-    return f"[{here}]:{port}" if ":" in here else f"{here}:{port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +78,27 @@ class Applicant:
     name: str
     role: Role
     address: str
-    seats: int = 0
+    seats: Wish = EVEN
 
 
 class Membership:
     """A place in the game, once joined: the run's id, the spec, and the control stream."""
 
     def __init__(
-        self, coordinator: str, applicant: Applicant, head: Head, welcome: Welcome, breaches: Breaches
+        self,
+        coordinator: str,
+        applicant: Applicant,
+        head: Head,
+        welcome: Welcome,
+        breaches: Breaches,
+        security: Security,
+        meter: Meter,
+        state: State,
     ) -> None:
         self._applicant = applicant
+        self._state = state
+        self.security = security
+        self.meter = meter
         self.breaches = breaches
         self._telling: asyncio.TimerHandle | None = None
         self._welcome = welcome
@@ -108,6 +109,8 @@ class Membership:
         self._progress = Progress(0)
         self._reported = 0
         self._reported_at = 0.0
+        self._attending = False
+        self._missed: set[str] = set()
         self._finished = False
         self._failure: SlaternetError | None = None
         self._told = ""
@@ -116,6 +119,8 @@ class Membership:
             COORDINATOR,
             coordinator,
             _CONTROL,
+            security=security,
+            traffic=meter.of(_CONTROL),
             opening=self._opening,
             heartbeat=lambda: codec.encode_control_up(self.head(), Heartbeat()),
             hear=self._hear,
@@ -127,27 +132,45 @@ class Membership:
         breaches.watch(self._tell_soon)
 
     @classmethod
-    async def join(cls, coordinator: str, applicant: Applicant, breaches: Breaches | None = None) -> "Membership":
+    async def join(
+        cls,
+        coordinator: str,
+        applicant: Applicant,
+        breaches: Breaches | None = None,
+        security: Security = LOOPBACK,
+        meter: Meter | None = None,
+        state: State | None = None,
+    ) -> "Membership":
         """Ask for a place; wait for the coordinator where it does not answer yet.
 
-        The coordinator is told of `breaches`, those at this process's own server.
+        The coordinator is told of `breaches`, those at this process's own server; `meter` counts what streams carry;
+        `state` remembers the game.
         """
-        join = Join(applicant.role, applicant.address, applicant.seats, PROTOCOL, identity.fingerprint())
+        state = state or State(applicant.name, applicant.role)
+        join = Join(
+            applicant.role,
+            applicant.address,
+            applicant.seats.count,
+            PROTOCOL,
+            identity.fingerprint(),
+            applicant.seats.agents,
+            state.past_spec,
+        )
         request = codec.encode_join(Head("", 0, 0, applicant.name), join)
-        backoff = Backoff()
-        while True:
-            try:
-                async with open_channel(coordinator) as channel:
-                    head, welcome = codec.decode_welcome(await call(channel, _JOIN, request))
-                return cls(coordinator, applicant, head, welcome, breaches or Breaches())
-            except Unreachable as error:
-                log.info("waiting for the coordinator", address=coordinator, reason=str(error))
-            await backoff.wait()
+        head, welcome = codec.decode_welcome(await answered(coordinator, _JOIN, request, security))
+        joined = cls(coordinator, applicant, head, welcome, breaches or Breaches(), security, meter or Meter(), state)
+        state.remember(joined.run, joined.spec.digest())
+        return joined
 
     @property
     def name(self) -> str:
         """The name under which this process plays."""
         return self._applicant.name
+
+    @property
+    def line(self) -> Line:
+        """The control stream."""
+        return self._line
 
     @property
     def incarnation(self) -> int:
@@ -158,12 +181,18 @@ class Membership:
         """Return the head of a message about a round."""
         return Head(self.run, self.epoch, round, self.name)
 
-    def identify(self, message: tuple[Head, object] | None, peers: Mapping[str, Peer]) -> tuple[Peer, Opening]:
-        """Return who opens a stream here, by its first message: only the newest incarnation, only with its ticket."""
+    def identify(
+        self, message: tuple[Head, object] | None, peers: Mapping[str, Peer], caller: Caller | None
+    ) -> tuple[Peer, Opening]:
+        """Return which host opens a stream here, by its first message.
+
+        Only the newest incarnation, only with its ticket and, where connections are secured, only with its certificate.
+        """
         if message is None or not isinstance(message[1], Opening):
             raise Malformed("a stream begins with an opening")
         head, opening = message[0], message[1]
         self._check_run(head)
+        vouch(caller, Role.HOST, head.sender)
         peer = peers.get(head.sender)
         if peer is None:
             raise Unknown("the sender is no host of this game")
@@ -172,6 +201,18 @@ class Membership:
         if not hmac.compare_digest(opening.ticket, peer.accept):
             raise Unknown("the ticket is not for this server")
         return peer, opening
+
+    def miss(self, caller: str) -> None:
+        """Say that a process has gone whose stream was served here, unless the game ends, or our part in it."""
+        if self._attending and not (self._finished or self.failed or self._over.done()):
+            log.warning("stream broke", caller=caller)
+            self._missed.add(caller)
+
+    def meet(self, caller: str) -> None:
+        """Say that a process is back which was missed."""
+        if caller in self._missed:
+            log.info("stream is back", caller=caller)
+            self._missed.remove(caller)
 
     def check(self, head: Head, peer: str) -> None:
         """Refuse a message that does not belong on the stream of this peer."""
@@ -196,6 +237,7 @@ class Membership:
     async def attend(self) -> None:
         """Keep the control stream until the game is over; a failed game raises RunFailed."""
         line = asyncio.create_task(self._line.run(), name="control")
+        self._attending = True
         try:
             await asyncio.wait((line, self._over), return_when=asyncio.FIRST_COMPLETED)
             if line.done():
@@ -205,6 +247,7 @@ class Membership:
                 async with asyncio.timeout(LIMITS.grace_seconds):
                     await self._line.wait_down()
         finally:
+            self._attending = False
             line.cancel()
             await asyncio.gather(line, return_exceptions=True)
             if self._telling is not None:
@@ -284,11 +327,21 @@ class Membership:
                 return
             case Over():
                 self._listener(body)
-                self.say(Acknowledged())
-                if not self._over.done():
-                    self._over.set_result(body)
+                self._leave(body)
             case Seating():
                 self.epoch = head.epoch
                 self._listener(body)
             case _:
                 self._listener(body)
+
+    def _leave(self, over: Over) -> None:
+        """Remember that the game is over, and only then say that we know it: nobody will tell us again."""
+        if not self._over.done():
+            try:
+                if not over.failure:
+                    self._state.close(self._progress.round)
+            except BadSpec as error:
+                self._over.set_exception(error)
+                return
+            self._over.set_result(over)
+        self.say(Acknowledged())

@@ -15,6 +15,8 @@ Agents = NDArray[np.intp]
 
 PROTOCOL = 1
 """Version of the wire protocol; processes of different versions refuse each other."""
+COORDINATOR = "coordinator"
+"""The coordinator's name."""
 
 
 class Role(StrEnum):
@@ -46,6 +48,8 @@ class Join:
     seats: int  # 0: an even share
     protocol: int
     fingerprint: str
+    agents: Agents = field(default_factory=lambda: np.empty(0, np.intp))  # the very ones wanted; none: any
+    spec: str = ""  # SHA-256 of the spec played before; empty: without a past
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +113,11 @@ class Seating:
 
 
 @dataclass(frozen=True, slots=True)
+class Spare:
+    """Every seat is taken; stay, in case one becomes free."""
+
+
+@dataclass(frozen=True, slots=True)
 class Topology:
     """A host's rows of W_t for consecutive rounds, and the rows of z it owes to others.
 
@@ -131,6 +140,14 @@ class Progress:
     round: int
     cumulative_loss: float = 0.0
     cumulative_violation: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The sender cannot play a round before others have done their part."""
+
+    round: int
+    names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +232,18 @@ class HostStatus:
     seats: int
     round: int
     connected: bool
+    role: Role = Role.HOST
+    silent: float = 0.0  # seconds since it was last heard
+    waits_for: tuple[str, ...] = ()
+    spare: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something that went wrong, for the operator."""
+
+    ago: float  # seconds
+    what: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +261,8 @@ class Status:
     waiting_for: str = ""
     failure: str = ""
     breaches: tuple[Breach, ...] = ()
+    rounds_per_second: float = 0.0
+    troubles: tuple[Trouble, ...] = ()
 
 
 # Gossip
@@ -258,11 +289,12 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """What a host spent on a round."""
+    """What a host spent on a round, from its question to the next."""
 
     frames: int = 0
-    bytes_sent: int = 0
-    waited: float = 0.0
+    bytes_sent: int = 0  # on all its streams, with gRPC's prefixes
+    waited: float = 0.0  # seconds in which something was missing
+    bytes_received: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,8 +338,10 @@ class Answer:
     constraint: Tangent | None = None
 
 
-ControlUp = Opening | Heartbeat | Description | Progress | Holding | Finished | Acknowledged | Failed | Refusals
-ControlDown = Heartbeat | Seating | Topology | Hold | StopAt | LowWater | Over
+ControlUp = (
+    Opening | Heartbeat | Description | Progress | Waiting | Holding | Finished | Acknowledged | Failed | Refusals
+)
+ControlDown = Heartbeat | Seating | Spare | Topology | Hold | StopAt | LowWater | Over
 Gossip = Opening | Wanted | Heartbeat | Frame
 RevealUp = Opening | Heartbeat | Question | Closing
 RevealDown = Heartbeat | Answer

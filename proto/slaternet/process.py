@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import logging
 import os
 import signal
 import sys
@@ -12,6 +11,7 @@ from typing import Any, NoReturn
 import structlog
 
 from slaternet.errors import BadSpec, SlaternetError
+from slaternet.logs import last_words
 
 TETHER = "SLATERNET_TETHERED"
 """Set to 1, this variable makes a process stop when its standard input ends: no child outlives its parent."""
@@ -27,30 +27,10 @@ def run(main: Main) -> int:
 
     SIGTERM, SIGINT and, in a tethered process, the end of standard input set `stopping`; a second signal exits at once.
     """
-    configure_log()
     # What was imported lives as long as the process: the collector need not look at it again and again.
     gc.collect()
     gc.freeze()
     return _runner()(_supervised(main))
-
-
-def configure_log() -> None:
-    """Log to standard error, one line an event: time, level, what happened, key=value."""
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="%Y-%m-%d %H:%M:%S", utc=False),
-            structlog.dev.ConsoleRenderer(
-                colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
-            ),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
-    )
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.WARNING, format="%(asctime)s [%(levelname)s] %(message)s logger=%(name)s"
-    )
 
 
 def _runner() -> Callable[[Coroutine[Any, Any, int]], int]:
@@ -97,7 +77,7 @@ async def interruptible(work: Coroutine[Any, Any, None], stopping: asyncio.Event
         if doing.done():
             doing.result()
             return 0
-        structlog.get_logger().info(parting())
+        structlog.get_logger().warning(parting())
         return _IMPATIENT
     finally:
         for task in (doing, waiting):
@@ -122,5 +102,5 @@ def main(program: str, work: Callable[[], object]) -> NoReturn:
 
 
 def _leave(program: str, sentence: str, code: int) -> NoReturn:
-    print(f"{program}: {sentence}", file=sys.stderr)
+    last_words(program, sentence, code)
     sys.exit(code)

@@ -1,14 +1,14 @@
 """gRPC as the game needs it: raw bytes, typed errors, links that live as long as the game.
 
 Handlers take bytes and give bytes: grpc.aio tells a peer the text of whatever a deserialiser raises, and gives a client
-None for a reply it cannot parse. Errors of `slaternet.errors` travel as status, sentence and class name, and are raised
-again as what they were at the other end.
+None for a reply it cannot parse. With credentials every connection is mutually authenticated: a client verifies the
+name of the server it expects, and a handler learns whose certificate the caller has.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Any, NoReturn, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import grpc
 import grpc.aio
@@ -16,65 +16,25 @@ import structlog
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from slaternet import errors
+from slaternet import tls
+from slaternet.addresses import check_address, check_plaintext
 from slaternet.breaches import Breaches, is_breach
-from slaternet.errors import BadSpec, Mismatch, OverBudget, RunFailed, SlaternetError, Unreachable
+from slaternet.codec.wire import clip
+from slaternet.errors import BadSpec, SlaternetError, Unknown, Unreachable
 from slaternet.limits import LIMITS, Limits
 from slaternet.link import STREAM_BROKEN, Link
+from slaternet.meter import Meter, Traffic
+from slaternet.security import LOOPBACK, Plain, Security
+from slaternet.settings import client_options, server_options
+from slaternet.statuses import INTERNAL, abort, raised
+from slaternet.tls import Caller
 
-UnaryHandler = Callable[[bytes], Awaitable[bytes]]
+UnaryHandler = Callable[[bytes, Caller | None], Awaitable[bytes]]
+"""Takes the request and, where connections are secured, whose certificate came with it."""
 StreamHandler = Callable[[Link], Awaitable[None]]
 T = TypeVar("T")
 
 _log = structlog.get_logger(__name__)
-_ERROR_KEY = "slaternet-error"
-_INTERNAL = "internal error"
-
-
-# Errors as statuses, and back
-
-
-_TYPED: dict[str, type[SlaternetError]] = {
-    name: kind
-    for name, kind in vars(errors).items()
-    if isinstance(kind, type) and issubclass(kind, SlaternetError) and kind not in (SlaternetError, BadSpec, RunFailed)
-}
-# What gRPC itself says, where no handler of ours has spoken.
-_UNTYPED: dict[grpc.StatusCode, tuple[type[SlaternetError], str]] = {
-    grpc.StatusCode.UNAVAILABLE: (Unreachable, "start the process there, or correct the address"),
-    grpc.StatusCode.DEADLINE_EXCEEDED: (Unreachable, "see whether the process there is overloaded or stuck"),
-    grpc.StatusCode.INTERNAL: (SlaternetError, "see its log"),
-    grpc.StatusCode.RESOURCE_EXHAUSTED: (OverBudget, "send less, or start fewer hosts"),
-    grpc.StatusCode.UNIMPLEMENTED: (Mismatch, "give the address of the right service, of this version"),
-}
-
-
-def _clip(sentence: str, limits: Limits = LIMITS) -> str:
-    return sentence.encode()[: limits.text_bytes].decode(errors="ignore")
-
-
-async def _abort(context: "_Context", error: SlaternetError) -> NoReturn:
-    """End the call with the status of `error`; what is our own fault is told to our log only."""
-    code = grpc.StatusCode[error.status]
-    typed = next((kind.__name__ for kind in type(error).__mro__ if kind.__name__ in _TYPED), "")
-    details = _clip(str(error))
-    if code is grpc.StatusCode.INTERNAL:
-        _log.error("a call failed", error=str(error), kind=type(error).__name__)
-        details = _INTERNAL
-    await context.abort(code, details, ((_ERROR_KEY, typed),) if typed else ())
-
-
-def _raised(code: grpc.StatusCode, details: str | None, metadata: Any, address: str) -> SlaternetError:  # noqa: ANN401
-    """Return the error that a status stands for."""
-    for key, value in metadata or ():
-        if key == _ERROR_KEY and value in _TYPED:
-            return _TYPED[value](details or _INTERNAL)
-    if code is grpc.StatusCode.INTERNAL and details != _INTERNAL:
-        code = grpc.StatusCode.UNKNOWN  # not a handler's accident but a stream that broke
-    kind, remedy = _UNTYPED.get(code, (Unreachable, "see its log"))
-    reason = (details or code.name).rsplit(": ", 1)[-1].rstrip(".")
-    return kind(f"{address} does not serve us ({reason}); {remedy}")
-
 
 # The server's side
 
@@ -85,8 +45,8 @@ _Handler = Any  # the type is generic for mypy only
 class _ServerLink(Link):
     """The end of a link that a handler reads; it ends with the handler."""
 
-    def __init__(self, context: _Context, limits: Limits) -> None:
-        super().__init__(context.peer(), limits, limits.opening_seconds)
+    def __init__(self, context: _Context, limits: Limits, traffic: Traffic) -> None:
+        super().__init__(context.peer(), limits, limits.opening_seconds, traffic)
         self._context = context
         self._task = asyncio.current_task()
 
@@ -107,9 +67,10 @@ class _ServerLink(Link):
 class Server:
     """A running gRPC server with one service of the game, health and reflection."""
 
-    def __init__(self, server: grpc.aio.Server, limits: Limits) -> None:
+    def __init__(self, server: grpc.aio.Server, security: Security, limits: Limits) -> None:
         self.address = ""
         self._server = server
+        self._security = security
         self._limits = limits
         self._links: set[Link] = set()
         self._health = health.aio.HealthServicer()
@@ -128,7 +89,12 @@ class Server:
         names = (service, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)
         try:
-            port = self._server.add_insecure_port(listen)
+            match self._security:
+                case Plain(anywhere):
+                    check_plaintext(listen, insecure=anywhere, what="--listen")
+                    port = self._server.add_insecure_port(listen)
+                case credentials:
+                    port = self._server.add_secure_port(listen, credentials.server())
         except RuntimeError:
             raise BadSpec(f"cannot listen on {listen}; choose a free port and an address of this machine") from None
         self.address = f"{listen.rpartition(':')[0]}:{port}"
@@ -138,20 +104,33 @@ class Server:
 
     def _unary(self, handler: UnaryHandler) -> _Handler:
         async def answer(data: bytes, context: _Context) -> bytes:
-            return await self._guarded(context, handler(data))
+            return await self._guarded(context, self._answer(handler, data, context))
 
         return grpc.unary_unary_rpc_method_handler(answer)
 
-    def _stream(self, handler: StreamHandler) -> _Handler:
+    async def _answer(self, handler: UnaryHandler, data: bytes, context: _Context) -> bytes:
+        return await handler(data, self._caller(context))
+
+    def _caller(self, context: _Context) -> Caller | None:
+        """Return whose certificate the caller has; None where connections are not secured."""
+        if isinstance(self._security, Plain):
+            return None
+        caller = tls.caller_of(context.auth_context())
+        if caller is None:
+            raise Unknown("a caller must show its certificate")
+        return caller
+
+    def _stream(self, handler: StreamHandler, traffic: Traffic) -> _Handler:
         async def converse(_requests: object, context: _Context) -> None:
-            link = _ServerLink(context, self._limits)
-            await self._guarded(context, self._converse(handler, link), link)
+            link = _ServerLink(context, self._limits, traffic)
+            await self._guarded(context, self._converse(handler, context, link), link)
 
         return grpc.stream_stream_rpc_method_handler(converse)
 
-    async def _converse(self, handler: StreamHandler, link: _ServerLink) -> None:
+    async def _converse(self, handler: StreamHandler, context: _Context, link: _ServerLink) -> None:
         self._links.add(link)
         try:
+            link.caller = self._caller(context)
             await handler(link)
             link.raise_if_ended()
         finally:
@@ -167,10 +146,10 @@ class Server:
             self._note(error, context.peer(), link)
             if context.cancelled():  # nobody is left to tell
                 raise asyncio.CancelledError from None
-            await _abort(context, error)
+            await abort(context, error)
         except Exception:  # the RPC edge: our own accidents are for our log, never for the peer
             _log.exception("a handler failed")
-            await context.abort(grpc.StatusCode.INTERNAL, _INTERNAL)
+            await context.abort(grpc.StatusCode.INTERNAL, INTERNAL)
 
     def _note(self, error: SlaternetError, peer: str, link: Link | None) -> None:
         """Log what is refused, and count it unless it is a stream that we end of our own accord."""
@@ -179,7 +158,7 @@ class Server:
         host = link.host if link is not None else ""
         if link is None or not link.was_ended_with(error):
             self.breaches.count(error, host)
-        _log.warning("refused", peer=peer, host=host, kind=type(error).__name__, reason=_clip(str(error)))
+        _log.warning("refused", peer=peer, caller=host, kind=type(error).__name__, reason=clip(str(error)))
 
 
 async def serve(
@@ -189,18 +168,22 @@ async def serve(
     unary: Mapping[str, UnaryHandler],
     streams: Mapping[str, StreamHandler],
     hosts: int,
+    security: Security = LOOPBACK,
+    meter: Meter | None = None,
     limits: Limits = LIMITS,
 ) -> Server:
     """Serve `service` ("slaternet.v1.Coordinator") on `listen` (HOST:PORT, port 0 for a free one) to that many hosts.
 
     A handler that raises a SlaternetError ends its call with that status; anything else is logged here and told to the
-    peer as "internal error". A stream ends in order when its handler returns.
+    peer as "internal error". A stream ends in order when its handler returns. Without credentials
+    nothing is encrypted, and off this machine nothing is served unless that was said aloud.
+    `meter` counts what the streams carry.
     """
-    server = Server(
-        grpc.aio.server(options=_server_options(hosts, limits), maximum_concurrent_rpcs=4 * hosts + 32), limits
-    )
+    meter = meter or Meter()
+    made = grpc.aio.server(options=server_options(hosts, limits), maximum_concurrent_rpcs=4 * hosts + 32)
+    server = Server(made, security, limits)
     handlers = {name: server._unary(handler) for name, handler in unary.items()}
-    handlers |= {name: server._stream(handler) for name, handler in streams.items()}
+    handlers |= {name: server._stream(handler, meter.of(name)) for name, handler in streams.items()}
     await server._start(listen, service, handlers)
     return server
 
@@ -211,10 +194,18 @@ async def serve(
 class Channel:
     """A connection to one server, made when first needed and made again when lost."""
 
-    def __init__(self, address: str, limits: Limits) -> None:
+    def __init__(self, address: str, name: str, security: Security, limits: Limits) -> None:
         self.address = address
         self.limits = limits
-        self.grpc = grpc.aio.insecure_channel(address, options=_client_options(limits))
+        options = client_options(limits)
+        check_address(address, what="the address")
+        match security:
+            case Plain(anywhere):
+                check_plaintext(address, insecure=anywhere, what="the address")
+                self.grpc = grpc.aio.insecure_channel(address, options=options)
+            case credentials:
+                options += [("grpc.ssl_target_name_override", tls.identity_of(name))]
+                self.grpc = grpc.aio.secure_channel(address, credentials.channel(), options=options)
 
     async def close(self) -> None:
         """Close the connection; calls and links on it end."""
@@ -227,9 +218,12 @@ class Channel:
         await self.close()
 
 
-def open_channel(address: str, *, limits: Limits = LIMITS) -> Channel:
-    """Return a channel to HOST:PORT; nothing is sent yet."""
-    return Channel(address, limits)
+def open_channel(address: str, name: str = "", *, security: Security = LOOPBACK, limits: Limits = LIMITS) -> Channel:
+    """Return a channel to the process of that name at HOST:PORT; nothing is sent yet.
+
+    With credentials only a process with a certificate of that name is talked to; without, none off this machine.
+    """
+    return Channel(address, name, security, limits)
 
 
 async def call(
@@ -244,27 +238,27 @@ async def call(
         method_of: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.grpc.unary_unary(method)
         return await method_of(data, timeout=timeout)
     except grpc.aio.AioRpcError as error:
-        raise _raised(error.code(), error.details(), error.trailing_metadata(), channel.address) from None
+        raise raised(error.code(), error.details(), error.trailing_metadata(), channel.address) from None
 
 
 class _ClientLink(Link):
     """The end of a link that has dialled."""
 
-    def __init__(self, channel: Channel, method: str) -> None:
-        super().__init__(channel.address, channel.limits, channel.limits.silence_seconds)
+    def __init__(self, channel: Channel, method: str, traffic: Traffic) -> None:
+        super().__init__(channel.address, channel.limits, channel.limits.silence_seconds, traffic)
         self._call: grpc.aio.StreamStreamCall[bytes, bytes] = channel.grpc.stream_stream(method)()
 
     async def _receive(self) -> bytes | None:
         try:
             data: object = await self._call.read()
         except grpc.aio.AioRpcError as error:
-            raise _raised(error.code(), error.details(), error.trailing_metadata(), self.peer) from None
+            raise raised(error.code(), error.details(), error.trailing_metadata(), self.peer) from None
         if isinstance(data, bytes):
             return data
         code = await self._call.code()
         if code is grpc.StatusCode.OK:
             return None
-        raise _raised(code, await self._call.details(), await self._call.trailing_metadata(), self.peer)
+        raise raised(code, await self._call.details(), await self._call.trailing_metadata(), self.peer)
 
     async def _transmit(self, data: bytes) -> None:
         await self._call.write(data)
@@ -288,58 +282,14 @@ class _ClientLink(Link):
 
 
 @asynccontextmanager
-async def dial(channel: Channel, method: str) -> AsyncIterator[Link]:
+async def dial(channel: Channel, method: str, traffic: Traffic | None = None) -> AsyncIterator[Link]:
     """Open a stream ("/slaternet.v1.Agent/Gossip"); leaving the block in order waits until all is delivered.
 
-    Whether anyone answers is learnt from the first read.
+    Whether anyone answers is learnt from the first read. `traffic` counts what the stream carries.
     """
-    link = _ClientLink(channel, method)
+    link = _ClientLink(channel, method, traffic or Traffic())
     try:
         yield link
         await link.leave()
     finally:
         link.close()
-
-
-# Settings of gRPC; why each is there stands in proto/README.md
-
-_Options = list[tuple[str, int]]
-
-
-def _common_options(limits: Limits) -> _Options:
-    return [
-        ("grpc.max_receive_message_length", limits.message_bytes),
-        ("grpc.max_send_message_length", limits.message_bytes),
-        ("grpc.max_metadata_size", limits.metadata_bytes),
-        ("grpc.keepalive_time_ms", _milliseconds(limits.silence_seconds)),
-        ("grpc.keepalive_timeout_ms", _milliseconds(limits.unary_seconds)),
-        ("grpc.http2.max_pings_without_data", 0),
-    ]
-
-
-def _server_options(hosts: int, limits: Limits) -> _Options:
-    return [
-        *_common_options(limits),
-        # below the clients' keepalive time, else they are sent away for pinging too often
-        ("grpc.http2.min_recv_ping_interval_without_data_ms", _milliseconds(limits.silence_seconds / 3)),
-        ("grpc.server_handshake_timeout_ms", _milliseconds(limits.opening_seconds)),
-        ("grpc.max_connection_idle_ms", _milliseconds(limits.farewell_seconds)),
-        ("grpc.max_allowed_incoming_connections", 4 * hosts + 16),
-        ("grpc.so_reuseport", 0),
-    ]
-
-
-def _client_options(limits: Limits) -> _Options:
-    return [
-        *_common_options(limits),
-        ("grpc.enable_retries", 0),
-        ("grpc.enable_http_proxy", 0),
-        ("grpc.service_config_disable_resolution", 1),
-        ("grpc.initial_reconnect_backoff_ms", _milliseconds(limits.backoff_seconds / 20)),
-        ("grpc.min_reconnect_backoff_ms", _milliseconds(limits.opening_seconds)),
-        ("grpc.max_reconnect_backoff_ms", _milliseconds(limits.backoff_seconds)),
-    ]
-
-
-def _milliseconds(seconds: float) -> int:
-    return round(1000 * seconds)

@@ -79,6 +79,20 @@ def test_every_command_explains_itself_with_an_example(command: str) -> None:
     assert f"Example: slaternet {command}" in outcome.output
 
 
+def options(command: str) -> dict[str, str]:
+    """Return a command's options that may come from the environment, and their variables."""
+    parameters = typer.main.get_command(app).commands[command].params  # type: ignore[attr-defined]
+    return {each.opts[0]: each.envvar for each in parameters if each.envvar}
+
+
+def test_the_table_of_options_is_that_of_the_services() -> None:
+    rows = re.findall(r"^\| `(--[a-z-]+).*?` \| `(SLATERNET_\w+)` \| (.*?) \|", subsection("On several machines"), re.M)
+    everyone = ("coordinator", "adversary", "agent")
+    table = {service: {o: v for o, v, of in rows if of == "all" or service in of.split(", ")} for service in everyone}
+
+    assert table == {service: options(service) for service in everyone}
+
+
 def test_the_table_of_keys_is_that_of_the_spec() -> None:
     keys = []
     for name, field in Spec.model_fields.items():

@@ -13,9 +13,14 @@ import grpc.aio
 import numpy as np
 
 from slaternet import codec, identity
+from slaternet.limits import LIMITS, Limits
 from slaternet.membership import Applicant, Membership
 from slaternet.model import Agents, ControlUp, Gossip, Head, HostStatus, Opening, RevealUp, Role, Status
+from slaternet.security import LOOPBACK as LOOPBACK_ONLY
+from slaternet.security import Security
 from slaternet.spec import Spec
+from slaternet.station import Station
+from slaternet.tls import read
 from slaternet.transport import call, open_channel
 from slaternet_adversary.service import AdversaryService
 from slaternet_agent.service import HostService
@@ -29,7 +34,7 @@ SECRET = bytes(range(32))
 """What the coordinator draws its tickets from here, so that a test can make any of them."""
 DEADLINE = 60.0
 
-_ASKER = Head("", 0, 0, "test")
+_ASKER = Head("", 0, 0, "operator")
 
 
 def small_spec(*settings: str, rounds: int | None) -> Spec:
@@ -63,9 +68,11 @@ class Verdict:
     details: str
 
 
-async def converse(address: str, method: str, messages: Sequence[bytes]) -> Verdict:
+async def converse(
+    address: str, method: str, messages: Sequence[bytes], channel: grpc.aio.Channel | None = None
+) -> Verdict:
     """Open a stream, send these bytes whatever they are, and read until the server ends it."""
-    async with asyncio.timeout(DEADLINE), grpc.aio.insecure_channel(address) as channel:
+    async with asyncio.timeout(DEADLINE), channel or grpc.aio.insecure_channel(address) as channel:
         stream: grpc.aio.StreamStreamCall[bytes, bytes] = channel.stream_stream(method)()
         with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
             for message in messages:
@@ -80,7 +87,10 @@ async def converse(address: str, method: str, messages: Sequence[bytes]) -> Verd
 class Game:
     """A game under way."""
 
-    def __init__(self, address: str, folder: Path, tasks: list[asyncio.Task[int]], run: str) -> None:
+    def __init__(
+        self, address: str, folder: Path, tasks: list[asyncio.Task[int]], run: str, security: Security = LOOPBACK_ONLY
+    ) -> None:
+        self._security = security
         self.address = address
         self.folder = folder
         self.run = run
@@ -88,7 +98,7 @@ class Game:
 
     async def status(self) -> Status:
         """Ask the coordinator how the game stands."""
-        async with open_channel(self.address) as channel:
+        async with open_channel(self.address, "coordinator", security=self._security) as channel:
             reply = await call(channel, "/slaternet.v1.Coordinator/Status", codec.encode_status_request(_ASKER))
         return codec.decode_status_reply(reply)[1]
 
@@ -112,7 +122,7 @@ class Game:
 
     async def stop(self) -> None:
         """Ask the coordinator to end the game."""
-        async with open_channel(self.address) as channel:
+        async with open_channel(self.address, "coordinator", security=self._security) as channel:
             await call(channel, "/slaternet.v1.Coordinator/Stop", codec.encode_stop_request(_ASKER))
 
     async def over(self, within: float = DEADLINE) -> Run:
@@ -224,12 +234,15 @@ class Gathering:
 
 
 @asynccontextmanager
-async def gathering(spec: Spec, *, hosts: int) -> AsyncIterator[Gathering]:
+async def gathering(
+    spec: Spec, *, hosts: int | None, tls: Path | None = None, limits: Limits = LIMITS
+) -> AsyncIterator[Gathering]:
     """Start a coordinator; whatever is left of its game ends with the block."""
     ending, ready = asyncio.Event(), asyncio.get_running_loop().create_future()
     gathered = Gathering(ending)
     with mock.patch("secrets.token_bytes", lambda length: SECRET[:length]):
-        gathered.start(CoordinatorService(spec, listen=LOOPBACK, hosts=hosts, ready=ready.set_result))
+        station = Station("coordinator", listen=LOOPBACK, tls=tls)
+        gathered.start(CoordinatorService(spec, station, hosts=hosts, ready=ready.set_result, limits=limits))
     try:
         gathered.address = await asyncio.wait_for(ready, DEADLINE)
         yield gathered
@@ -239,19 +252,24 @@ async def gathering(spec: Spec, *, hosts: int) -> AsyncIterator[Gathering]:
 
 
 @asynccontextmanager
-async def playing(spec: Spec, folder: Path, *, hosts: int) -> AsyncIterator[Game]:
-    """Start every service of a game.
+async def playing(spec: Spec, folder: Path, *, hosts: int, tls: Path | None = None) -> AsyncIterator[Game]:
+    """Start every service of a game, with certificates where their folder is given.
 
     Each host has joined once before, in vain: those who play are incarnations 2, and tickets of the first are stale.
     """
     names = [f"agent-{number}" for number in range(1, hosts + 1)]
-    async with gathering(spec, hosts=hosts) as gathered:
+    async with gathering(spec, hosts=hosts, tls=tls) as gathered:
         address = gathered.address
         for name in names:
-            stale = await Membership.join(address, Applicant(name, Role.HOST, "127.0.0.1:1"))
-            gathered.start(HostService(address, name, listen=LOOPBACK))
-        game = Game(address, folder, gathered.tasks, stale.run)
+            applicant = Applicant(name, Role.HOST, "127.0.0.1:1")
+            stale = await Membership.join(address, applicant, security=_secured(tls, name))
+            gathered.start(HostService(Station(name, address, LOOPBACK, tls=tls)))
+        game = Game(address, folder, gathered.tasks, stale.run, _secured(tls, "operator"))
         # the game begins when the adversary is there: not before each host has its second incarnation
         await game.until(lambda status: all(each.connected for each in status.hosts))
-        gathered.start(AdversaryService(address, folder, listen=LOOPBACK))
+        gathered.start(AdversaryService(Station("adversary", address, LOOPBACK, tls=tls), folder))
         yield game
+
+
+def _secured(tls: Path | None, name: str) -> Security:
+    return LOOPBACK_ONLY if tls is None else read(tls, name)

@@ -11,7 +11,7 @@ import pytest
 _PROGRAM = """
 import asyncio, sys
 import structlog
-from slaternet import process
+from slaternet import logs, process
 
 async def wait(stopping):
     structlog.get_logger().info("ready", port=7)
@@ -25,6 +25,7 @@ async def wait(stopping):
 
 if "plain" in sys.argv:
     sys.modules["uvloop"] = None
+logs.configure_log()
 raise SystemExit(process.run(wait))
 """
 

@@ -40,6 +40,7 @@ from slaternet.link import Link
 from slaternet.membership import Applicant, Membership
 from slaternet.model import Answer, Breach, Opening, Question, Role
 from slaternet.spec import Spec
+from slaternet.station import Station
 from slaternet.transport import dial, open_channel, serve
 from slaternet_adversary.service import AdversaryService
 from slaternet_agent.service import HostService
@@ -124,10 +125,11 @@ async def gated(spec: Spec, folder: Path) -> AsyncIterator[tuple[Game, Gate]]:
         async with gathering(spec, hosts=len(NAMES)) as gathered:
             for name in NAMES:
                 stale = await Membership.join(gathered.address, Applicant(name, Role.HOST, "127.0.0.1:1"))
-                gathered.start(HostService(gathered.address, name, listen=LOOPBACK))
+                gathered.start(HostService(Station(name, gathered.address, LOOPBACK)))
             game = Game(gathered.address, folder, gathered.tasks, stale.run)
             await game.until(lambda status: all(each.connected for each in status.hosts))
-            gathered.start(AdversaryService(gathered.address, folder, listen=gate.adversary, advertise=server.address))
+            station = Station("adversary", gathered.address, gate.adversary, server.address)
+            gathered.start(AdversaryService(station, folder))
             async with asyncio.timeout(DEADLINE):
                 await gate.shut.wait()
             yield game, gate
@@ -388,7 +390,7 @@ async def test_a_process_that_is_started_again_breaks_no_rule() -> None:
         await game.until(lambda status: any(each.connected for each in status.hosts))
 
         await Membership.join(gathered.address, Applicant(CHEAT, Role.HOST, "127.0.0.1:1"))
-        with pytest.raises(errors.Superseded, match="newer incarnation"):
+        with pytest.raises(errors.Superseded, match="another process has joined as"):
             await attending
         assert (await game.status()).breaches == ()
 

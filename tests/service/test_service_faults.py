@@ -22,6 +22,7 @@ from slaternet.identity import ticket
 from slaternet.limits import LIMITS
 from slaternet.link import Link
 from slaternet.membership import Applicant, Membership
+from slaternet.meter import Traffic
 from slaternet.model import (
     PROTOCOL,
     Acknowledged,
@@ -42,14 +43,17 @@ from slaternet.model import (
     StopAt,
 )
 from slaternet.spec import Spec
+from slaternet.station import Station
 from slaternet.transport import call, open_channel
 from slaternet_adversary.build import GROUP
 from slaternet_adversary.referee import Record
 from slaternet_adversary.results import Results
+from slaternet_adversary.revealer import Revealer
 from slaternet_adversary.runtime import Outward, Runtime
-from slaternet_adversary.service import AdversaryService, Revealer
+from slaternet_adversary.service import AdversaryService
 from slaternet_agent.service import HostService
-from slaternet_coordinator.engine import Admit, Closed, Coordinator, Joined, Leave, Opened, Phase, Said, Tell
+from slaternet_coordinator.engine import Coordinator, Phase
+from slaternet_coordinator.events import Admit, Closed, Joined, Leave, Opened, Said, Tell
 from slaternet_coordinator.graphs.generators import Complete
 from slaternet_coordinator.register import Register
 
@@ -97,8 +101,8 @@ async def company(spec: Spec, folder: Path, *, hosts: int) -> AsyncIterator[Comp
     async with gathering(spec, hosts=hosts) as gathered:
         services = Company(gathered, Game(gathered.address, folder, gathered.tasks, ""))
         for number in range(1, hosts + 1):
-            await services.admit(name := f"agent-{number}", HostService(gathered.address, name, listen=LOOPBACK))
-        await services.admit(EVE, AdversaryService(gathered.address, folder, listen=LOOPBACK))
+            await services.admit(name := f"agent-{number}", HostService(Station(name, gathered.address, LOOPBACK)))
+        await services.admit(EVE, AdversaryService(Station("adversary", gathered.address, LOOPBACK), folder))
         yield services
 
 
@@ -340,9 +344,9 @@ async def test_a_host_that_has_played_out_its_window_without_the_coordinator_goe
         gathered = await stack.enter_async_context(gathering(small_spec(rounds=None), hosts=2))
         game, bridge = Game(gathered.address, folder, gathered.tasks, ""), Bridge(gathered.address)
         address = await stack.enter_async_context(bridge.standing())
-        gathered.start(HostService(address, "agent-1", listen=LOOPBACK))
-        gathered.start(HostService(gathered.address, "agent-2", listen=LOOPBACK))
-        gathered.start(AdversaryService(gathered.address, folder, listen=LOOPBACK))
+        gathered.start(HostService(Station("agent-1", address, LOOPBACK)))
+        gathered.start(HostService(Station("agent-2", gathered.address, LOOPBACK)))
+        gathered.start(AdversaryService(Station("adversary", gathered.address, LOOPBACK), folder))
         await game.until(lambda status: status.round > 0)
 
         bridge.lose()
@@ -397,9 +401,12 @@ def test_after_a_failure_a_member_that_is_gone_is_not_waited_for() -> None:
 async def test_a_member_that_opens_its_stream_after_the_failure_hears_of_it(tmp_path: Path) -> None:
     target = written(tmp_path, "Faulty", GRAPH.format(first=1, fault=HALVED))
     spec = small_spec(rounds=None).replace(**{"graph.name": target, "graph.rho": None})
-    async with gathering(spec, hosts=1) as gathered:
-        late = await Membership.join(gathered.address, Applicant("agent-1", Role.HOST, "127.0.0.1:1"))
-        gathered.start(AdversaryService(gathered.address, tmp_path / "game", listen=LOOPBACK))
+    async with (
+        gathering(spec, hosts=1) as gathered,
+        attending(gathered.address, "agent-1", Role.HOST, asyncio.Queue()),
+    ):
+        late = await Membership.join(gathered.address, Applicant("agent-2", Role.HOST, "127.0.0.1:1"))
+        gathered.start(AdversaryService(Station("adversary", gathered.address, LOOPBACK), tmp_path / "game"))
         coordinator, adversary = gathered.tasks
         async with asyncio.timeout(DEADLINE):
             await asyncio.wait([adversary])
@@ -509,7 +516,7 @@ class Frail(Link):
     """A link that hands messages to nobody, slowly."""
 
     def __init__(self) -> None:
-        super().__init__("the peer", LIMITS, LIMITS.silence_seconds)
+        super().__init__("the peer", LIMITS, LIMITS.silence_seconds, Traffic())
         self.taken: list[bytes] = []
         self.writing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

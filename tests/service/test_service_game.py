@@ -11,6 +11,7 @@ from harness import Game, Gathering, digest, gathering, playing, reference, smal
 
 from slaternet import codec, identity
 from slaternet.errors import Mismatch, NotSeated
+from slaternet.membership import Applicant, Membership
 from slaternet.model import PROTOCOL, Head, Join, Role
 from slaternet.spec import Spec
 from slaternet.transport import call, open_channel
@@ -122,11 +123,9 @@ async def test_more_seats_than_agents_are_refused() -> None:
             await join(gathered, seats=7)
 
 
-async def test_who_comes_when_the_game_is_on_is_too_late(tmp_path: Path) -> None:
+async def test_who_has_a_seat_in_a_game_cannot_join_it_once_more(tmp_path: Path) -> None:
     async with playing(small_spec(rounds=None), tmp_path / "game", hosts=1) as game:
         await game.until(lambda status: status.phase == "playing")
-        late = Gathering(asyncio.Event())
-        late.address = game.address
 
-        with pytest.raises(Mismatch, match="late comes too late: the game is playing"):
-            await join(late)
+        with pytest.raises(Mismatch, match="agent-1 has its part in a game that is under way"):
+            await Membership.join(game.address, Applicant("agent-1", Role.HOST, "127.0.0.1:1"))

@@ -167,8 +167,8 @@ async def test_who_does_not_open_in_time_is_sent_away(
     door: Door, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hasty = functools.partial(transport.serve, limits=replace(LIMITS, opening_seconds=0.5))
-    for package in ("coordinator", "adversary", "agent"):
-        monkeypatch.setattr(f"slaternet_{package}.service.serve", hasty)
+    for module in ("slaternet_coordinator.service", "slaternet.joining"):
+        monkeypatch.setattr(f"{module}.serve", hasty)
 
     async with playing(ENDLESS, tmp_path / "game", hosts=3) as game:
         insider = await door.find(game)

@@ -14,9 +14,10 @@ import pytest
 from harness import DEADLINE, LOOPBACK, Game, Gathering, digest, gathering, reference, small_spec
 from structlog.testing import capture_logs
 
-from slaternet.errors import OutsideSet, PluginFailed, RunFailed, SlaternetError
+from slaternet.errors import BadSpec, OutsideSet, PluginFailed, RunFailed, SlaternetError
 from slaternet.limits import LIMITS
 from slaternet.spec import Spec
+from slaternet.station import Station
 from slaternet_adversary import build, isolation
 from slaternet_adversary.results import COLUMNS
 from slaternet_adversary.service import AdversaryService
@@ -44,8 +45,8 @@ async def game(spec: Spec, folder: Path, *, hosts: int = 1) -> AsyncIterator[Gat
     """Start every service: the coordinator, the hosts and last the adversary."""
     async with gathering(spec, hosts=hosts) as gathered:
         for number in range(1, hosts + 1):
-            gathered.start(HostService(gathered.address, f"agent-{number}", listen=LOOPBACK))
-        gathered.start(AdversaryService(gathered.address, folder, listen=LOOPBACK))
+            gathered.start(HostService(Station(f"agent-{number}", gathered.address, LOOPBACK)))
+        gathered.start(AdversaryService(Station("adversary", gathered.address, LOOPBACK), folder))
         yield gathered
 
 
@@ -141,9 +142,10 @@ async def test_while_a_plugin_hangs_the_adversary_lives_and_at_the_deadline_the_
 async def test_a_game_that_is_left_while_its_plugin_hangs_ends_at_once(tmp_path: Path) -> None:
     folder = tmp_path / "game"
     async with gathering(spec_of("hangs", tmp_path / "hangs"), hosts=1) as gathered, asyncio.timeout(DEADLINE):
-        gathered.start(HostService(gathered.address, "agent-1", listen=LOOPBACK))
+        gathered.start(HostService(Station("agent-1", gathered.address, LOOPBACK)))
         stop = asyncio.Event()
-        adversary = asyncio.create_task(AdversaryService(gathered.address, folder, listen=LOOPBACK).run(stop))
+        service = AdversaryService(Station("adversary", gathered.address, LOOPBACK), folder)
+        adversary = asyncio.create_task(service.run(stop))
         await Game(gathered.address, folder, [], "").until(lambda status: (tmp_path / "hangs").exists())
         stop.set()
         begun = asyncio.get_running_loop().time()
@@ -245,7 +247,16 @@ async def test_a_plugin_apart_is_played_to_the_bits_of_one_in_the_process(tmp_pa
 async def test_a_plugin_that_cannot_be_made_ends_the_adversary_with_its_sentence(tmp_path: Path) -> None:
     spec = spec_of("raises").replace(**{"adversary.options": {"hw": "raises"}})
     async with gathering(spec, hosts=1) as gathered, asyncio.timeout(DEADLINE):
+        station = Station("adversary", gathered.address, LOOPBACK)
         with pytest.raises(
             SlaternetError, match=r"^adversary\.options\.hw is not an option of Misbehaves; did you mean how"
         ):
-            await AdversaryService(gathered.address, tmp_path / "game", listen=LOOPBACK).run(asyncio.Event())
+            await AdversaryService(station, tmp_path / "game").run(asyncio.Event())
+
+
+async def test_a_plugin_elsewhere_is_not_asked_in_plaintext_over_the_network(tmp_path: Path) -> None:
+    spec = spec_of("raises").replace(**{"adversary.plugin": "grpc://10.1.2.3:5", "adversary.options": {}})
+    async with gathering(spec, hosts=1) as gathered, asyncio.timeout(DEADLINE):
+        service = AdversaryService(Station("adversary", gathered.address, LOOPBACK), tmp_path / "game")
+        with pytest.raises(BadSpec, match=r'^adversary\.plugin = "grpc://10.1.2.3:5" is not on loopback.*--insecure'):
+            await service.run(asyncio.Event())

@@ -37,7 +37,7 @@ ON_THE_WIRE = [
 
 T = TypeVar("T")
 Converse = Callable[[Link], Awaitable[None]]
-Answer = Callable[[bytes], Awaitable[bytes]]
+Answer = Callable[[bytes, object], Awaitable[bytes]]
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +52,7 @@ async def echo(link: Link) -> None:
         link.send(data)
 
 
-async def same(data: bytes) -> bytes:
+async def same(data: bytes, caller: object) -> bytes:
     return data
 
 
@@ -84,7 +84,7 @@ async def test_a_call_returns_the_handlers_reply() -> None:
 
 @pytest.mark.parametrize("kind", ON_THE_WIRE)
 async def test_an_error_arrives_as_what_it_was(kind: type[SlaternetError]) -> None:
-    async def refuse(_: bytes) -> bytes:
+    async def refuse(_: bytes, caller: object) -> bytes:
         raise kind("the culprit is ünique; do better")
 
     async def refuse_stream(link: Link) -> None:
@@ -103,7 +103,7 @@ async def test_an_error_arrives_as_what_it_was(kind: type[SlaternetError]) -> No
 
 @pytest.mark.parametrize("error", [ValueError("secret"), BadSpec("secret"), SlaternetError("secret")])
 async def test_an_accident_in_a_handler_is_told_to_nobody(error: Exception) -> None:
-    async def stumble(_: bytes) -> bytes:
+    async def stumble(_: bytes, caller: object) -> bytes:
         raise error
 
     async with serving(answer=stumble) as (_, channel):
@@ -115,7 +115,7 @@ async def test_an_accident_in_a_handler_is_told_to_nobody(error: Exception) -> N
 
 
 async def test_a_sentence_too_long_for_a_header_is_cut() -> None:
-    async def refuse(_: bytes) -> bytes:
+    async def refuse(_: bytes, caller: object) -> bytes:
         raise Malformed("é" * 10_000)
 
     async with serving(answer=refuse) as (_, channel):
@@ -135,7 +135,7 @@ async def test_who_does_not_answer_is_named() -> None:
 
 
 async def test_a_call_has_a_deadline() -> None:
-    async def ponder(_: bytes) -> bytes:
+    async def ponder(_: bytes, caller: object) -> bytes:
         await asyncio.Event().wait()
         raise AssertionError
 
@@ -650,7 +650,7 @@ async def test_malformed_messages_end_their_own_stream_and_nothing_else() -> Non
 
 
 async def test_a_malformed_call_is_the_callers_fault() -> None:
-    async def join(data: bytes) -> bytes:
+    async def join(data: bytes, caller: object) -> bytes:
         decode_join(data)
         return b"welcome"
 

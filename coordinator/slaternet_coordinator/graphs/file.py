@@ -99,7 +99,9 @@ def _array(data: bytes, who: str) -> NDArray[Any]:
 
 def _sparse(dense: Array, agents: int) -> Matrix:
     rows, columns = np.nonzero(dense)
-    return Matrix(agents, np.searchsorted(rows, np.arange(len(dense) + 1)), columns, dense[rows, columns])
+    # numpy gives the columns as every second number of an array, and scipy's graphs do not take them so
+    packed = np.ascontiguousarray(columns)
+    return Matrix(agents, np.searchsorted(rows, np.arange(len(dense) + 1)), packed, dense[rows, columns])
 
 
 def _symmetric(matrix: Matrix) -> bool:

@@ -91,7 +91,7 @@ def _spec(target: str, what: str | None, settings: Sequence[str]) -> Spec:
 
 
 def _read(what: str, settings: Sequence[str]) -> Spec:
-    from slaternet_lab.parts import located
+    from slaternet.paths import located
     from slaternet_lab.resolve import read
 
     return located(*read(what, settings))

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from slaternet.spec import Spec
 from slaternet_lab.commands.common import JsonOption, SetOption, SpecArgument, print_fields, print_json
+from slaternet_lab.commands.traffic import network_fields, print_hosts
 from slaternet_lab.folder import Run
 from slaternet_lab.progress import Progress
 
@@ -78,9 +79,11 @@ def show_summary(run: Run, *, as_json: bool) -> None:
         ("zero baseline", f"loss {summary['zero_loss']:.2f}, violation {summary['zero_violation']:.2f}"),
         ("digest", str(summary["digest"])),
         ("speed", f"{summary['rounds_per_second']:.0f} rounds/s ({summary['seconds']:.2f} s)"),
+        *network_fields(run),
         ("folder", str(run.folder)),
     ]
     print_fields(fields)
+    print_hosts(run)
 
 
 def _mode(run: Run) -> str:

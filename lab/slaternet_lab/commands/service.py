@@ -1,64 +1,72 @@
 """Ask or end a running game."""
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from slaternet_lab.commands.common import AddressArgument, JsonOption, console, print_fields, print_json
-
-if TYPE_CHECKING:
-    from slaternet.model import Breach
+from slaternet.options import InsecureOption, TlsOption
+from slaternet_lab.commands.common import AddressArgument, JsonOption, console, print_json
 
 
-def status(address: AddressArgument, as_json: JsonOption = False) -> None:
-    """Ask a coordinator how its game stands."""
-    from slaternet_lab import remote
+def status(
+    address: AddressArgument,
+    watch: Annotated[bool, typer.Option("--watch", help="Show it anew every second, until the game is over.")] = False,
+    tls: TlsOption = None,
+    insecure: InsecureOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask a coordinator how its game stands: how far each host is, who waits for whom, what went wrong."""
+    from slaternet_lab import remote, standing
 
-    answer = remote.status(address)
-    if as_json:
-        print_json(asdict(answer))
+    security = remote.secured(tls, insecure=insecure)
+    if watch:
+        from slaternet_lab import watch as watching
+
+        plain = watching.Objects if as_json else watching.Lines
+        screen = console()
+        view = watching.Screen(screen) if screen.is_terminal and not as_json else plain(typer.echo)
+        watching.watch(address, security, view)
         return
-    total = f" of {answer.rounds}" if answer.rounds else ""
-    fields = [
-        ("phase", answer.phase),
-        ("round", f"{answer.round}{total} (graphs published to {answer.published})"),
-        ("loss", f"{answer.cumulative_loss:.2f} (cumulative)"),
-        ("violation", f"{answer.cumulative_violation:.2f} (cumulative)"),
-        ("waiting for", answer.waiting_for),
-        ("failure", answer.failure),
-    ]
-    print_fields((name, value) for name, value in fields if value)
-    table = Table(box=None, pad_edge=False)
-    for heading in ("process", "address", "agents", "round", "connected"):
-        table.add_column(heading)
-    for host in answer.hosts:
-        connected = "yes" if host.connected else "no"
-        table.add_row(host.name, host.address, str(host.seats), str(host.round), connected)
-    console().print(table)
-    if answer.breaches:
-        console().print(_breaches(answer.breaches))
+    answer = remote.standing(address, security)
+    if as_json:
+        print_json(standing.as_json(answer))
+    else:
+        console().print(standing.page(answer.status))
 
 
-def _breaches(breaches: "tuple[Breach, ...]") -> Table:
-    """Return who was refused what, by whom, and how often."""
-    table = Table(box=None, pad_edge=False)
-    for heading in ("breach", "caller", "refused by", "times"):
-        table.add_column(heading)
-    for each in breaches:
-        table.add_row(each.kind, each.host or "unknown", each.server, str(each.count))
-    return table
-
-
-def stop(address: AddressArgument, as_json: JsonOption = False) -> None:
+def stop(
+    address: AddressArgument, tls: TlsOption = None, insecure: InsecureOption = False, as_json: JsonOption = False
+) -> None:
     """End a running game with the round that its fastest host has entered; the run folder is completed."""
     from slaternet_lab import remote
 
-    last = remote.stop(address)
+    last = remote.stop(address, remote.secured(tls, insecure=insecure))
     if as_json:
         print_json({"last_round": last})
     elif last is None:
         typer.echo("stopping; the hosts are being asked how far they are")
     else:
         typer.echo(f"stopping; the last round is {last}")
+
+
+def health(
+    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="HOST:PORT of any service.")],
+    identity: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="With --tls: whose certificate to expect, by name or role; host stands for any agent host.",
+        ),
+    ] = "coordinator",
+    tls: TlsOption = None,
+    insecure: InsecureOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask a service whether it serves; exit code 0 if so, 4 if not."""
+    from slaternet_lab import remote
+
+    remote.health(address, identity, remote.secured(tls, insecure=insecure))
+    if as_json:
+        print_json({"serving": True})
+    else:
+        typer.echo("serving")

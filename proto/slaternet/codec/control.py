@@ -14,6 +14,7 @@ from slaternet.codec.wire import (
     finite,
     from_round_one,
     name,
+    names,
     pack,
     parse,
     read_agents,
@@ -50,8 +51,10 @@ from slaternet.model import (
     Progress,
     Refusals,
     Seating,
+    Spare,
     StopAt,
     Topology,
+    Waiting,
 )
 from slaternet.v1 import common_pb2
 from slaternet.v1 import coordinator_pb2 as pb
@@ -65,6 +68,8 @@ def encode_control_up(head: Head, body: ControlUp) -> bytes:  # noqa: C901 - one
             message.progress.CopyFrom(_write_progress(body))
         case Heartbeat():
             message.heartbeat.SetInParent()
+        case Waiting():
+            message.waiting.CopyFrom(pb.Waiting(names=body.names))
         case Opening():
             message.opening.CopyFrom(write_opening(body))
         case Description():
@@ -100,6 +105,8 @@ def _read_control_up(head: Head, message: pb.ControlUp) -> ControlUp:  # noqa: C
             return Progress(head.round, finite(progress.cumulative_loss), finite(progress.cumulative_violation))
         case "heartbeat":
             return HEARTBEAT
+        case "waiting":
+            return Waiting(from_round_one(head), names(message.waiting.names))
         case "opening":
             return read_opening(message.opening)
         case "description":
@@ -118,7 +125,7 @@ def _read_control_up(head: Head, message: pb.ControlUp) -> ControlUp:  # noqa: C
             raise Malformed("a message to the coordinator must have a body of a kind it knows")
 
 
-def encode_control_down(head: Head, body: ControlDown) -> list[bytes]:
+def encode_control_down(head: Head, body: ControlDown) -> list[bytes]:  # noqa: C901 - one case for each kind
     """Return the messages that carry `body` from the coordinator: several where a topology travels in parts."""
     about = write_head(head)
     match body:
@@ -128,6 +135,8 @@ def encode_control_down(head: Head, body: ControlDown) -> list[bytes]:
             message = pb.ControlDown(head=about, heartbeat=common_pb2.Heartbeat())
         case Seating():
             message = pb.ControlDown(head=about, seating=_write_seating(body))
+        case Spare():
+            message = pb.ControlDown(head=about, spare=pb.Spare())
         case Hold():
             message = pb.ControlDown(head=about, hold=pb.Hold())
         case StopAt():
@@ -180,6 +189,8 @@ def _read_control_down(head: Head, message: pb.ControlDown) -> ControlDown:
             return HEARTBEAT
         case "seating":
             return _read_seating(message.seating)
+        case "spare":
+            return Spare()
         case "hold":
             return Hold()
         case "stop_at":

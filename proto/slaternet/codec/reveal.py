@@ -73,11 +73,16 @@ def _questions(body: Question) -> list[pb.Question]:
 
 
 def _write_effort(effort: Effort) -> pb.Effort:
-    return pb.Effort(frames=effort.frames, bytes_sent=effort.bytes_sent, waited=effort.waited)
+    return pb.Effort(
+        frames=effort.frames,
+        bytes_sent=effort.bytes_sent,
+        waited=effort.waited,
+        bytes_received=effort.bytes_received,
+    )
 
 
 def _read_effort(message: pb.Effort) -> Effort:
-    return Effort(message.frames, message.bytes_sent, finite(message.waited))
+    return Effort(message.frames, message.bytes_sent, finite(message.waited), message.bytes_received)
 
 
 def encode_reveal_down(head: Head, body: RevealDown) -> list[bytes]:

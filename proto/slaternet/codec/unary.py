@@ -10,17 +10,20 @@ from slaternet.codec.wire import (
     finite,
     fits,
     name,
+    names,
     pack,
     parse,
+    read_agents,
     read_head,
     read_head_outside,
     text,
     ticket,
     write_head,
+    write_ids,
 )
 from slaternet.errors import Malformed
 from slaternet.limits import LIMITS
-from slaternet.model import Head, HostStatus, Join, Role, Status, Welcome
+from slaternet.model import Head, HostStatus, Join, Role, Status, Trouble, Welcome
 from slaternet.v1 import coordinator_pb2 as pb
 
 _ROLES = {str(role): role for role in Role}
@@ -37,6 +40,8 @@ def encode_join(head: Head, body: Join) -> bytes:
             seats=body.seats,
             protocol=body.protocol,
             fingerprint=body.fingerprint,
+            agents=write_ids(body.agents),
+            spec=body.spec,
         )
     )
 
@@ -48,15 +53,24 @@ def decode_join(data: bytes) -> tuple[Head, Join]:
     name(head.sender)
     if head.run or head.epoch or head.round:
         raise Malformed("who asks for a place belongs to no run yet")
-    if message.role not in _ROLES:
-        raise Malformed("a role is host or adversary")
+    agents = read_agents(message.agents)
+    if agents.size and agents.size != message.seats:
+        raise Malformed("who wants certain agents asks for as many seats")
     return head, Join(
-        role=_ROLES[message.role],
+        role=_role(message.role),
         address=address(message.address),
         seats=below(message.seats, LIMITS.agents),
         protocol=message.protocol,
         fingerprint=digest(message.fingerprint),
+        agents=agents,
+        spec=message.spec and digest(message.spec),
     )
+
+
+def _role(value: str) -> Role:
+    if value not in _ROLES:
+        raise Malformed("a role is host or adversary")
+    return _ROLES[value]
 
 
 def encode_welcome(head: Head, body: Welcome) -> bytes:
@@ -74,14 +88,15 @@ def decode_welcome(data: bytes) -> tuple[Head, Welcome]:
     return head, Welcome(counted(message.incarnation), ticket(message.ticket), spec)
 
 
-def encode_status_request(head: Head) -> bytes:
-    """Return the question how the game stands."""
-    return pack(pb.StatusRequest(head=write_head(head)))
+def encode_status_request(head: Head, again: bool = False) -> bytes:
+    """Return the question how the game stands, which is asked `again` and again or once."""
+    return pack(pb.StatusRequest(head=write_head(head), again=again))
 
 
-def decode_status_request(data: bytes) -> Head:
-    """Return who asks how the game stands."""
-    return read_head_outside(parse(pb.StatusRequest, data).head)
+def decode_status_request(data: bytes) -> tuple[Head, bool]:
+    """Return who asks how the game stands, and whether again and again."""
+    message = parse(pb.StatusRequest, data)
+    return read_head_outside(message.head), message.again
 
 
 def encode_status_reply(head: Head, body: Status) -> bytes:
@@ -99,6 +114,8 @@ def encode_status_reply(head: Head, body: Status) -> bytes:
             waiting_for=clip(body.waiting_for),
             failure=clip(body.failure),
             breaches=write_breaches(body.breaches),
+            rounds_per_second=body.rounds_per_second,
+            troubles=[pb.Trouble(ago=each.ago, what=clip(each.what)) for each in body.troubles],
         )
     )
 
@@ -109,8 +126,8 @@ def decode_status_reply(data: bytes) -> tuple[Head, Status]:
     head = read_head(message.head)
     if message.phase not in _PHASES:
         raise Malformed("a phase is gathering, playing, stopping, over or failed")
-    if len(message.hosts) > LIMITS.hosts + 1:
-        raise Malformed("a status names more processes than a game may have")
+    if len(message.hosts) > LIMITS.hosts + 1 or len(message.troubles) > LIMITS.troubles:
+        raise Malformed("a status names more processes or troubles than it may")
     return head, Status(
         round=head.round,
         phase=message.phase,
@@ -123,12 +140,22 @@ def decode_status_reply(data: bytes) -> tuple[Head, Status]:
         waiting_for=text(message.waiting_for, LIMITS.text_bytes),
         failure=text(message.failure, LIMITS.text_bytes),
         breaches=read_breaches(message.breaches),
+        rounds_per_second=finite(message.rounds_per_second),
+        troubles=tuple(Trouble(finite(each.ago), text(each.what, LIMITS.text_bytes)) for each in message.troubles),
     )
 
 
 def _write_host(host: HostStatus) -> pb.HostStatus:
     return pb.HostStatus(
-        name=host.name, address=host.address, seats=host.seats, round=host.round, connected=host.connected
+        name=host.name,
+        address=host.address,
+        seats=host.seats,
+        round=host.round,
+        connected=host.connected,
+        role=host.role,
+        silent=host.silent,
+        waits_for=host.waits_for,
+        spare=host.spare,
     )
 
 
@@ -139,6 +166,10 @@ def _read_host(message: pb.HostStatus) -> HostStatus:
         seats=below(message.seats, LIMITS.agents),
         round=message.round,
         connected=message.connected,
+        role=_role(message.role),
+        silent=finite(message.silent),
+        waits_for=names(message.waits_for),
+        spare=message.spare,
     )
 
 

@@ -5,6 +5,7 @@ Every refusal is `Malformed` with a constant sentence: what a peer sent is never
 
 import math
 import re
+from collections.abc import Iterable
 from typing import TypeVar
 
 import numpy as np
@@ -109,6 +110,14 @@ def name(value: str) -> str:
     if len(value) > LIMITS.name_bytes or not _NAME.fullmatch(value):
         raise Malformed("a name is made of a-z, 0-9 and -, of 1 to 64 bytes, and does not begin with -")
     return value
+
+
+def names(values: Iterable[str]) -> tuple[str, ...]:
+    """Return names of processes, each once, no more than a game may have."""
+    found = tuple(values)
+    if len(found) > LIMITS.hosts + 1 or len(set(found)) < len(found):
+        raise Malformed("a list names each process once, and no more than a game may have")
+    return tuple(map(name, found))
 
 
 def address(value: str) -> str:

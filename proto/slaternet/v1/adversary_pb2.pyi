@@ -147,29 +147,33 @@ Global___Question: _TypeAlias = Question  # noqa: Y015
 
 @_typing.final
 class Effort(_message.Message):
-    """What a host spent on a round; for the record only."""
+    """What a host spent on a round, from its question to the next; for the record only."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     FRAMES_FIELD_NUMBER: _builtins.int
     BYTES_SENT_FIELD_NUMBER: _builtins.int
     WAITED_FIELD_NUMBER: _builtins.int
+    BYTES_RECEIVED_FIELD_NUMBER: _builtins.int
     frames: _builtins.int
-    """gossip messages sent"""
+    """gossip frames put on streams"""
     bytes_sent: _builtins.int
-    """bytes of gossip and questions as handed to gRPC"""
+    """of all messages put on the host's streams, each with gRPC's prefix of 5 bytes"""
     waited: _builtins.float
-    """seconds between its last update and its next decision"""
+    """seconds between its last update and its next decision; 0: nothing was missing"""
+    bytes_received: _builtins.int
+    """of all messages taken from the host's streams, likewise"""
     def __init__(
         self,
         *,
         frames: _builtins.int = ...,
         bytes_sent: _builtins.int = ...,
         waited: _builtins.float = ...,
+        bytes_received: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_sent", b"bytes_sent", "frames", b"frames", "waited", b"waited"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_received", b"bytes_received", "bytes_sent", b"bytes_sent", "frames", b"frames", "waited", b"waited"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -29,6 +29,8 @@ class JoinRequest(_message.Message):
     SEATS_FIELD_NUMBER: _builtins.int
     PROTOCOL_FIELD_NUMBER: _builtins.int
     FINGERPRINT_FIELD_NUMBER: _builtins.int
+    AGENTS_FIELD_NUMBER: _builtins.int
+    SPEC_FIELD_NUMBER: _builtins.int
     role: _builtins.str
     """"host" or "adversary" """
     address: _builtins.str
@@ -39,6 +41,10 @@ class JoinRequest(_message.Message):
     """version of the wire protocol; must equal the coordinator's"""
     fingerprint: _builtins.str
     """numerics fingerprint, 64 hex digits; must equal the coordinator's unless the spec waives it"""
+    agents: _builtins.bytes
+    """the agents a host wants, uint32 little-endian, ascending, `seats` of them; empty: any"""
+    spec: _builtins.str
+    """SHA-256 of the spec this process has played before, 64 hex digits; must equal the"""
     @_builtins.property
     def head(self) -> _common_pb2.Head:
         """run empty, epoch and round 0; sender: the name asked for, [a-z0-9][a-z0-9-]* of at most 64 bytes"""
@@ -52,10 +58,12 @@ class JoinRequest(_message.Message):
         seats: _builtins.int = ...,
         protocol: _builtins.int = ...,
         fingerprint: _builtins.str = ...,
+        agents: _builtins.bytes = ...,
+        spec: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["head", b"head"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "fingerprint", b"fingerprint", "head", b"head", "protocol", b"protocol", "role", b"role", "seats", b"seats"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "agents", b"agents", "fingerprint", b"fingerprint", "head", b"head", "protocol", b"protocol", "role", b"role", "seats", b"seats", "spec", b"spec"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -109,6 +117,7 @@ class ControlUp(_message.Message):
     ACKNOWLEDGED_FIELD_NUMBER: _builtins.int
     FAILED_FIELD_NUMBER: _builtins.int
     REFUSALS_FIELD_NUMBER: _builtins.int
+    WAITING_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def head(self) -> _common_pb2.Head: ...
     @_builtins.property
@@ -145,6 +154,10 @@ class ControlUp(_message.Message):
     def refusals(self) -> Global___Refusals:
         """whenever the sender has refused more messages than it has said"""
 
+    @_builtins.property
+    def waiting(self) -> Global___Waiting:
+        """host: it has come no further for a second; progress takes it back"""
+
     def __init__(
         self,
         *,
@@ -158,12 +171,13 @@ class ControlUp(_message.Message):
         acknowledged: Global___Acknowledged | None = ...,
         failed: Global___Failed | None = ...,
         refusals: Global___Refusals | None = ...,
+        waiting: Global___Waiting | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "body", b"body", "description", b"description", "failed", b"failed", "finished", b"finished", "head", b"head", "heartbeat", b"heartbeat", "holding", b"holding", "opening", b"opening", "progress", b"progress", "refusals", b"refusals"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "body", b"body", "description", b"description", "failed", b"failed", "finished", b"finished", "head", b"head", "heartbeat", b"heartbeat", "holding", b"holding", "opening", b"opening", "progress", b"progress", "refusals", b"refusals", "waiting", b"waiting"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "body", b"body", "description", b"description", "failed", b"failed", "finished", b"finished", "head", b"head", "heartbeat", b"heartbeat", "holding", b"holding", "opening", b"opening", "progress", b"progress", "refusals", b"refusals"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "body", b"body", "description", b"description", "failed", b"failed", "finished", b"finished", "head", b"head", "heartbeat", b"heartbeat", "holding", b"holding", "opening", b"opening", "progress", b"progress", "refusals", b"refusals", "waiting", b"waiting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["opening", "heartbeat", "description", "progress", "holding", "finished", "acknowledged", "failed", "refusals"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["opening", "heartbeat", "description", "progress", "holding", "finished", "acknowledged", "failed", "refusals", "waiting"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -181,6 +195,7 @@ class ControlDown(_message.Message):
     STOP_AT_FIELD_NUMBER: _builtins.int
     LOW_WATER_FIELD_NUMBER: _builtins.int
     OVER_FIELD_NUMBER: _builtins.int
+    SPARE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def head(self) -> _common_pb2.Head: ...
     @_builtins.property
@@ -207,6 +222,10 @@ class ControlDown(_message.Message):
     def over(self) -> Global___Over:
         """the game is over, or has failed"""
 
+    @_builtins.property
+    def spare(self) -> Global___Spare:
+        """to hosts: every seat is taken; stay, in case one becomes free"""
+
     def __init__(
         self,
         *,
@@ -218,12 +237,13 @@ class ControlDown(_message.Message):
         stop_at: Global___StopAt | None = ...,
         low_water: Global___LowWater | None = ...,
         over: Global___Over | None = ...,
+        spare: Global___Spare | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "head", b"head", "heartbeat", b"heartbeat", "hold", b"hold", "low_water", b"low_water", "over", b"over", "seating", b"seating", "stop_at", b"stop_at", "topology", b"topology"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "head", b"head", "heartbeat", b"heartbeat", "hold", b"hold", "low_water", b"low_water", "over", b"over", "seating", b"seating", "spare", b"spare", "stop_at", b"stop_at", "topology", b"topology"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "head", b"head", "heartbeat", b"heartbeat", "hold", b"hold", "low_water", b"low_water", "over", b"over", "seating", b"seating", "stop_at", b"stop_at", "topology", b"topology"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "head", b"head", "heartbeat", b"heartbeat", "hold", b"hold", "low_water", b"low_water", "over", b"over", "seating", b"seating", "spare", b"spare", "stop_at", b"stop_at", "topology", b"topology"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["heartbeat", "seating", "topology", "hold", "stop_at", "low_water", "over"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["heartbeat", "seating", "topology", "hold", "stop_at", "low_water", "over", "spare"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -433,6 +453,21 @@ class Progress(_message.Message):
 Global___Progress: _TypeAlias = Progress  # noqa: Y015
 
 @_typing.final
+class Spare(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Spare: _TypeAlias = Spare  # noqa: Y015
+
+@_typing.final
 class Hold(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -521,6 +556,30 @@ class Acknowledged(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Acknowledged: _TypeAlias = Acknowledged  # noqa: Y015
+
+@_typing.final
+class Waiting(_message.Message):
+    """Whom the sender waits for; head.round: the round it cannot play yet."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAMES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """of processes, each once; at most 4097"""
+
+    def __init__(
+        self,
+        *,
+        names: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["names", b"names"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Waiting: _TypeAlias = Waiting  # noqa: Y015
 
 @_typing.final
 class Failed(_message.Message):
@@ -625,6 +684,9 @@ class StatusRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     HEAD_FIELD_NUMBER: _builtins.int
+    AGAIN_FIELD_NUMBER: _builtins.int
+    again: _builtins.bool
+    """whether the sender asks again within a second, and would hear how the game ends"""
     @_builtins.property
     def head(self) -> _common_pb2.Head:
         """run may be empty; sender: who asks"""
@@ -633,10 +695,11 @@ class StatusRequest(_message.Message):
         self,
         *,
         head: _common_pb2.Head | None = ...,
+        again: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["head", b"head"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["head", b"head"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["again", b"again", "head", b"head"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -657,6 +720,8 @@ class StatusReply(_message.Message):
     FAILURE_FIELD_NUMBER: _builtins.int
     AGENTS_FIELD_NUMBER: _builtins.int
     BREACHES_FIELD_NUMBER: _builtins.int
+    ROUNDS_PER_SECOND_FIELD_NUMBER: _builtins.int
+    TROUBLES_FIELD_NUMBER: _builtins.int
     phase: _builtins.str
     """"gathering", "playing", "stopping", "over" or "failed" """
     rounds: _builtins.int
@@ -666,11 +731,13 @@ class StatusReply(_message.Message):
     cumulative_loss: _builtins.float
     cumulative_violation: _builtins.float
     waiting_for: _builtins.str
-    """while gathering: one sentence that says who is missing; empty otherwise"""
+    """who is missing, or holds all others up, in words; empty (absent): nobody"""
     failure: _builtins.str
     """in phase "failed": one sentence"""
     agents: _builtins.int
     """n of the game"""
+    rounds_per_second: _builtins.float
+    """scored, over the last seconds; 0 (absent): none"""
     @_builtins.property
     def head(self) -> _common_pb2.Head:
         """round: the last round scored"""
@@ -682,6 +749,10 @@ class StatusReply(_message.Message):
     @_builtins.property
     def breaches(self) -> _containers.RepeatedCompositeFieldContainer[Global___Breach]:
         """by all processes, coordinator and adversary first; at most 256, the rest is left out"""
+
+    @_builtins.property
+    def troubles(self) -> _containers.RepeatedCompositeFieldContainer[Global___Trouble]:
+        """the last that happened, oldest first; at most 16"""
 
     def __init__(
         self,
@@ -697,10 +768,12 @@ class StatusReply(_message.Message):
         failure: _builtins.str = ...,
         agents: _builtins.int = ...,
         breaches: _abc.Iterable[Global___Breach] | None = ...,
+        rounds_per_second: _builtins.float = ...,
+        troubles: _abc.Iterable[Global___Trouble] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["head", b"head"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "breaches", b"breaches", "cumulative_loss", b"cumulative_loss", "cumulative_violation", b"cumulative_violation", "failure", b"failure", "head", b"head", "hosts", b"hosts", "phase", b"phase", "published", b"published", "rounds", b"rounds", "waiting_for", b"waiting_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "breaches", b"breaches", "cumulative_loss", b"cumulative_loss", "cumulative_violation", b"cumulative_violation", "failure", b"failure", "head", b"head", "hosts", b"hosts", "phase", b"phase", "published", b"published", "rounds", b"rounds", "rounds_per_second", b"rounds_per_second", "troubles", b"troubles", "waiting_for", b"waiting_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -715,6 +788,10 @@ class HostStatus(_message.Message):
     SEATS_FIELD_NUMBER: _builtins.int
     ROUND_FIELD_NUMBER: _builtins.int
     CONNECTED_FIELD_NUMBER: _builtins.int
+    ROLE_FIELD_NUMBER: _builtins.int
+    SILENT_FIELD_NUMBER: _builtins.int
+    WAITS_FOR_FIELD_NUMBER: _builtins.int
+    SPARE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     address: _builtins.str
     seats: _builtins.int
@@ -723,6 +800,16 @@ class HostStatus(_message.Message):
     """the last round finished (adversary: scored)"""
     connected: _builtins.bool
     """its control stream is open"""
+    role: _builtins.str
+    """"host" or "adversary" """
+    silent: _builtins.float
+    """seconds since the coordinator last heard from it"""
+    spare: _builtins.bool
+    """it has no seat and waits for one"""
+    @_builtins.property
+    def waits_for(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """names of those it waits for; at most 4097; empty: it has not said that it waits"""
+
     def __init__(
         self,
         *,
@@ -731,14 +818,44 @@ class HostStatus(_message.Message):
         seats: _builtins.int = ...,
         round: _builtins.int = ...,
         connected: _builtins.bool = ...,
+        role: _builtins.str = ...,
+        silent: _builtins.float = ...,
+        waits_for: _abc.Iterable[_builtins.str] | None = ...,
+        spare: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "connected", b"connected", "name", b"name", "round", b"round", "seats", b"seats"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "connected", b"connected", "name", b"name", "role", b"role", "round", b"round", "seats", b"seats", "silent", b"silent", "spare", b"spare", "waits_for", b"waits_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___HostStatus: _TypeAlias = HostStatus  # noqa: Y015
+
+@_typing.final
+class Trouble(_message.Message):
+    """Something that went wrong and that the operator may want to know of."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AGO_FIELD_NUMBER: _builtins.int
+    WHAT_FIELD_NUMBER: _builtins.int
+    ago: _builtins.float
+    """seconds"""
+    what: _builtins.str
+    """one sentence, without values of any function; at most 1024 bytes"""
+    def __init__(
+        self,
+        *,
+        ago: _builtins.float = ...,
+        what: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ago", b"ago", "what", b"what"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Trouble: _TypeAlias = Trouble  # noqa: Y015
 
 @_typing.final
 class StopRequest(_message.Message):

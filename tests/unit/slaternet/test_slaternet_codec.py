@@ -50,10 +50,11 @@ STATUS = model.Status(
 UNARY: list[tuple[Callable[..., bytes], Callable[[bytes], Any], Head, Any]] = [
     (codec.encode_join, codec.decode_join, STRANGER, model.Join(model.Role.ADVERSARY, "h:1", 5, 1, "ab" * 32)),
     (codec.encode_welcome, codec.decode_welcome, HEAD, model.Welcome(3, TICKET, "[run]\nname = 'ü'\n")),
+    (codec.encode_status_request, codec.decode_status_request, STRANGER, True),
+    (codec.encode_status_request, codec.decode_status_request, STRANGER, False),
     (codec.encode_status_reply, codec.decode_status_reply, HEAD, STATUS),
 ]
 HEADS_ONLY: list[tuple[Callable[[Head], bytes], Callable[[bytes], Head], Head]] = [
-    (codec.encode_status_request, codec.decode_status_request, STRANGER),
     (codec.encode_stop_request, codec.decode_stop_request, HEAD),
     (codec.encode_stop_reply, codec.decode_stop_reply, HEAD),
 ]
@@ -93,7 +94,7 @@ REVEAL_UP: list[model.RevealUp] = [
     model.Opening(1, TICKET),
     model.Heartbeat(),
     Question(
-        7, SEATS, RANDOM.standard_normal((3, 5)), RANDOM.standard_normal((3, 2, 5)), model.Effort(2, 1 << 40, 0.125)
+        7, SEATS, RANDOM.standard_normal((3, 5)), RANDOM.standard_normal((3, 2, 5)), model.Effort(2, 1 << 40, 0.125, 9)
     ),
     Question(7, SEATS, RANDOM.standard_normal((3, 5)), np.empty((3, 0, 5))),
     Question(
@@ -105,7 +106,7 @@ REVEAL_UP: list[model.RevealUp] = [
         loss_gradient=True,
         constraint_gradient=True,
     ),
-    model.Closing(model.Effort(1, 2, 3.0)),
+    model.Closing(model.Effort(1, 2, 3.0, 4)),
     model.Closing(model.Effort()),
 ]
 REVEAL_DOWN: list[model.RevealDown] = [

@@ -1,13 +1,17 @@
 """What a process has to say survives its control stream: a coordinator of a few lines hears it on the next one."""
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
-from slaternet import codec
-from slaternet.errors import PluginFailed, RunFailed
+from slaternet import codec, membership
+from slaternet.errors import BadSpec, PluginFailed, RunFailed, Unreachable
 from slaternet.link import Link
 from slaternet.membership import Applicant, Membership
 from slaternet.model import (
@@ -18,13 +22,18 @@ from slaternet.model import (
     Finished,
     Head,
     Heartbeat,
+    Join,
     Opening,
     Over,
     Progress,
     Role,
     Welcome,
 )
-from slaternet.transport import serve
+from slaternet.seats import EVEN, Wish, parse
+from slaternet.security import LOOPBACK
+from slaternet.spec import Spec
+from slaternet.state import State
+from slaternet.transport import Channel, open_channel, serve
 
 HEAD = Head("run-1", 1, 0, "coordinator")
 SPEC = """
@@ -75,17 +84,21 @@ async def see_off(link: Link, failure: str = "") -> None:
 
 
 @asynccontextmanager
-async def member(control: Control) -> AsyncIterator[Membership]:
-    """Join a game whose coordinator serves control streams this way."""
+async def member(
+    control: Control, state: State | None = None, seats: Wish = EVEN, joins: list[Join] | None = None
+) -> AsyncIterator[Membership]:
+    """Join a game whose coordinator serves control streams this way, and notes who joins."""
 
-    async def admit(_: bytes) -> bytes:
+    async def admit(data: bytes, caller: object) -> bytes:
+        (joins if joins is not None else []).append(codec.decode_join(data)[1])
         return codec.encode_welcome(HEAD, Welcome(1, bytes(32), SPEC))
 
     service = "slaternet.v1.Coordinator"
     server = await serve("127.0.0.1:0", service=service, unary={"Join": admit}, streams={"Control": control}, hosts=1)
     try:
         async with asyncio.timeout(30):
-            yield await Membership.join(server.address, Applicant("agent-1", Role.HOST, "127.0.0.1:1"))
+            applicant = Applicant("agent-1", Role.HOST, "127.0.0.1:1", seats)
+            yield await Membership.join(server.address, applicant, state=state)
     finally:
         await server.stop()
 
@@ -174,3 +187,130 @@ async def test_the_failure_of_another_is_raised_as_that_of_the_game() -> None:
     async with member(control) as membership:
         with pytest.raises(RunFailed, match="the game failed: agent-2: the disk is full"):
             await membership.attend()
+
+
+# What is remembered
+
+
+async def hang_up(link: Link) -> None:
+    await hear_opening(link)
+
+
+@pytest.mark.parametrize(("seats", "agents"), [("", []), ("2", []), ("3,7", [3, 7])])
+async def test_who_joins_says_what_it_wants_and_what_it_has_begun(
+    seats: str, agents: list[int], tmp_path: Path
+) -> None:
+    joins: list[Join] = []
+    for _ in range(2):
+        with State.claim(tmp_path, "agent-1", role="host") as state:
+            async with member(hang_up, state, parse(seats), joins):
+                pass
+
+    digest = Spec.parse(SPEC, source="spec").digest()
+    assert [(each.seats, each.agents.tolist(), each.spec) for each in joins] == [
+        (parse(seats).count, agents, ""),
+        (parse(seats).count, agents, digest),
+    ]
+
+
+async def test_that_the_game_is_over_is_remembered_before_it_is_acknowledged(tmp_path: Path) -> None:
+    remembered: list[str] = []
+
+    async def control(link: Link) -> None:
+        await hear_opening(link)
+        await hear_all(link, 2)
+        await see_off(link)
+        remembered.append((tmp_path / "agent-1" / "state.json").read_text())
+
+    with State.claim(tmp_path, "agent-1", role="host") as state:
+        async with member(control, state) as membership:
+            membership.finish(Progress(40))
+            await membership.attend()
+
+    assert '"over": true' in remembered[0]
+    assert '"rounds": 40' in remembered[0]
+
+
+async def test_a_game_that_has_failed_may_be_begun_again(tmp_path: Path) -> None:
+    async def control(link: Link) -> None:
+        await hear_opening(link)
+        await see_off(link, "agent-2: the disk is full")
+
+    with State.claim(tmp_path, "agent-1", role="host") as state:
+        async with member(control, state) as membership:
+            with pytest.raises(RunFailed):
+                await membership.attend()
+        assert (state.epitaph, bool(state.past_spec)) == ("", True)
+
+
+async def test_who_cannot_remember_the_end_does_not_say_that_it_knows_it(tmp_path: Path) -> None:
+    left = asyncio.Event()
+
+    async def control(link: Link) -> None:
+        await hear_opening(link)
+        (tmp_path / "agent-1" / "state.json.draft").mkdir()
+        tell(link, Over())
+        with suppress(Unreachable):  # it may hang up instead
+            assert await link.read() is None
+        left.set()
+
+    with State.claim(tmp_path, "agent-1", role="host") as state:
+        async with member(control, state) as membership:
+            with pytest.raises(BadSpec, match="agent-1 cannot be used: Is a directory"):
+                await membership.attend()
+            await left.wait()
+
+
+async def test_a_process_whose_stream_ends_is_missed_until_it_is_back_or_our_own_part_is_done() -> None:
+    async def control(link: Link) -> None:
+        await hear_opening(link)
+        await hear(link)
+        await see_off(link)
+
+    async with member(control) as membership:
+        with capture_logs() as said:
+            membership.miss("agent-2")  # nothing is played yet
+            attending = asyncio.create_task(membership.attend())
+            await asyncio.sleep(0)
+            membership.meet("agent-2")
+            membership.miss("agent-2")
+            membership.meet("agent-2")
+            membership.finish(Progress(40))
+            membership.miss("agent-2")  # it leaves, as all do in the end
+            await attending
+            membership.miss("agent-2")
+
+    assert [(each["event"], each["caller"]) for each in said if "caller" in each] == [
+        ("stream broke", "agent-2"),
+        ("stream is back", "agent-2"),
+    ]
+
+
+async def test_a_coordinator_that_does_not_answer_yet_is_waited_for_and_that_is_said_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def echo(data: bytes, caller: object) -> bytes:
+        return data
+
+    attempts = asyncio.Queue[str]()
+
+    def opening(address: str, *named: str, **how: Any) -> Channel:
+        attempts.put_nowait(address)
+        return open_channel(address, *named, **how)
+
+    monkeypatch.setattr(membership, "open_channel", opening)
+    game = functools.partial(serve, service="slaternet.v1.Coordinator", unary={"Join": echo}, streams={}, hosts=1)
+    server = await game("127.0.0.1:0")
+    await server.stop()
+    with capture_logs() as said:
+        asking = asyncio.create_task(
+            membership.answered(server.address, "/slaternet.v1.Coordinator/Join", b"x", LOOPBACK)
+        )
+        async with asyncio.timeout(30):
+            for _ in range(4):
+                await attempts.get()
+            server = await game(server.address)
+            assert await asking == b"x"
+    await server.stop()
+
+    assert [each["event"] for each in said if each["log_level"] == "info"] == ["waiting for the coordinator"]

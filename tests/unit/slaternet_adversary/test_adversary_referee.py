@@ -123,8 +123,8 @@ class Arena:
         self.log += done
         return done
 
-    def ask(self, host: str, t: int) -> list[Effect]:
-        return self.hand(Asked(host, question(host, t)))
+    def ask(self, host: str, t: int, at: float = 0.0) -> list[Effect]:
+        return self.hand(Asked(host, question(host, t), at))
 
     def close(self, host: str, t: int) -> list[Effect]:
         return self.hand(Closed(host, Closing(effort(host, t))))
@@ -340,7 +340,7 @@ def test_a_record_sums_the_hosts_efforts_and_carries_the_totals() -> None:
 
     for record in arena.records:
         t = record.round
-        assert record.effort == Effort(2 * t, 200 * t + N, t / 4)
+        assert record.costs.effort == Effort(2 * t, 200 * t + N, t / 4)
         assert record.agents == N
         assert record.score == scored(t)
         total = t * (t + 1) / 2
@@ -372,8 +372,26 @@ def test_an_effort_told_twice_counts_once() -> None:
     for host in ("a", "a", "b", "b", "a"):
         arena.close(host, T)
 
-    assert [record.effort for record in arena.records] == [Effort(2 * t, 200 * t + N, t / 4) for t in range(1, T + 1)]
+    efforts = [Effort(2 * t, 200 * t + N, t / 4) for t in range(1, T + 1)]
+    assert [record.costs.effort for record in arena.records] == efforts
     assert len(arena.summaries) == 1
+
+
+def test_a_record_says_by_how_much_each_host_s_question_came_after_the_first() -> None:
+    arena = Arena(rounds=2)
+    arena.ask("b", 1, at=10.0)
+    arena.ask("b", 2, at=10.5)  # a host may run ahead
+    arena.ask("a", 1, at=11.25)
+    arena.ask("b", 1, at=99.0)  # asked again on a new stream: it came when it first came
+    arena.ask("a", 2, at=10.25)  # by whatever clock
+    for host in SEATS:
+        arena.close(host, 2)
+
+    assert [record.costs.lags for record in arena.records] == [{"b": 0.0, "a": 1.25}, {"b": 0.25, "a": 0.0}]
+    assert [record.costs.skew for record in arena.records] == [1.25, 0.25]
+    assert [record.costs.efforts for record in arena.records] == [
+        {host: effort(host, t) for host in ("b", "a")} for t in (1, 2)
+    ]
 
 
 def test_a_closing_books_no_round_that_was_not_asked() -> None:
@@ -388,7 +406,7 @@ def test_a_closing_books_no_round_that_was_not_asked() -> None:
     for host in ("a", "b", "a"):
         arena.close(host, 3)
 
-    assert [record.effort for record in arena.records] == [Effort(2 * t, 200 * t + N, t / 4) for t in (1, 2, 3)]
+    assert [record.costs.effort for record in arena.records] == [Effort(2 * t, 200 * t + N, t / 4) for t in (1, 2, 3)]
     assert arena.summaries == [Summarise(3, digests(3)[-1].hex())]
 
 

@@ -10,6 +10,7 @@ from slaternet.breaches import Breaches
 from slaternet.errors import BadSpec, NotYours, OverBudget
 from slaternet.model import Effort
 from slaternet.spec import Spec
+from slaternet_adversary.costs import Costs
 from slaternet_adversary.referee import Commit, Record, Scored, Summarise
 from slaternet_adversary.results import COLUMNS, Results, claim, new_folder
 
@@ -46,7 +47,8 @@ def decisions(t: int) -> np.ndarray:
 def row(t: int) -> Record:
     score = Scored(t, 0.1 * t, 0.2, 0.3, 0.0, 1 / 3) if t % 2 == 0 else None
     totals = (0.1 * t, 0.2 * t, 0.3 * t, 0.0)
-    return Record(t, score, totals, 3, Effort(4, 500 * t, 0.25), f"{t:016x}", decisions(t))
+    efforts = {"a": Effort(3, 400 * t, 0.25, 30 * t), "b": Effort(1, 100 * t, 0.0, 40 * t)}
+    return Record(t, score, totals, 3, Costs(efforts, {"a": 0.0, "b": 0.125 * t}), f"{t:016x}", decisions(t))
 
 
 def begin(folder: Path, spec: Spec = SPEC) -> Results:
@@ -85,8 +87,9 @@ def test_every_row_is_on_disk_as_soon_as_it_is_recorded(tmp_path: Path) -> None:
     assert float(unscored["cumulative_loss"]) == 0.1
     assert float(scored["loss"]) == 0.2  # to the bit
     assert float(scored["disagreement"]) == 1 / 3
-    assert (scored["agents"], scored["frames"], scored["bytes_sent"]) == ("3", "4", "1000")
-    assert (float(scored["waited"]), float(scored["seconds"])) == (0.25, 1.0)
+    assert (scored["agents"], scored["frames"]) == ("3", "4")
+    assert (scored["bytes_sent"], scored["bytes_received"]) == ("1000", "140")
+    assert (float(scored["waited"]), float(scored["skew"]), float(scored["seconds"])) == (0.25, 0.25, 1.0)
     assert scored["digest"] == f"{2:016x}"
     assert not (results.folder / "summary.json").exists()
 
@@ -96,7 +99,7 @@ def test_the_summary_comes_last_and_completes_the_run(tmp_path: Path) -> None:
     for t in range(1, 6):
         results.record(row(t), 0.5 * t)
 
-    results.finish(Summarise(5, "ab" * 32), seconds=2.5, hosts=2)
+    results.finish(Summarise(5, "ab" * 32), seconds=2.5, seats={"a": 2, "b": 1})
 
     summary = json.loads((results.folder / "summary.json").read_text())
     assert summary == summary | {
@@ -124,11 +127,32 @@ def test_the_summary_comes_last_and_completes_the_run(tmp_path: Path) -> None:
     assert files == {"spec.toml", "metrics.csv", "commitments.csv", "summary.json", "decisions.npz"}
 
 
+def test_the_summary_says_what_the_network_carried_in_all_and_by_host(tmp_path: Path) -> None:
+    results = begin(tmp_path / "run")
+    for t in range(1, 6):
+        results.record(row(t), 0.5 * t)
+
+    results.finish(Summarise(5, "ab" * 32), seconds=2.5, seats={"a": 2, "b": 1})
+
+    network = json.loads((results.folder / "summary.json").read_text())["network"]
+    assert network == {
+        "frames": 20,
+        "bytes_sent": 7500,
+        "bytes_received": 1050,
+        "waited": 1.25,
+        "skew": 0.375,  # the mean of 0.125 t
+        "hosts": {
+            "a": {"seats": 2, "frames": 15, "bytes_sent": 6000, "bytes_received": 450, "waited": 1.25, "lag": 0.0},
+            "b": {"seats": 1, "frames": 5, "bytes_sent": 1500, "bytes_received": 600, "waited": 0.0, "lag": 0.375},
+        },
+    }
+
+
 def test_a_game_without_end_is_written_down_with_the_end_it_found(tmp_path: Path) -> None:
     results = begin(tmp_path / "run")
     results.record(row(1), 1.0)
 
-    results.finish(Summarise(1, "00" * 32), seconds=0.0, hosts=1)
+    results.finish(Summarise(1, "00" * 32), seconds=0.0, seats={"a": 3})
 
     written = Spec.parse((results.folder / "spec.toml").read_text(), source="again")
     assert written == SPEC.replace(**{"run.rounds": 1})
@@ -141,7 +165,7 @@ def test_a_summary_that_cannot_be_written_whole_is_not_there_at_all(tmp_path: Pa
     (results.folder / "summary.json.draft").mkdir()  # stands in the way
 
     with pytest.raises(OSError, match="draft"):
-        results.finish(Summarise(1, "00" * 32), seconds=1.0, hosts=1)
+        results.finish(Summarise(1, "00" * 32), seconds=1.0, seats={"a": 3})
 
     assert not (results.folder / "summary.json").exists()
     assert len(read(results.folder)) == 1
@@ -150,7 +174,7 @@ def test_a_summary_that_cannot_be_written_whole_is_not_there_at_all(tmp_path: Pa
 def test_decisions_are_kept_only_where_the_spec_says_so(tmp_path: Path) -> None:
     results = begin(tmp_path / "run", SPEC.replace(**{"record.decisions": False, "run.rounds": 1}))
     results.record(row(1), 1.0)
-    results.finish(Summarise(1, "00" * 32), seconds=1.0, hosts=1)
+    results.finish(Summarise(1, "00" * 32), seconds=1.0, seats={"a": 3})
 
     names = {path.name for path in results.folder.iterdir()}
     assert names == {"spec.toml", "metrics.csv", "commitments.csv", "summary.json"}
@@ -173,7 +197,7 @@ def test_the_summary_says_how_often_the_rules_were_broken(tmp_path: Path) -> Non
     for error in (OverBudget("more"), NotYours("others'"), OverBudget("more")):
         breaches.count(error, "agent-1")
 
-    results.finish(Summarise(1, "00" * 32), seconds=1.0, hosts=1)
+    results.finish(Summarise(1, "00" * 32), seconds=1.0, seats={"a": 3})
 
     assert json.loads((tmp_path / "summary.json").read_text())["breaches"] == {"NotYours": 1, "OverBudget": 2}
 
@@ -182,7 +206,7 @@ def test_a_folder_that_holds_a_run_is_overwritten_only_by_force(tmp_path: Path) 
     folder = tmp_path / "run"
     results = begin(folder)
     results.record(row(1), 1.0)
-    results.finish(Summarise(1, "00" * 32), seconds=1.0, hosts=1)
+    results.finish(Summarise(1, "00" * 32), seconds=1.0, seats={"a": 3})
     for name in ("loss.png", "assumptions.txt", "notes.txt"):
         (folder / name).write_text("here before")
     (folder / "state" / "coordinator").mkdir(parents=True)

@@ -50,7 +50,7 @@ def new_host(seating: Sequence[Agents], host: int, rounds: int | None = T) -> Ho
     peers = tuple(Peer(f"host-{i}", "", 1, seats) for i, seats in enumerate(seating) if i != host)
     game = Game(N, P, 2, rounds, 5, BOX)
     algorithm = cast("Algorithm", Zhang2024(game, make_schedule("table2", {}, game)))
-    return Host(algorithm, Seating(seating[host], peers), N, rounds)
+    return Host(algorithm, Seating(seating[host], peers, Peer("adversary", "", 1, np.empty(0, np.intp))), N, rounds)
 
 
 def answer(question: Question) -> Answer:
@@ -207,6 +207,33 @@ def test_a_round_is_offered_at_once_and_entered_when_all_its_rows_are_there() ->
     assert [type(effect) for effect in effects] == [Send, Report]  # the frames first: others wait for them
     assert effects[-1] == Report(1)
     assert (host.round, host.pending) == (2, None)
+
+
+def test_a_host_names_those_without_whom_it_comes_no_further() -> None:
+    (a, b), (c, d), (e, f) = np.argwhere(np.triu(matrix(1), 1))
+    (alone,) = set(range(N)) - {a, b, c, d, e, f}
+    host = new_host(seating := [np.sort([a, c, alone]), np.sort([b, e]), np.sort([d, f])], 0)
+    row = np.zeros((1, P))
+
+    assert list(host.lacking) == ["coordinator"]  # the topology
+    host.handle(topology(seating, 0, 1, 1))
+    assert list(host.lacking) == ["host-1", "host-2"]
+    host.handle(FrameArrived(0, Frame(1, np.array([b]), row)))
+    assert list(host.lacking) == ["host-2"]
+    effects = host.handle(FrameArrived(1, Frame(1, np.array([d]), row)))
+    assert list(host.lacking) == ["adversary"]
+    host.handle(answer(asked(effects)))
+    assert (host.round, list(host.lacking)) == (2, ["coordinator"])
+
+
+def test_a_host_that_is_held_waits_for_the_coordinator_and_one_that_has_finished_for_nobody() -> None:
+    host, _ = played_until(2, rounds=None)
+    assert list(host.lacking) == ["host-1"]
+
+    host.handle(Hold())
+    assert list(host.lacking) == ["coordinator"]
+    host.handle(StopAt(2))
+    assert list(host.lacking) == []
 
 
 def test_frames_that_come_before_the_topology_are_kept() -> None:

@@ -1,8 +1,10 @@
 """A host among a coordinator, an adversary and a peer of a few lines: every message comes when the test says so."""
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 from typing import TypeVar
@@ -12,6 +14,7 @@ import pytest
 
 from slaternet import codec
 from slaternet.errors import Diverged, Mismatch, OutsideSet, PluginFailed, SlaternetError
+from slaternet.limits import LIMITS
 from slaternet.link import Link
 from slaternet.model import (
     Acknowledged,
@@ -26,17 +29,21 @@ from slaternet.model import (
     Opening,
     Over,
     Peer,
+    Progress,
     Question,
     Seating,
     Status,
     Topology,
+    Waiting,
     Wanted,
     Welcome,
 )
 from slaternet.plugins import load
 from slaternet.spec import Spec
+from slaternet.station import Station
 from slaternet.transport import dial, open_channel, serve
 from slaternet_agent.algorithms import GROUP
+from slaternet_agent.patience import Patience
 from slaternet_agent.service import HostService
 
 LOOPBACK = "127.0.0.1:0"
@@ -117,10 +124,10 @@ class Stage:
 
     # What the servers answer
 
-    async def status(self, _: bytes) -> bytes:
+    async def status(self, _: bytes, caller: object) -> bytes:
         return codec.encode_status_reply(head("coordinator"), Status(0, "gathering", 2, 0, 0, 0.0, 0.0, ()))
 
-    async def admit(self, data: bytes) -> bytes:
+    async def admit(self, data: bytes, caller: object) -> bytes:
         self.address = codec.decode_join(data)[1].address
         return codec.encode_welcome(head("coordinator"), Welcome(1, TICKET, self.spec.to_toml()))
 
@@ -158,13 +165,23 @@ class Stage:
 
     async def seat(self, adversary: str) -> None:
         """Give the host its seat beside the peer; both meet half way in every round."""
-        self.control = await self._controls.get()
+        await self.attends()
         eve = Peer("adversary", adversary, 1, np.empty(0, np.intp), TICKET, TICKET)
         peers = (Peer("peer", "127.0.0.1:1", 1, PEER, TICKET, TICKET),)
         self.tell(Seating(HOST, peers, eve, Description(1)))
         debts = np.array([(offset, 0, HOST[0]) for offset in range(LAST)])
         weights, columns = np.full(2 * LAST, 0.5), np.tile([0, 1], LAST)
         self.tell(Topology(1, LAST, 2 * np.arange(LAST + 1), columns, weights, debts))
+
+    async def attends(self) -> None:
+        """Wait for the host's next stream to the coordinator."""
+        self.control = await self._controls.get()
+
+    async def waits(self) -> Waiting:
+        """Return what the host says next about its waiting."""
+        while not isinstance(said := await self.control.hear(object), Waiting):
+            assert isinstance(said, Progress)
+        return said
 
     async def reveals(self) -> None:
         """Wait for the host's next stream to the adversary."""
@@ -200,7 +217,7 @@ async def seated(spec: Spec) -> AsyncIterator[Stage]:
     control, reveal = {"Control": stage.serve_control}, {"Reveal": stage.serve_reveal}
     coordinator = await serve(LOOPBACK, service="slaternet.v1.Coordinator", unary=calls, streams=control, hosts=1)
     adversary = await serve(LOOPBACK, service="slaternet.v1.Adversary", unary={}, streams=reveal, hosts=1)
-    stage.host = asyncio.create_task(HostService(coordinator.address, "agent-1", listen=LOOPBACK).run(stopping))
+    stage.host = asyncio.create_task(HostService(Station("agent-1", coordinator.address, LOOPBACK)).run(stopping))
     try:
         async with asyncio.timeout(30):
             await stage.seat(adversary.address)
@@ -233,6 +250,47 @@ def algorithm(folder: Path, method: str) -> Spec:
     path = folder / "mine.py"
     path.write_text(code + "".join(f"    {line}\n" for line in dedent(method).splitlines()))
     return SPEC.replace(**{"algorithm.name": f"{path}:Mine"})
+
+
+# Hosts that wait
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let hosts say sooner that they wait."""
+    soon = functools.partial(Patience, limits=replace(LIMITS, waiting_seconds=0.02))
+    monkeypatch.setattr("slaternet_agent.runtime.Patience", soon)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_host_says_for_whom_it_waits_until_it_goes_on() -> None:
+    async with playing(SPEC) as stage:
+        await stage.play(2)
+        while (waiting := await stage.waits()).round < 3:
+            pass  # a slow machine may have let it wait before
+        assert waiting == Waiting(3, ("peer",))
+
+        stage.frame(3)
+        await stage.reveal.hear(Question)
+        assert await stage.waits() == Waiting(3, ("adversary",))
+
+        stage.answer(3)
+        assert await stage.peer.hear(Frame)
+        assert await stage.waits() == Waiting(4, ("peer",))
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_host_that_waits_says_so_again_on_a_new_stream() -> None:
+    async with playing(SPEC) as stage:
+        assert await stage.waits() == Waiting(1, ("peer",))
+        stage.control.end()
+
+        await stage.attends()
+        assert await stage.waits() == Waiting(1, ("peer",))
+
+
+def test_a_host_that_has_waited_reports_at_once_that_it_goes_on() -> None:
+    assert LIMITS.waiting_seconds > LIMITS.report_seconds  # nothing was reported for so long: no report is too soon
 
 
 # Algorithms that go wrong

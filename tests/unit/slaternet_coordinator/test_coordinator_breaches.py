@@ -1,8 +1,10 @@
 from slaternet.limits import LIMITS
 from slaternet.model import PROTOCOL, Breach, Join, Refusals, Role
-from slaternet_coordinator.engine import Coordinator, Joined, Said
+from slaternet_coordinator.engine import Coordinator
+from slaternet_coordinator.events import Joined, Said
 from slaternet_coordinator.graphs.generators import Complete
 from slaternet_coordinator.register import Register
+from slaternet_coordinator.standing import Observed
 
 
 def gathered(*hosts: str) -> Coordinator:
@@ -23,7 +25,7 @@ def test_the_status_says_who_has_refused_what_and_whom_all_must_trust_comes_firs
     coordinator.handle(Said("adversary", Refusals((Breach("OverBudget", "a", 1),))))
     coordinator.handle(Said("adversary", Refusals((Breach("OverBudget", "a", 3), Breach("Unknown", "", 1)))))
 
-    assert coordinator.status((Breach("Unknown", "", 4),)).breaches == (
+    assert coordinator.status(Observed(refused=(Breach("Unknown", "", 4),))).breaches == (
         Breach("Unknown", "", 4, "coordinator"),
         Breach("OverBudget", "a", 3, "adversary"),
         Breach("Unknown", "", 1, "adversary"),

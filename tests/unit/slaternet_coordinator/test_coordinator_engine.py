@@ -4,15 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from coordinator_games import EVE, EVE_JOIN, EVERYONE, GRAPH, HOST_JOIN, HOSTS, N, Play
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slaternet.errors import Mismatch, NotSeated, NotYours, RoundNotOpen, Superseded, Unknown
-from slaternet.limits import LIMITS, Limits
+from slaternet.limits import LIMITS
 from slaternet.model import (
-    PROTOCOL,
     Acknowledged,
-    ControlDown,
     Description,
     Failed,
     Finished,
@@ -20,101 +19,17 @@ from slaternet.model import (
     Holding,
     Join,
     LowWater,
-    Opening,
     Over,
     Progress,
-    Role,
     Seating,
     StopAt,
     Topology,
 )
-from slaternet_coordinator.engine import (
-    Admit,
-    AwaitHolding,
-    Closed,
-    Coordinator,
-    Effect,
-    HoldExpired,
-    Joined,
-    Leave,
-    Opened,
-    Phase,
-    Said,
-    StopAsked,
-    Tell,
-)
+from slaternet_coordinator.engine import Phase
+from slaternet_coordinator.events import AwaitHolding, Joined, Leave, Opened, Tell
 from slaternet_coordinator.graphs import Graph
-from slaternet_coordinator.graphs.generators import Complete, ErdosRenyi, Paper
+from slaternet_coordinator.graphs.generators import Complete, ErdosRenyi
 from slaternet_coordinator.graphs.weights import Matrix
-from slaternet_coordinator.register import Register
-
-N = 8
-HOSTS = ("a", "b")
-EVE = "adversary"
-EVERYONE = (EVE, *HOSTS)
-HOST_JOIN = Join(Role.HOST, "localhost:1", 0, PROTOCOL, "")
-EVE_JOIN = replace(HOST_JOIN, role=Role.ADVERSARY)
-GRAPH = Paper(N, 3, rho=0.2)
-
-
-class Play:
-    """A coordinator with its processes, and all that it has told them."""
-
-    def __init__(
-        self, rounds: int | None = 200, limits: Limits = LIMITS, graph: Graph = GRAPH, agents: int = N
-    ) -> None:
-        register = Register(agents, hosts=len(HOSTS), secret=bytes(32), fingerprint="")
-        self.coordinator = Coordinator(graph, register, rounds, limits)
-        self.told: dict[str, list[ControlDown]] = {name: [] for name in EVERYONE}
-        self.tickets: dict[str, Opening] = {}
-
-    def begin(self) -> "Play":
-        for name in EVERYONE:
-            self.join(name)
-            self.open(name)
-        self.say(EVE, Description(2))
-        return self
-
-    def join(self, name: str) -> list[Effect]:
-        effects = self._note(
-            self.coordinator.handle(Joined(name, EVE_JOIN if name == EVE else HOST_JOIN)),
-        )
-        admit = effects[0]
-        assert isinstance(admit, Admit)
-        self.tickets[name] = Opening(admit.incarnation, admit.ticket)
-        return effects
-
-    def open(self, name: str, have: int = 0) -> list[ControlDown]:
-        effects = self._note(self.coordinator.handle(Opened(name, replace(self.tickets[name], round=have))))
-        return [effect.body for effect in effects if isinstance(effect, Tell)]
-
-    def say(self, name: str, body: Description | Progress | Holding | Finished | Failed | Acknowledged) -> list[Effect]:
-        return self._note(self.coordinator.handle(Said(name, body)))
-
-    def advance(self, round: int, *names: str) -> list[Effect]:
-        return [effect for name in names or EVERYONE for effect in self.say(name, Progress(round))]
-
-    def stop(self) -> list[Effect]:
-        return self._note(self.coordinator.handle(StopAsked()))
-
-    def expire(self) -> list[Effect]:
-        return self._note(self.coordinator.handle(HoldExpired()))
-
-    def close(self, name: str) -> list[Effect]:
-        return self._note(self.coordinator.handle(Closed(name)))
-
-    def _note(self, effects: list[Effect]) -> list[Effect]:
-        for effect in effects:
-            if isinstance(effect, Tell):
-                self.told[effect.name].append(effect.body)
-        return effects
-
-    def topologies(self, name: str) -> list[Topology]:
-        return [body for body in self.told[name] if isinstance(body, Topology)]
-
-    @property
-    def published(self) -> int:
-        return self.coordinator.status().published
 
 
 def rounds_of(topologies: list[Topology]) -> list[int]:
@@ -141,23 +56,39 @@ def test_whoever_comes_last_the_game_begins_when_all_are_there(order: tuple[str,
         assert play.coordinator.phase is Phase.GATHERING
         assert play.coordinator.epoch == 0
         assert bool(play.coordinator.status().waiting_for)
-        effects = play.say(EVE, Description(2)) if name == "description" else play.join(name)
-        assert step == 3 or not any(isinstance(effect, Tell) for effect in effects)
+        if name == "description":
+            play.say(EVE, Description(2))
+        else:
+            play.come(name)
+        assert bool(play.told) is (step == 3)
 
     assert play.coordinator.phase is Phase.PLAYING
-    assert (play.coordinator.epoch, play.coordinator.status().waiting_for) == (1, "")
+    assert play.coordinator.epoch == 1
     for name in EVERYONE:
         assert isinstance(play.told[name][0], Seating)
     assert rounds_of(play.topologies("a")) == list(range(1, LIMITS.window + 1))
     assert play.told[EVE][1:] == [LowWater(0)]
 
 
-def test_a_process_that_comes_after_the_beginning_is_refused() -> None:
+@pytest.mark.parametrize(("name", "join"), [("a", HOST_JOIN), (EVE, EVE_JOIN)])
+def test_who_has_a_part_in_a_game_under_way_cannot_take_it_up_again(name: str, join: Join) -> None:
     play = Play().begin()
 
-    for name in ("a", "late"):
-        with pytest.raises(Mismatch, match=f"{name} comes too late: the game is playing and every seat is taken"):
-            play.coordinator.handle(Joined(name, HOST_JOIN))
+    with pytest.raises(Mismatch, match=f"{name} has its part in a game that is under way, .* start it anew"):
+        play.coordinator.handle(Joined(name, join))
+
+
+def test_who_comes_when_the_game_has_ended_is_refused() -> None:
+    play = Play(rounds=5).begin()
+    play.say("a", Failed("enough"))
+    with pytest.raises(Mismatch, match="late comes too late: the game has failed; start the coordinator anew"):
+        play.coordinator.handle(Joined("late", HOST_JOIN))
+
+    play = Play(rounds=5).begin()
+    for name in EVERYONE:
+        play.say(name, Finished())
+    with pytest.raises(Mismatch, match="late comes too late: the game is over; start the coordinator anew"):
+        play.coordinator.handle(Joined("late", HOST_JOIN))
 
 
 def test_before_the_seating_nothing_is_played_described_by_hosts_or_stopped() -> None:

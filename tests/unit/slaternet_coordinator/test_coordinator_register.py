@@ -1,11 +1,11 @@
 import hmac
 from dataclasses import replace
 
+import numpy as np
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
 
 from slaternet.errors import Mismatch, Superseded, Unknown
+from slaternet.limits import LIMITS, Limits
 from slaternet.model import PROTOCOL, Description, Join, Opening, Role
 from slaternet_coordinator.register import Register
 
@@ -14,54 +14,105 @@ HOST = Join(Role.HOST, "localhost:1", 0, PROTOCOL, "print")
 ADVERSARY = replace(HOST, role=Role.ADVERSARY, address="localhost:2")
 
 
-def register(agents: int = 10, hosts: int | None = 2, *, reproducible: bool = True) -> Register:
-    return Register(agents, hosts=hosts, secret=SECRET, fingerprint="print", reproducible=reproducible)
+def register(
+    agents: int = 10, hosts: int | None = 2, *, reproducible: bool = True, limits: Limits = LIMITS
+) -> Register:
+    return Register(
+        agents,
+        hosts=hosts,
+        secret=SECRET,
+        fingerprint="print",
+        spec="5" * 64,
+        reproducible=reproducible,
+        limits=limits,
+    )
 
 
 def wanting(seats: int) -> Join:
     return replace(HOST, seats=seats)
 
 
+def wanting_agents(*agents: int) -> Join:
+    return replace(HOST, seats=len(agents), agents=np.array(agents, np.intp))
+
+
+def come(game: Register, name: str, join: Join) -> None:
+    game.note(game.admit(name, join), connected=True)
+
+
 def ticket(holder: str, incarnation: int, server: str) -> bytes:
     return hmac.digest(SECRET, f"{holder}\0{incarnation}\0{server}".encode(), "sha256")
 
 
-@given(agents=st.integers(1, 60), hosts=st.integers(1, 12), asked=st.lists(st.integers(0, 9), max_size=12))
-@settings(max_examples=120, deadline=None)
-def test_seats_are_blocks_in_the_order_of_joining_as_asked_and_else_even(
-    agents: int, hosts: int, asked: list[int]
-) -> None:
-    asked = [*asked, *[0] * hosts][:hosts]
-    left, sharing = agents - sum(asked), asked.count(0)
-    assume(left >= sharing and (sharing or not left))
-    game = register(agents, hosts)
-    for index, seats in enumerate(asked):
-        game.admit(f"host-{index}", wanting(seats))
-
-    game.share()
-
-    seated = [host.seats.tolist() for host in game.hosts]
-    assert [agent for seats in seated for agent in seats] == list(range(agents))
-    assert all(len(seats) == wish for seats, wish in zip(seated, asked, strict=True) if wish)
-    shares = [len(seats) for seats, wish in zip(seated, asked, strict=True) if not wish]
-    assert shares == sorted(shares, reverse=True)
-    assert not shares or (shares[0] - shares[-1] <= 1 and shares[-1] >= 1)
-
-
-def test_without_a_number_of_hosts_every_host_says_how_many_it_seats() -> None:
+def test_a_host_that_asks_for_more_than_is_left_is_refused_and_one_that_finds_nothing_left_is_a_spare() -> None:
     game = register(hosts=None)
 
-    with pytest.raises(Mismatch, match=r"say how many agents a seats \(--seats K\), or start the coordinator with"):
-        game.admit("a", HOST)
     game.admit("a", wanting(4))
-    with pytest.raises(Mismatch, match="b asks for 7 seats, but with it 11 of 10 would be taken"):
+    with pytest.raises(Mismatch, match="b asks for 7 seats, but with it 11 of 10 would be taken; ask for at most 6"):
         game.admit("b", wanting(7))
     game.admit("b", wanting(6))
-    with pytest.raises(Mismatch, match="c asks for 1 seats, but with it 11 of 10 would be taken"):
-        game.admit("c", wanting(1))
+    for name, wish in (("c", wanting(1)), ("d", HOST), ("e", wanting_agents(3, 4))):
+        game.admit(name, wish)
 
-    game.share()
-    assert [host.seats.tolist() for host in game.hosts] == [[0, 1, 2, 3], [4, 5, 6, 7, 8, 9]]
+    assert game.spares == {"c", "d", "e"}
+    game.begin()
+    assert [host.seats.tolist() for host in game.players] == [[0, 1, 2, 3], [4, 5, 6, 7, 8, 9]]
+    assert game.spares == {"c", "d", "e"}
+
+
+def test_agents_asked_for_by_their_ids_go_to_who_asked_and_the_others_in_ascending_order() -> None:
+    game = register(hosts=4)
+    for name, wish in (("a", wanting(3)), ("b", wanting_agents(1, 4, 8)), ("c", HOST), ("d", wanting_agents(0))):
+        game.admit(name, wish)
+
+    game.begin()
+
+    seated = {host.name: host.seats.tolist() for host in game.players}
+    assert seated == {"a": [2, 3, 5], "b": [1, 4, 8], "c": [6, 7, 9], "d": [0]}
+
+
+def test_an_agent_that_two_hosts_ask_for_is_refused_to_the_second_by_the_name_of_the_first() -> None:
+    game = register(hosts=None)
+    game.admit("a", wanting_agents(0, 1, 2))
+
+    with pytest.raises(Mismatch, match="b asks for agent 2, but a has asked for it already; give one of the two other"):
+        game.admit("b", wanting_agents(2, 3))
+    with pytest.raises(Mismatch, match="b asks for agent 10, but the agents of this game are 0 to 9; correct its --s"):
+        game.admit("b", wanting_agents(3, 10))
+    assert "b" not in game
+
+    game.admit("a", wanting_agents(0, 1))  # it has thought better of it
+    game.admit("b", wanting_agents(2, 3))
+
+
+def test_a_host_that_is_lost_before_the_game_has_begun_keeps_no_seat_until_it_is_back() -> None:
+    game = register(agents=4, hosts=2)
+    first, second = (game.admit(name, HOST) for name in "ab")
+    game.admit("c", HOST)
+    assert game.spares == {"c"}
+
+    game.note(first, connected=True)
+    game.note(first, connected=False)
+    assert game.spares == {"a"}
+    game.note(first, connected=True)
+    assert game.spares == {"c"}
+    game.note(second, connected=False)
+    assert game.spares == {"b"}
+
+    game.begin()
+    assert [(host.name, host.seats.tolist()) for host in game.players] == [("a", [0, 1]), ("c", [2, 3])]
+    game.note(second, connected=True)
+    assert game.spares == {"b"}
+
+
+def test_there_are_so_many_spares_and_no_more() -> None:
+    game = register(agents=2, hosts=1, limits=replace(LIMITS, spares=2))
+    for name in "abcd":
+        game.admit(name, HOST)
+
+    with pytest.raises(Mismatch, match="e is one host too many: 4 have joined; end some that have no seats"):
+        game.admit("e", HOST)
+    assert game.admit("d", HOST).incarnation == 2
 
 
 @pytest.mark.parametrize(
@@ -71,8 +122,6 @@ def test_without_a_number_of_hosts_every_host_says_how_many_it_seats() -> None:
         ([], 10, "with b asking for 10 seats, 0 of 10 agents are left for 1 hosts; every agent needs a host"),
         ([4], 5, "with b asking for 5 seats, 1 of 10 agents are left for 0 hosts"),
         ([0], 10, "0 of 10 agents are left for 1 hosts; every agent needs a host and every host an agent"),
-        ([0, 0], 0, "b is one host too many: the coordinator was started with --hosts 2"),
-        ([4, 6], 0, "b is one host too many"),
     ],
 )
 def test_a_host_that_leaves_an_agent_or_a_host_without_the_other_is_refused(
@@ -94,7 +143,7 @@ def test_a_host_that_comes_again_may_ask_for_other_seats_and_keeps_its_place() -
     game.admit("b", HOST)
 
     game.admit("a", wanting(3))
-    game.share()
+    game.begin()
 
     assert [(host.name, len(host.seats)) for host in game.hosts] == [("a", 3), ("b", 7)]
 
@@ -107,6 +156,11 @@ def test_a_host_that_comes_again_may_ask_for_other_seats_and_keeps_its_place() -
             replace(HOST, fingerprint="f" * 64),
             "a has numerics fingerprint ffffffffffffffff, the coordinator print; use",
         ),
+        (
+            replace(HOST, spec="e" * 64),
+            "a has begun a game of spec eeeeeeeeeeeeeeee, but the coordinator plays spec 5555555555555555; "
+            "start it with --fresh, or with another --state",
+        ),
     ],
 )
 def test_a_process_that_would_compute_otherwise_is_refused(join: Join, sentence: str) -> None:
@@ -116,6 +170,13 @@ def test_a_process_that_would_compute_otherwise_is_refused(join: Join, sentence:
         game.admit("a", join)
 
     assert list(game) == []
+
+
+def test_who_has_begun_a_game_of_this_spec_or_none_at_all_is_welcome() -> None:
+    game = register()
+
+    assert game.admit("a", replace(HOST, spec="5" * 64)).incarnation == 1
+    assert game.admit("b", HOST).incarnation == 1
 
 
 def test_other_arithmetic_is_welcome_where_the_spec_waives_reproducibility() -> None:
@@ -131,6 +192,8 @@ def test_names_belong_to_one_role_and_a_game_has_one_adversary() -> None:
 
     with pytest.raises(Mismatch, match="the name coordinator is taken by another role; choose another --name"):
         game.admit("coordinator", HOST)
+    with pytest.raises(Mismatch, match="the name adversary is taken by another role"):
+        game.admit("adversary", HOST)
     with pytest.raises(Mismatch, match="the name a is taken by another role"):
         game.admit("a", ADVERSARY)
     with pytest.raises(Mismatch, match="the name eve is taken by another role"):
@@ -150,14 +213,43 @@ def test_who_is_missing_is_said_until_all_are_there() -> None:
     game.admit("a", HOST)
     assert game.missing() == "1 of 2 agent hosts"
     game.admit("b", HOST)
+    assert game.missing() == "2 agent hosts to connect"
+    game.note(game["a"], connected=True)
+    assert game.missing() == "b to connect"
+    game.note(game["b"], connected=True)
     assert game.missing() == ""
 
     seats = register(hosts=None)
     seats.admit("eve", ADVERSARY)
     seats.description = Description(2)
     assert seats.missing() == "agent hosts for 10 of 10 seats"
-    seats.admit("a", wanting(10))
+    come(seats, "a", wanting(3))
+    assert seats.missing() == "agent hosts for 7 of 10 seats"
+    seats.calm(seats.arrivals)
+    assert seats.missing() == "agent hosts for 7 of 10 seats"
+    come(seats, "b", HOST)
+    assert seats.missing() == "further agent hosts, until none has come for 15 s"
+    seats.calm(seats.arrivals - 1)
+    assert seats.missing()
+    seats.calm(seats.arrivals)
     assert seats.missing() == ""
+    come(seats, "c", wanting(2))
+    assert seats.missing()  # somebody new has come
+    come(seats, "d", wanting(5))
+    assert seats.missing() == ""  # nothing is left to be shared
+
+
+def test_an_adversary_that_is_lost_before_the_game_has_begun_is_missing_until_it_describes_its_plugin_again() -> None:
+    game = register(hosts=1)
+    come(game, "a", HOST)
+    eve = game.admit("eve", ADVERSARY)
+    game.description = Description(2)
+    assert game.missing() == ""
+
+    game.note(eve, connected=False)
+    assert game.missing() == "the adversary"
+    game.note(eve, connected=True)
+    assert game.missing() == "the adversary's plugin"
 
 
 def test_a_ticket_opens_one_server_to_one_incarnation() -> None:
@@ -185,7 +277,7 @@ def test_a_new_incarnation_shuts_out_the_older() -> None:
     older = game.ticket(game.admit("a", HOST))
     newer = game.admit("a", replace(HOST, address="localhost:9"))
 
-    with pytest.raises(Superseded, match="a newer incarnation of a has joined"):
+    with pytest.raises(Superseded, match="another process has joined as a; give each a --name of its own"):
         game.identify("a", Opening(1, older))
     with pytest.raises(Unknown):
         game.identify("a", Opening(2, older))
@@ -199,7 +291,7 @@ def test_a_seating_names_the_others_with_tickets_for_both_directions() -> None:
     for name in ("a", "b", "c"):
         game.admit(name, HOST)
     game.admit("b", HOST)
-    game.share()
+    game.begin()
 
     seating = game.seating(game["b"])
     assert seating.seats.tolist() == [2, 3]

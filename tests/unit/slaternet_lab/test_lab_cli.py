@@ -254,7 +254,7 @@ def test_a_path_that_cannot_be_written_is_named(slaternet: Command, tmp_path: Pa
     assert_refused(outcome, "cannot use", "W.npz", "choose another path")
 
 
-@pytest.mark.parametrize("command", ["status", "stop"])
+@pytest.mark.parametrize("command", ["status", "stop", "health"])
 def test_a_coordinator_that_does_not_answer_is_named(slaternet: Command, command: str) -> None:
     outcome = slaternet(command, "127.0.0.1:9")
 

@@ -40,6 +40,20 @@ def test_an_opened_run_offers_spec_summary_and_metrics_by_column(tmp_path: Path)
     assert run.decisions is None
 
 
+def test_a_run_from_before_a_column_was_added_is_read_without_it(tmp_path: Path) -> None:
+    old = write(tmp_path / "old", ["aa", "bb"])
+    new = write(tmp_path / "new", ["aa", "bb"])
+    table = (new.folder / "metrics.csv").read_text()
+    table = table.replace("bytes_sent,waited,", "bytes_sent,bytes_received,waited,skew,")
+    (new.folder / "metrics.csv").write_text(table.replace("400,0.01,", "400,700,0.01,0.002,"))
+
+    assert diff(old, new) is None
+    assert "skew" not in old.metrics
+    np.testing.assert_array_equal(new.metrics["bytes_received"], [700, 700])
+    assert new.metrics["bytes_received"].dtype == np.int64
+    np.testing.assert_array_equal(new.metrics["skew"], [0.002, 0.002])
+
+
 def test_recorded_decisions_come_back_as_they_were(tmp_path: Path) -> None:
     x = np.arange(24.0).reshape(2, 3, 4)
 

@@ -19,6 +19,7 @@ from slaternet.model import (
     Holding,
     Join,
     LowWater,
+    Opening,
     Over,
     Progress,
     Role,
@@ -36,7 +37,8 @@ from slaternet_adversary.results import Results, claim
 from slaternet_adversary.runtime import Runtime
 from slaternet_agent import engine as agent
 from slaternet_agent.build import build_algorithm
-from slaternet_coordinator import engine as coordinator
+from slaternet_coordinator import events as coordinator
+from slaternet_coordinator.engine import Coordinator, Phase
 from slaternet_coordinator.graphs import build as build_graph
 from slaternet_coordinator.register import Register
 from slaternet_lab.simulation import Simulation, simulate
@@ -181,16 +183,16 @@ class World:
         self.adversary = Runtime(plugin, build_referee(spec, self._description), Results(folder, spec, run="id"))
         register = Register(spec.run.agents, hosts=hosts, secret=bytes(32), fingerprint="")
         graph = build_graph(spec.graph, spec.run.agents, spec.run.seed)
-        self.coordinator = coordinator.Coordinator(graph, register, spec.run.rounds)
+        self.coordinator = Coordinator(graph, register, spec.run.rounds)
         self.names = [f"host-{index}" for index in range(hosts)]
         self.hosts: dict[str, agent.Host] = {}
         self._peers: dict[str, list[str]] = {}
         self._streams: dict[tuple[str, str], list[Any]] = {}
 
     def play(self, stop_after: int | None = None) -> None:
-        self._tell(coordinator.Joined("adversary", Join(Role.ADVERSARY, "", 0, PROTOCOL, "")))
+        self._come("adversary", Role.ADVERSARY)
         for name in self.names:
-            self._tell(coordinator.Joined(name, Join(Role.HOST, "", 0, PROTOCOL, "")))
+            self._come(name, Role.HOST)
         self._tell(coordinator.Said("adversary", self._description))
         self._deliver(("coordinator", "adversary"))  # a question before the seating would be refused, and asked again
         steps = 0
@@ -203,6 +205,11 @@ class World:
                 self._say(self.adversary.work())
             else:
                 self._deliver(list(self._streams)[choice])
+
+    def _come(self, name: str, role: Role) -> None:
+        admit, *_ = self.coordinator.handle(coordinator.Joined(name, Join(role, "", 0, PROTOCOL, "")))
+        assert isinstance(admit, coordinator.Admit)
+        self._tell(coordinator.Opened(name, Opening(admit.incarnation, admit.ticket)))
 
     def _send(self, by: str, to: str, body: Any) -> None:
         self._streams.setdefault((by, to), []).append(body)
@@ -276,7 +283,7 @@ def test_the_number_of_hosts_and_the_order_of_messages_do_not_matter(hosts: int,
 
     world.play()
 
-    assert world.coordinator.phase is coordinator.Phase.OVER
+    assert world.coordinator.phase is Phase.OVER
     found = summary(tmp_path / "world")
     assert (found["digest"], found["hosts"]) == (alone["digest"], hosts)
     for key in ("cumulative_loss", "cumulative_violation", "zero_loss", "zero_violation"):
@@ -292,7 +299,7 @@ def test_a_game_without_end_that_is_stopped_is_the_simulation_of_what_it_wrote(
 
     world.play(stop_after)
 
-    assert world.coordinator.phase is coordinator.Phase.OVER
+    assert world.coordinator.phase is Phase.OVER
     found = summary(tmp_path / "world")
     written = Spec.parse((tmp_path / "world" / "spec.toml").read_text(), source="again")
     assert written.run.rounds == found["rounds"] == world.coordinator.last
@@ -305,7 +312,7 @@ def test_games_longer_than_the_window_go_on_without_waiting_for_anyone(tmp_path:
 
     world.play()
 
-    assert world.coordinator.phase is coordinator.Phase.OVER
+    assert world.coordinator.phase is Phase.OVER
     assert summary(tmp_path / "world")["digest"] == simulated(spec, tmp_path / "alone")["digest"]
 
 

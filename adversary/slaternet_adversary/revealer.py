@@ -1,0 +1,242 @@
+"""The adversary in a game it has joined: one reveal stream per host, and work between replies."""
+
+import asyncio
+import contextlib
+import functools
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from typing import TypeVar
+
+import structlog
+
+from slaternet import codec
+from slaternet.errors import Malformed, NotSeated, PluginFailed, Replaced, RunFailed, SlaternetError
+from slaternet.limits import LIMITS
+from slaternet.link import Link
+from slaternet.membership import Membership
+from slaternet.metrics import Reading
+from slaternet.model import (
+    Closing,
+    ControlDown,
+    Description,
+    Heartbeat,
+    LowWater,
+    Opening,
+    Over,
+    Peer,
+    Progress,
+    Question,
+    Seating,
+    StopAt,
+)
+from slaternet_adversary.metrics import readings
+from slaternet_adversary.referee import Asked, Closed, Event, Record, Reply, Summarise
+from slaternet_adversary.runtime import Outward, Runtime
+
+log = structlog.get_logger()
+
+T = TypeVar("T")
+_Work = Callable[[], list[Outward]]
+
+
+class Revealer:
+    """Reveals values to those who may know them, and scores what they decide.
+
+    A plugin in this process is called here. One apart is called in `thread`, so that heartbeats go on while it thinks:
+    then the task that works between replies is the only one that touches the runtime, and everything else queues.
+    """
+
+    def __init__(
+        self, membership: Membership, runtime: Runtime, description: Description, thread: Executor | None = None
+    ) -> None:
+        self._membership = membership
+        self._runtime = runtime
+        self._thread = thread
+        self._queue: deque[tuple[_Work, asyncio.Future[None] | None]] = deque()
+        self._working = True
+        self._hosts: dict[str, Peer] = {}
+        self._links: dict[str, Link] = {}
+        self._accepts: dict[str, int] = {}
+        self._wake = asyncio.Event()
+        membership.listen(self._hear, opened=lambda: membership.say(description))
+
+    @property
+    def run(self) -> str:
+        """The id of the game."""
+        return self._membership.run
+
+    @property
+    def round(self) -> int:
+        """The last round scored."""
+        return self._runtime.network.rounds
+
+    def readings(self) -> Iterator[Reading]:
+        """Read what the adversary counts, from whatever thread."""
+        runtime = self._runtime
+        return readings(self._membership, runtime.network, runtime.totals, len(self._links), self._accepts)
+
+    async def play(self) -> None:
+        """Reveal and score until the game is over."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                worker = tasks.create_task(self._work(), name="work between replies")
+                await self._membership.attend()
+                worker.cancel()
+        except* SlaternetError as failed:
+            raise failed.exceptions[0] from None
+
+    def _hear(self, body: ControlDown) -> None:
+        if self._membership.failed and not isinstance(body, Over):
+            return
+        match body:
+            case Seating(peers=peers):
+                if not self._hosts:
+                    self._hosts = {peer.name: peer for peer in peers}
+                    self._obey(lambda: self._runtime.seat((peer.name, peer.seats) for peer in peers))
+                    log.info("seated", hosts=len(peers))
+            case LowWater() | StopAt():
+                self._obey(lambda: self._runtime.handle(body))
+            case Over():
+                pass
+            case _:
+                raise Malformed("the coordinator says to the adversary what is not meant for it")
+
+    def _say(self, effects: list[Outward]) -> None:
+        for effect in effects:
+            match effect:
+                case Reply(host, answer):
+                    if (link := self._links.get(host)) is not None:
+                        for part in codec.encode_reveal_down(self._membership.head(answer.round), answer):
+                            link.send(part)
+                case Record(round, totals=totals):
+                    self._membership.report(Progress(round, totals[0], totals[1]))
+                case Summarise(rounds):
+                    loss, violation, *_ = self._runtime.totals
+                    self._membership.finish(Progress(rounds, loss, violation))
+        if self._runtime.due:
+            self._wake.set()
+
+    async def _work(self) -> None:
+        """Do what waits in bursts, and in any case before long: scores are what others see of the game."""
+        try:
+            while not self._membership.failed:
+                with contextlib.suppress(TimeoutError):
+                    # not wait_for: in Python 3.11 it loses a cancellation that comes together with what it waits for
+                    async with asyncio.timeout(LIMITS.report_seconds):
+                        await self._wake.wait()
+                self._wake.clear()
+                while (self._queue or not self._runtime.idle) and not self._membership.failed:
+                    if self._thread is None:
+                        self._perform(self._runtime.work)
+                    else:
+                        await self._perform_apart(self._thread)
+                    await asyncio.sleep(0)  # a question that has come meanwhile goes first
+        finally:
+            self._working = False
+            for _, done in self._queue:
+                _settle(done)
+
+    async def _handle(self, event: Event) -> None:
+        """Hand an event to the referee; a host that asks after a failure hears no more than that there was one."""
+        work = functools.partial(self._runtime.handle, event)
+        if self._thread is None:
+            self._perform(work)
+        elif self._working:
+            done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._queue.append((work, done))
+            self._wake.set()
+            await done
+        if self._membership.failed and isinstance(event, Asked):
+            raise PluginFailed("the adversary cannot go on")
+
+    def _obey(self, work: _Work) -> None:
+        """Do what the coordinator says, in its turn."""
+        if self._thread is None:
+            self._perform(work)
+        else:
+            self._queue.append((work, None))
+            self._wake.set()
+
+    def _perform(self, work: _Work) -> None:
+        """Do something that calls the plugin or writes results; the first failure ends the game for all."""
+        if self._membership.failed:
+            return
+        try:
+            self._say(work())
+        except (PluginFailed, RunFailed) as error:
+            self._fail(error)
+
+    async def _perform_apart(self, thread: Executor) -> None:
+        """Do in the thread what has queued first, or else a piece of work; a refusal is its asker's alone."""
+        work, done = self._queue.popleft() if self._queue else (self._runtime.work, None)
+        try:
+            self._say(await within(thread, work))
+        except (PluginFailed, RunFailed) as error:
+            self._fail(error)
+        except SlaternetError as refusal:
+            if done is None:
+                raise
+            _settle(done, refusal)
+        finally:
+            _settle(done)
+
+    def _fail(self, error: SlaternetError) -> None:
+        # the error may repeat the plugin's own words, which are for the operator; what is said here goes to all
+        self._membership.fail(error, told="it cannot go on; its own log says why")
+
+    async def accept(self, link: Link) -> None:
+        """Serve the stream of a host."""
+        spec = self._membership.spec
+        decoder = codec.RevealUpDecoder(spec.run.dimension, agents=spec.run.agents)
+        data = await link.read()
+        if not self._hosts:
+            raise NotSeated("no host is seated yet")
+        peer, _ = self._membership.identify(decoder.decode(data) if data else None, self._hosts, link.caller)
+        link.host = name = peer.name
+        if (older := self._links.get(name)) is not None:
+            older.end(Replaced("a newer stream of this host has taken over"))
+        self._links[name] = link
+        self._accepts[name] = self._accepts.get(name, 0) + 1
+        self._membership.meet(name)
+        link.keep_alive(lambda: codec.encode_reveal_down(self._membership.head(), Heartbeat())[0])
+        try:
+            while (data := await link.read()) is not None:
+                await self._take(name, decoder, data)
+        finally:
+            if self._links.get(name) is link:
+                del self._links[name]
+                self._membership.miss(name)
+
+    async def _take(self, name: str, decoder: codec.RevealUpDecoder, data: bytes) -> None:
+        message = decoder.decode(data)
+        if message is None:
+            return
+        head, body = message
+        self._membership.check(head, name)
+        match body:
+            case Question():
+                await self._handle(Asked(name, body, time.perf_counter()))
+            case Closing():
+                await self._handle(Closed(name, body))
+                self._wake.set()  # no burst will fill up any more
+            case Opening():
+                raise Malformed("a stream is opened once")
+            case Heartbeat():
+                pass
+
+
+def _settle(done: asyncio.Future[None] | None, error: SlaternetError | None = None) -> None:
+    """Let go whoever waits, unless he has gone."""
+    if done is None or done.done():
+        return
+    if error is None:
+        done.set_result(None)
+    else:
+        done.set_exception(error)
+
+
+def within(thread: Executor, work: Callable[[], T]) -> "asyncio.Future[T]":
+    """Do work in the thread of a plugin apart."""
+    return asyncio.get_running_loop().run_in_executor(thread, work)

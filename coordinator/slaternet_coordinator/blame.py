@@ -1,0 +1,90 @@
+"""Who holds the others up: of those whom others wait for, the ones that do not wait themselves."""
+
+from collections.abc import Collection, Iterable, Mapping
+
+from slaternet.limits import Limits
+from slaternet.model import COORDINATOR, Role
+from slaternet_coordinator.register import Member, Register
+
+_NAMED = 3
+"""How many are called by name where there may be thousands."""
+
+
+class Waits:
+    """Who waits for whom, as far as it can be believed: what somebody said who is not heard any more is out of date.
+
+    Who waits for the coordinator waits for those who hold it up, and an adversary that plays knowing the past waits
+    for the hosts that are behind others.
+    """
+
+    def __init__(
+        self, register: Register, holding_up: Collection[str], silent: Mapping[str, float], limits: Limits
+    ) -> None:
+        self._members = {member.name: member for member in register if member.plays}
+        self._silent = silent
+        self._longest = 2 * limits.heartbeat_seconds
+        barrier = register.description is not None and register.description.history > 0
+        furthest = max((host.round for host in register.players), default=0)
+        self._behind = {host.name for host in register.players if barrier and host.round < furthest}
+        self._awaited = {name: self._awaited_by(each, holding_up) for name, each in self._members.items()}
+
+    def _awaited_by(self, member: Member, holding_up: Collection[str]) -> set[str]:
+        if self._is_mute(member):
+            return set()
+        awaited = set(member.waits_for)
+        if COORDINATOR in awaited:
+            awaited |= set(holding_up)
+        if member.role is Role.ADVERSARY:
+            awaited |= self._behind
+        return (awaited & self._members.keys()) - {member.name}
+
+    def _is_mute(self, member: Member) -> bool:
+        return not member.connected or self._silence(member.name) > self._longest
+
+    def _silence(self, name: str) -> float:
+        return self._silent.get(name, 0.0)
+
+    def culprits(self) -> str:
+        """Say in one sentence who holds the others up, and whom; empty where nobody does."""
+        culprits = self._find()
+        if not culprits:
+            return ""
+        waiting = self._waiting_for(culprits)
+        accused = _listed([self._describe(self._members[name]) for name in culprits])
+        if not waiting:
+            return accused
+        verb = "waits" if len(waiting) == 1 else "wait"
+        return f"{accused}: {_listed(waiting)} {verb} for {'it' if len(culprits) == 1 else 'them'}"
+
+    def _find(self) -> list[str]:
+        awaited = set[str]().union(*self._awaited.values())
+        mute = {name for name, each in self._members.items() if self._is_mute(each) and not each.finished}
+        culprits = mute | {name for name in awaited if not self._awaited[name]}
+        if awaited and not culprits:  # everyone waits: some of it is out of date
+            culprits = {max(awaited, key=self._silence)}
+        return [name for name in self._members if name in culprits]
+
+    def _waiting_for(self, culprits: Collection[str]) -> list[str]:
+        """Return those who wait for culprits, or for others who do, in the order of joining."""
+        found, news = set(culprits), set(culprits)
+        while news:
+            news = {name for name, awaited in self._awaited.items() if name not in found and awaited & news}
+            found |= news
+        return [name for name in self._members if name in found and name not in culprits]
+
+    def _describe(self, member: Member) -> str:
+        silence = f" for {self._silence(member.name):.0f} s"
+        if not member.connected:
+            return f"{member.name}, gone{silence}"
+        if self._is_mute(member):
+            return f"{member.name}, silent{silence}"
+        return f"{member.name}, in round {member.round + 1}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Return "a", "a and b", "a, b and c", or "a, b and 4 others"."""
+    all_ = list(names)
+    if len(all_) > _NAMED:
+        all_[_NAMED - 1 :] = [f"{len(all_) - _NAMED + 1} others"]
+    *first, last = all_
+    return f"{', '.join(first)} and {last}" if first else last

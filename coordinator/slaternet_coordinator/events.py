@@ -1,0 +1,107 @@
+"""What happens to a coordinator, and what it has done: the events it takes in and the effects it gives out."""
+
+from dataclasses import dataclass
+
+from slaternet.model import (
+    Acknowledged,
+    ControlDown,
+    Description,
+    Failed,
+    Finished,
+    Holding,
+    Join,
+    Opening,
+    Progress,
+    Refusals,
+    Waiting,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A process asks for a place."""
+
+    name: str
+    join: Join
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A process opens its control stream."""
+
+    name: str
+    opening: Opening
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The control stream of a process has ended."""
+
+    name: str
+
+
+Heard = Description | Progress | Waiting | Holding | Finished | Failed | Acknowledged | Refusals
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A process says something on its control stream."""
+
+    name: str
+    body: Heard
+
+
+@dataclass(frozen=True, slots=True)
+class StopAsked:
+    """The operator ends the game."""
+
+
+@dataclass(frozen=True, slots=True)
+class HoldExpired:
+    """Hosts had their time to answer Hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quiet:
+    """As long as hosts are waited for that may still come, none has come since this one of them."""
+
+    arrivals: int
+
+
+Event = Joined | Opened | Closed | Said | StopAsked | HoldExpired | Quiet
+
+
+@dataclass(frozen=True, slots=True)
+class Admit:
+    """Answer to a join; a control stream of an older incarnation ends."""
+
+    incarnation: int
+    ticket: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """A message on a process's control stream; lost if there is none, and said again when one opens."""
+
+    name: str
+    body: ControlDown
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitHolding:
+    """Give hosts their time to answer Hold, then say HoldExpired."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Everyone has acknowledged: the coordinator may go."""
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitQuiet:
+    """Give further hosts their time to come, then say Quiet with the same number."""
+
+    arrivals: int
+
+
+Effect = Admit | Tell | AwaitHolding | AwaitQuiet | Leave

@@ -1,0 +1,27 @@
+"""What the coordinator tells to Prometheus beyond what every process does."""
+
+from collections.abc import Iterator
+
+from slaternet.metrics import Kind, Metric, Reading
+from slaternet_coordinator.engine import Coordinator, Phase
+from slaternet_coordinator.register import Register
+
+PHASE = Metric("phase", Kind.GAUGE, "1 for the phase that the game is in, 0 for the others", ("phase",))
+PUBLISHED = Metric("rounds_published", Kind.COUNTER, "rounds whose topology is published")
+SPARES = Metric("spares", Kind.GAUGE, "hosts without a seat, which wait in case one becomes free")
+ROUND = Metric("member_round", Kind.GAUGE, "the last round that a process has finished or scored", ("member",))
+CONNECTED = Metric("member_connected", Kind.GAUGE, "1 while a process has its control stream open, else 0", ("member",))
+SEATED = Metric("member_seats", Kind.GAUGE, "agents seated at a process; 0 of the adversary and of spares", ("member",))
+
+METRICS = (PHASE, PUBLISHED, SPARES, ROUND, CONNECTED, SEATED)
+
+
+def readings(engine: Coordinator, register: Register) -> Iterator[Reading]:
+    """Read what the coordinator knows of the game and of each of its processes."""
+    now, members = engine.phase, list(register)
+    yield PHASE.by((phase, int(phase is now)) for phase in Phase)
+    yield PUBLISHED.reads(engine.published)
+    yield SPARES.reads(sum(not member.plays for member in members) if now is not Phase.GATHERING else 0)
+    yield ROUND.by((member.name, member.round) for member in members)
+    yield CONNECTED.by((member.name, int(member.connected)) for member in members)
+    yield SEATED.by((member.name, len(member.seats)) for member in members)

@@ -1,0 +1,119 @@
+"""What the coordinator's shell sees of a game, having a clock: who was heard, how fast it goes, what went wrong."""
+
+import math
+from collections import deque
+from collections.abc import Callable
+
+import structlog
+
+from slaternet.breaches import Breaches
+from slaternet.limits import LIMITS, Limits
+from slaternet.model import COORDINATOR, Breach, Trouble
+from slaternet_coordinator.standing import Observed
+
+log = structlog.get_logger()
+
+_WINDOW_SECONDS = 5.0
+"""How far back the pace of a game is measured."""
+
+
+class Pace:
+    """Rounds per second over the last few seconds."""
+
+    def __init__(self, spacing: float) -> None:
+        self._spacing = spacing  # seconds between two points, so that a fast game does not fill the memory
+        self._points: deque[tuple[float, int]] = deque()
+        self._round = 0
+
+    def advance(self, now: float, round: int) -> None:
+        """Take down that a round has been scored."""
+        self._round = max(self._round, round)
+        if not self._points or now - self._points[-1][0] >= self._spacing:
+            self._points.append((now, self._round))
+        self._forget(now)
+
+    def rate(self, now: float) -> float:
+        """Return how many rounds a second there were; a game that stands still comes to none."""
+        self._forget(now)
+        if not self._points:
+            return 0.0
+        since, first = self._points[0]
+        return (self._round - first) / (now - since) if now > since else 0.0
+
+    def _forget(self, now: float) -> None:
+        while self._points and now - self._points[0][0] > _WINDOW_SECONDS:
+            self._points.popleft()
+
+
+class Watch:
+    """Keeps its eyes on a game."""
+
+    def __init__(self, clock: Callable[[], float], limits: Limits = LIMITS) -> None:
+        self._clock = clock
+        self._heard: dict[str, float] = {}
+        self._pace = Pace(limits.report_seconds)
+        self._troubles: dict[str, float] = {}
+        self._most = limits.troubles
+        self._breaches = Breaches()
+        self._refused: dict[str, tuple[Breach, ...]] = {}
+        self._watching_seconds = limits.watching_seconds
+        self._shown = -math.inf
+
+    def hear(self, name: str) -> None:
+        """Take down that a process was heard."""
+        self._heard[name] = self._clock()
+
+    def miss(self, what: str) -> None:
+        """Say aloud, and take down, that a process has gone which was expected to stay."""
+        log.warning(what)
+        self.trouble(what)
+
+    def meet(self, name: str) -> None:
+        """Say aloud, and take down, that a process is back which had gone."""
+        what = f"{name} is back after {self._clock() - self._heard[name]:.0f} s"
+        log.info(what)
+        self.trouble(what)
+
+    def score(self, round: int) -> None:
+        """Take down that a round has been scored."""
+        self._pace.advance(self._clock(), round)
+
+    def trouble(self, what: str) -> None:
+        """Take down that something went wrong; what went wrong in the same way before is not told twice."""
+        self._troubles.pop(what, None)
+        self._troubles[what] = self._clock()
+        while len(self._troubles) > self._most:
+            del self._troubles[next(iter(self._troubles))]
+
+    def mind(self, breaches: Breaches) -> None:
+        """Watch what the coordinator's own server refuses."""
+        self._breaches = breaches
+        breaches.watch(lambda: self.refuse(COORDINATOR, breaches.all))
+
+    def refuse(self, server: str, breaches: tuple[Breach, ...]) -> None:
+        """Take down what a server has refused so far."""
+        known = set(self._refused.get(server, ()))
+        self._refused[server] = breaches
+        for each in breaches:
+            # whoever is refused at joining is told why, and so is the operator, in a sentence of its own
+            if each not in known and not (server == COORDINATOR and each.kind == "Mismatch"):
+                self.trouble(f"{server} has refused a message of {each.host or 'a stranger'}: {each.kind}")
+
+    def show(self) -> None:
+        """Take down that somebody watches the game, who will ask again."""
+        self._shown = self._clock()
+
+    @property
+    def owed(self) -> float:
+        """For how many seconds the coordinator must stay, so that whoever watches the game hears how it ends."""
+        return max(0.0, self._shown + self._watching_seconds - self._clock())
+
+    def observed(self) -> Observed:
+        """Return all that was seen, as of now."""
+        now = self._clock()
+        return Observed(
+            silent={name: now - heard for name, heard in self._heard.items()},
+            rounds_per_second=self._pace.rate(now),
+            troubles=tuple(Trouble(now - when, what) for what, when in self._troubles.items()),
+            refused=self._breaches.all,
+        )

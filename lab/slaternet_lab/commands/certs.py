@@ -1,0 +1,85 @@
+"""`slaternet certs`: what a game over mutual TLS needs before it begins."""
+
+import shlex
+from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import track
+
+from slaternet.errors import BadSpec
+from slaternet.limits import LIMITS
+from slaternet.tls import CA
+from slaternet_lab.commands.common import JsonOption, print_fields, print_json
+
+_HOSTS = 32
+_DAYS = 365
+
+
+def certs(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where they are made; what is there is kept.")],
+    hosts: Annotated[
+        int | None,
+        typer.Option(min=1, max=LIMITS.hosts, help=f"For hosts agent-1, agent-2, ... up to this; {_HOSTS} if absent."),
+    ] = None,
+    names: Annotated[
+        str | None, typer.Option(metavar="A,B,C", help="For hosts called so, instead of --hosts.", show_default=False)
+    ] = None,
+    days: Annotated[int, typer.Option(min=1, max=3650, help="How long new ones are valid.")] = _DAYS,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a CA and a certificate for everyone in a game, for --tls; run it again to add hosts."""
+    from slaternet_lab.certificates import ALWAYS, make
+
+    called = _called(hosts, names)
+    screen = Console(stderr=True)
+    bar = partial(track, description="making", console=screen, transient=True, disable=not screen.is_terminal)
+    made = make(folder, called, days, bar)
+    kept = [each for each in (CA, *(each.name for each in ALWAYS), *called) if each not in set(made)]
+    if as_json:
+        print_json({"folder": str(folder), "made": made, "kept": kept})
+        return
+    _explain(folder, called, made, kept)
+
+
+def _called(hosts: int | None, names: str | None) -> list[str]:
+    """Return the names of the hosts."""
+    if names is None:
+        return [f"agent-{number}" for number in range(1, (hosts or _HOSTS) + 1)]
+    if hosts is not None:
+        raise BadSpec("--hosts and --names say the same thing in two ways; give one of them")
+    return [name.strip() for name in names.split(",")]
+
+
+def _explain(folder: Path, hosts: Sequence[str], made: Sequence[str], kept: Sequence[str]) -> None:
+    """Say what there is, and what goes where."""
+    print_fields([("made", _listed(made) or "nothing"), *([("kept", _listed(kept))] if kept else [])])
+    typer.echo("Copy each folder, under its name, to the machine of its process:")
+    for name, where in (
+        ("coordinator", "to the coordinator's"),
+        ("adversary", "to the adversary's"),
+        (hosts[0], f"to that of the agent with --name {hosts[0]}" + (", and so on" if len(hosts) > 1 else "")),
+        ("operator", "to where slaternet status and slaternet stop are used"),
+    ):
+        typer.echo(f"  {folder / name}  {where}")
+    typer.echo(f"Say --tls {shlex.quote(str(folder))} in every command there, or wherever you put them.")
+    typer.echo(f"{folder / CA / 'key.pem'} stays here: whoever has it can let anybody in.")
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Return the names with commas; a row of numbered ones by its ends."""
+    rows = []
+    for _, numbered in groupby(enumerate(names), key=lambda each: _row(*each)):
+        row = [name for _, name in numbered]
+        rows += [f"{row[0]} to {row[-1]}"] if len(row) > 2 else row
+    return ", ".join(rows)
+
+
+def _row(position: int, name: str) -> tuple[str, int | None]:
+    """Return what a name has in common with its neighbours in a row of numbered ones, and with no other."""
+    stem, _, number = name.rpartition("-")
+    return (stem, position - int(number)) if number.isdecimal() else (name, None)

@@ -1,0 +1,70 @@
+"""HOST:PORT: what may be written so, who can be reached there, and where others reach us."""
+
+import ipaddress
+import re
+import socket
+
+from slaternet.errors import BadSpec, Unreachable
+
+_ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+(?:%[\w.-]+)?\]|[\w.-]+):([0-9]{1,5})")
+_WILDCARDS = ("0.0.0.0", "[::]")
+
+
+def check_address(address: str, *, what: str, free: bool = False) -> None:
+    """Refuse what is no HOST:PORT; port 0 is one only where a `free` one is meant; `what` names the option.
+
+    gRPC would guess instead: it takes port 443 where there is none, 34463 for 99999, and ::1:7000 for an address alone.
+    """
+    found = _ADDRESS.fullmatch(address)
+    if found is None or not (0 if free else 1) <= int(found[1]) <= 65535:
+        raise BadSpec(
+            f"{what} {address[:80]!r} is no HOST:PORT; write it like 10.0.0.1:7000 or [2001:db8::1]:7000, with a port "
+            "up to 65535"
+        )
+
+
+def check_plaintext(address: str, *, insecure: bool, what: str) -> None:
+    """Refuse an address off loopback without TLS, unless the user has said that it is meant; `what` names the option.
+
+    Any name but localhost is off loopback, and so is a wildcard: who listens there listens to everybody.
+    """
+    if insecure or is_loopback(address):
+        return
+    raise BadSpec(
+        f"{what} {address} is not on loopback, and without TLS anybody there could read and forge what is said; add "
+        "--tls DIR (`slaternet certs DIR` makes it), or --insecure where the network is yours alone"
+    )
+
+
+def is_loopback(address: str) -> bool:
+    """Say whether HOST:PORT can be reached from this machine alone."""
+    if address.startswith("unix:"):
+        return True
+    host = address.rpartition(":")[0]
+    if host.lower() == "localhost":
+        return True
+    # IPv6 stands in brackets: without them gRPC takes the port for the address's last group
+    bracketed = host.startswith("[") and host.endswith("]")
+    try:
+        return (ipaddress.IPv6Address(host[1:-1]) if bracketed else ipaddress.IPv4Address(host)).is_loopback
+    except ValueError:
+        return False
+
+
+def reachable(listening: str, coordinator: str) -> str:
+    """Return the address to tell others: where a wildcard was listened on, the one that faces the coordinator."""
+    host, _, port = listening.rpartition(":")
+    if host not in _WILDCARDS:
+        return listening
+    there, _, number = coordinator.rpartition(":")
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(there.strip("[]"), int(number), type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.connect(address)  # a datagram socket sends nothing by connecting
+            here = probe.getsockname()[0]
+    except OSError as error:
+        raise Unreachable(
+            f"which address faces the coordinator {coordinator} cannot be found out ({error.strerror}); "
+            "say with --advertise HOST:PORT where others reach this process"
+        ) from None
+    return f"[{here}]:{port}" if ":" in here else f"{here}:{port}"

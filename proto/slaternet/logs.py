@@ -1,0 +1,117 @@
+"""A process's log: standard error, one line an event, for people or for programs."""
+
+import logging
+import sys
+from collections.abc import Callable
+from types import TracebackType
+
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+from slaternet.errors import BadSpec
+
+LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+FORMATS = ("console", "json")
+
+_FIRST = ("timestamp", "level", "event", "host", "run", "round")
+_SHORT = 8
+"""Digits of a run's id that people are shown."""
+
+_facts: dict[str, Callable[[], object]] = {}
+_format = "console"
+
+
+def annotate(**facts: Callable[[], object]) -> None:
+    """Put facts on every line from now on: each is asked for when a line is written, and left out where it is empty.
+
+    Context variables would not do: gRPC runs handlers in a context that was copied before the run had an id.
+    """
+    _facts.update(facts)
+
+
+def configure_log(level: str = "info", format: str = "console") -> None:
+    """Log to standard error: time, level, what happened, key=value; or, with `json`, an object a line.
+
+    What other libraries log comes out alike, from warnings on.
+    """
+    if level not in LEVELS:
+        raise BadSpec(f"--log-level {level} is no level; choose from {', '.join(LEVELS)}")
+    if format not in FORMATS:
+        raise BadSpec(f"--log-format {format} is no format; choose from {', '.join(FORMATS)}")
+    global _format
+    _format = format
+    before, render = _for_programs() if format == "json" else _for_people()
+    structlog.configure(
+        processors=[structlog.processors.add_log_level, *before, *render],
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        # one write a line: two processes may share a file, and threads a process
+        logger_factory=lambda *_: structlog.WriteLogger(sys.stderr),
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[structlog.stdlib.add_log_level, structlog.stdlib.add_logger_name, *before],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *render],
+        )
+    )
+    logging.basicConfig(handlers=[handler], level=max(LEVELS[level], logging.WARNING), force=True)
+    logging.captureWarnings(format == "json")
+    sys.excepthook = _crash if format == "json" else sys.__excepthook__
+
+
+def last_words(program: str, sentence: str, code: int) -> None:
+    """Say why a program ends, after which it exits with `code`."""
+    if _format == "json":
+        structlog.get_logger().error(sentence, exit_code=code)
+    else:
+        print(f"{program}: {printable(sentence)}", file=sys.stderr)
+
+
+def printable(text: str) -> str:
+    """Return a text, which others may have had a say in, without what would steer a terminal or pass for a line."""
+    return text if text.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+def _for_people() -> tuple[list[Processor], list[Processor]]:
+    renderer = structlog.dev.ConsoleRenderer(
+        colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+    )
+    return [structlog.processors.TimeStamper(fmt="%Y-%m-%d %H:%M:%S", utc=False), _add_facts, _shorten], [
+        _tame,
+        renderer,
+    ]
+
+
+def _for_programs() -> tuple[list[Processor], list[Processor]]:
+    # a plain traceback: the other kind shows local variables, and with them tickets
+    render: list[Processor] = [
+        structlog.processors.format_exc_info,
+        _in_order,
+        structlog.processors.JSONRenderer(ensure_ascii=False),
+    ]
+    return [structlog.processors.TimeStamper(fmt="iso", utc=True), _add_facts], render
+
+
+def _add_facts(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    for key, ask in _facts.items():
+        if key not in event and (fact := ask()):
+            event[key] = fact
+    return event
+
+
+def _shorten(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    if "run" in event:
+        event["run"] = event["run"][:_SHORT]
+    return event
+
+
+def _tame(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    return {key: printable(value) if isinstance(value, str) else value for key, value in event.items()}
+
+
+def _in_order(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    return {key: event.pop(key) for key in _FIRST if key in event} | dict(event)
+
+
+def _crash(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    structlog.get_logger().critical("crashed", exc_info=(kind, error, trace))

@@ -1,0 +1,46 @@
+"""Settings of gRPC; why each is there stands in proto/README.md."""
+
+from slaternet.limits import Limits
+
+Options = list[tuple[str, int | str]]
+
+
+def _common_options(limits: Limits) -> Options:
+    return [
+        ("grpc.max_receive_message_length", limits.message_bytes),
+        ("grpc.max_send_message_length", limits.message_bytes),
+        ("grpc.max_metadata_size", limits.metadata_bytes),
+        ("grpc.keepalive_time_ms", _milliseconds(limits.silence_seconds)),
+        ("grpc.keepalive_timeout_ms", _milliseconds(limits.unary_seconds)),
+        ("grpc.http2.max_pings_without_data", 0),
+    ]
+
+
+def server_options(hosts: int, limits: Limits) -> Options:
+    """Return the settings of a server for that many hosts."""
+    return [
+        *_common_options(limits),
+        # below the clients' keepalive time, else they are sent away for pinging too often
+        ("grpc.http2.min_recv_ping_interval_without_data_ms", _milliseconds(limits.silence_seconds / 3)),
+        ("grpc.server_handshake_timeout_ms", _milliseconds(limits.opening_seconds)),
+        ("grpc.max_connection_idle_ms", _milliseconds(limits.farewell_seconds)),
+        ("grpc.max_allowed_incoming_connections", 4 * hosts + 16),
+        ("grpc.so_reuseport", 0),
+    ]
+
+
+def client_options(limits: Limits) -> Options:
+    """Return the settings of a channel."""
+    return [
+        *_common_options(limits),
+        ("grpc.enable_retries", 0),
+        ("grpc.enable_http_proxy", 0),
+        ("grpc.service_config_disable_resolution", 1),
+        ("grpc.initial_reconnect_backoff_ms", _milliseconds(limits.backoff_seconds / 20)),
+        ("grpc.min_reconnect_backoff_ms", _milliseconds(limits.opening_seconds)),
+        ("grpc.max_reconnect_backoff_ms", _milliseconds(limits.backoff_seconds)),
+    ]
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(1000 * seconds)

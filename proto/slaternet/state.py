@@ -1,0 +1,199 @@
+"""What survives a process: a folder DIR/NAME that one process at a time holds, and the game it has begun.
+
+lock         held as long as the process lives
+state.json   which game that is, of which spec, and whether it is over
+"""
+
+import json
+import os
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Self
+
+from slaternet.errors import BadSpec
+from slaternet.limits import LIMITS
+
+AUTO = "auto"
+"""In place of a name: the first of agent-1, agent-2, ... whose folder no process holds."""
+
+_LOCK = "lock"
+_STATE = "state.json"
+_DRAFT = "state.json.draft"
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A game, as the process remembers it that has begun it."""
+
+    name: str
+    role: str
+    run: str
+    spec: str  # SHA-256
+    over: bool = False
+    rounds: int = 0
+
+
+class State:
+    """The memory of one process; without a folder it lasts no longer than the process itself."""
+
+    def __init__(self, name: str, role: str, folder: Path | None = None, lock: int | None = None) -> None:
+        self.name = name
+        self.folder = folder
+        self._role = role
+        self._lock = lock
+        self._past: Past | None = None
+
+    @classmethod
+    def claim(cls, states: Path | None, name: str, *, role: str, fresh: bool = False) -> Self:
+        """Hold the folder of `name` in `states` until `release`, and read what it holds; `fresh` forgets that first.
+
+        BadSpec where another process holds it, or it cannot be read or written. A name that is AUTO is replaced by a
+        free one.
+        """
+        if states is None:
+            if name == AUTO:
+                raise BadSpec(f"--name {AUTO} takes a name that is free in --state DIR; say which DIR, or give a name")
+            return cls(name, role)
+        state = cls._claim_free(states, role) if name == AUTO else cls._claim(states, name, role)
+        if state is None:
+            raise BadSpec(
+                f"the state {states / name} is held by another process; end that one, or choose another --name or "
+                "--state"
+            )
+        try:
+            state._recall(fresh=fresh)
+        except BaseException:
+            state.release()
+            raise
+        return state
+
+    @classmethod
+    def _claim_free(cls, states: Path, role: str) -> Self:
+        for number in range(1, LIMITS.hosts + 1):
+            if (state := cls._claim(states, f"agent-{number}", role)) is not None:
+                return state
+        raise BadSpec(f"all {LIMITS.hosts} names in --state {states} are taken; choose another DIR")
+
+    @classmethod
+    def _claim(cls, states: Path, name: str, role: str) -> Self | None:
+        """Return the state of a name, or None where another process holds it."""
+        folder = states / name
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise _unusable(folder, error) from None
+        try:
+            if _taken(lock):
+                return cls(name, role, folder, lock)
+        except OSError as error:
+            os.close(lock)
+            raise _unusable(folder, error) from None
+        os.close(lock)
+        return None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Let another process hold the folder."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    @property
+    def epitaph(self) -> str:
+        """A sentence where the game that is remembered is over; empty where it is not, or none is."""
+        if self._past is None or not self._past.over:
+            return ""
+        rounds = f" after {self._past.rounds} rounds" if self._past.rounds else ""
+        return (
+            f"the game that {self.name} remembers in {self.folder} is over{rounds}; start it with --fresh for another"
+        )
+
+    @property
+    def past_spec(self) -> str:
+        """SHA-256 of the spec whose game was begun; empty where none was."""
+        return self._past.spec if self._past is not None else ""
+
+    def remember(self, run: str, spec: str) -> None:
+        """Write down which game this process has begun; when this returns, it outlives a loss of power."""
+        self._write(Past(self.name, self._role, run, spec))
+
+    def close(self, rounds: int) -> None:
+        """Write down that the game is over; when this returns, it outlives a loss of power."""
+        if self._past is not None and not self._past.over:
+            self._write(replace(self._past, over=True, rounds=rounds))
+
+    def _recall(self, *, fresh: bool) -> None:
+        if self.folder is None:
+            return
+        if fresh:
+            self._forget(self.folder)
+        else:
+            self._past = _read(self.folder / _STATE, self._role)
+
+    def _forget(self, folder: Path) -> None:
+        self._past = None
+        try:
+            for name in (_STATE, _DRAFT):
+                (folder / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise _unusable(folder, error) from None
+
+    def _write(self, past: Past) -> None:
+        self._past = past
+        if self.folder is None:
+            return
+        draft = self.folder / _DRAFT
+        try:
+            with draft.open("w", encoding="utf-8") as file:
+                file.write(json.dumps(asdict(past), indent=2) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(self.folder / _STATE)
+            folder = os.open(self.folder, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        except OSError as error:
+            raise _unusable(self.folder, error) from None
+
+
+def _taken(lock: int) -> bool:
+    """Take a lock that falls with the process, however that ends; False where another process has it."""
+    import fcntl  # not on every platform, and needed only with --state
+
+    with suppress(BlockingIOError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
+
+
+def _unusable(folder: Path, error: OSError) -> BadSpec:
+    return BadSpec(f"the state {folder} cannot be used: {error.strerror}; make it writable, or choose another --state")
+
+
+def _read(file: Path, role: str) -> Past | None:
+    try:
+        held = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _unusable(file, error) from None
+    except ValueError:
+        held = None
+    if not isinstance(held, dict) or {key: type(value) for key, value in held.items()} != _TYPES:
+        raise BadSpec(f"{file} is damaged; start with --fresh to forget it, or choose another --state")
+    past = Past(**held)
+    if past.role != role:
+        raise BadSpec(f"{file} is the state of a process in the role {past.role}, not {role}; choose another --state")
+    return past
+
+
+_TYPES = {each.name: each.type for each in fields(Past)}

@@ -1,0 +1,87 @@
+"""What a host counts: what each round has cost, and for whom it was waited."""
+
+import pytest
+
+from slaternet.meter import PREFIX, Traffic
+from slaternet.model import Effort
+from slaternet_agent.tally import Tally
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Host:
+    """Plays rounds by the clock."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.gossip, self.reveal = Traffic(), Traffic()
+        self.tally = Tally((self.gossip, self.reveal), self.clock)
+
+    def ask(self, round: int, *, after: float, awaited: str) -> Effort:
+        self.clock.now += after
+        effort = self.tally.ask(round, awaited)
+        self.reveal.send(b"question")
+        return effort
+
+    def answer(self, *, after: float) -> None:
+        self.clock.now += after
+        self.reveal.receive(b"answer")
+        self.tally.answered("adversary")
+        self.clock.now += 1000.0  # the update: nobody is waited for
+        self.tally.idle()
+
+
+def test_a_wait_is_charged_to_whoever_sent_the_last_thing_missing() -> None:
+    host = Host()
+
+    host.ask(1, after=50.0, awaited="agent-2")  # everybody starts
+    host.answer(after=0.25)
+    two = host.ask(2, after=3.0, awaited="agent-2")
+    host.answer(after=0.5)
+    three = host.ask(3, after=4.0, awaited="agent-3")
+    host.answer(after=0.125)
+    four = host.ask(4, after=0.0625, awaited="")  # all was there
+    host.answer(after=2.0)
+    five = host.ask(5, after=7.0, awaited="agent-2")
+
+    assert host.tally.waited == {"agent-2": 10.0, "agent-3": 4.0, "adversary": 2.875}
+    assert [each.waited for each in (two, three, four, five)] == [3.0, 4.0, 0.0, 7.0]
+
+
+def test_the_reveal_is_timed_from_question_to_answer() -> None:
+    host = Host()
+
+    for round, seconds in ((1, 0.25), (2, 0.0003), (3, 0.25)):
+        host.ask(round, after=9.0, awaited="agent-2")
+        host.answer(after=seconds)
+
+    assert sum(host.tally.reveals.counts) == 3
+    assert host.tally.reveals.sum == pytest.approx(0.5003)
+
+
+def test_a_round_costs_what_was_sent_and_received_from_its_question_to_the_next() -> None:
+    host = Host()
+    question, answer = len(b"question") + PREFIX, len(b"answer") + PREFIX
+
+    host.gossip.send(b"frame of round 1")  # sent before the first question: round 1 has it
+    host.tally.frames_sent += 1
+    assert host.ask(1, after=1.0, awaited="agent-2") == Effort()
+    host.answer(after=1.0)
+    host.gossip.send(b"frame of round 2")
+    host.reveal.send(b"a heartbeat")
+    host.tally.frames_sent += 1
+    one = host.ask(2, after=0.0, awaited="")
+    host.answer(after=1.0)
+    host.gossip.receive(b"frame sent again")
+    two = host.tally.close()
+
+    assert one == Effort(2, 2 * (16 + PREFIX) + question + 11 + PREFIX, 0.0, answer)
+    assert two == Effort(0, question, 0.0, answer + 16 + PREFIX)
+    assert one.bytes_sent + two.bytes_sent == host.gossip.sent_bytes + host.reveal.sent_bytes
+    assert one.bytes_received + two.bytes_received == host.gossip.received_bytes + host.reveal.received_bytes
