@@ -72,10 +72,6 @@ class AdversaryService:
             yield from self._revealer.readings()
 
     async def _live(self, state: State) -> None:
-        with metrics.serve(self._station.metrics, self._readings):
-            await self._attend(state)
-
-    async def _attend(self, state: State) -> None:
         coming = joined(
             self._station,
             Role.ADVERSARY,
@@ -84,8 +80,9 @@ class AdversaryService:
             meter=self._meter,
             state=state,
         )
-        async with coming as membership:
-            await self._play(membership)
+        with metrics.serve(self._station.metrics, self._readings):
+            async with coming as membership:
+                await self._play(membership)
 
     async def _play(self, membership: Membership) -> None:
         spec = membership.spec

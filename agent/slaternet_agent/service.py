@@ -67,10 +67,6 @@ class HostService:
             yield from self._player.readings()
 
     async def _live(self, state: State) -> None:
-        with metrics.serve(self._station.metrics, self._readings):
-            await self._attend(state)
-
-    async def _attend(self, state: State) -> None:
         coming = joined(
             self._station,
             Role.HOST,
@@ -80,10 +76,11 @@ class HostService:
             state=state,
             seats=self._seats,
         )
-        async with coming as membership:
-            self._player = Player(membership)
-            await self._player.play()
-            log.info("the game is over")
+        with metrics.serve(self._station.metrics, self._readings):
+            async with coming as membership:
+                self._player = Player(membership)
+                await self._player.play()
+                log.info("the game is over")
 
     async def _gossip(self, link: Link) -> None:
         if self._player is None:

@@ -25,6 +25,7 @@ from slaternet.limits import LIMITS
 from slaternet.lines import Backoff, Line
 from slaternet.meter import Meter
 from slaternet.model import (
+    COORDINATOR,
     PROTOCOL,
     Acknowledged,
     ControlDown,
@@ -52,7 +53,6 @@ from slaternet.transport import call, open_channel
 
 log = structlog.get_logger()
 
-COORDINATOR = "coordinator"
 _JOIN = "/slaternet.v1.Coordinator/Join"
 _CONTROL = "/slaternet.v1.Coordinator/Control"
 

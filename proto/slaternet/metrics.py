@@ -5,10 +5,10 @@ somebody asks. Whoever asks is answered in a thread, so also while the event loo
 the Prometheus client, 40 ms of imports, waits for the first who does.
 """
 
+import select
 import selectors
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -195,7 +195,7 @@ class _Endpoint:
                 try:
                     self._accept(*self._listener.accept())
                 except OSError:  # whoever called is gone again, or there is no file left for a connection
-                    time.sleep(_PAUSE)
+                    select.select([self._ended], [], [], _PAUSE)  # not at once again, unless this is the end
 
     def _accept(self, caller: socket.socket, address: object) -> None:
         if not self._places.acquire(blocking=False):

@@ -84,7 +84,7 @@ class Engine:
         script = 'slaternet simulate "$@" --out /tmp/run >&2 && cat /tmp/run/summary.json'
         chosen = [part for setting in settings for part in ("--set", setting)]
         printed = self.podman(
-            *("run", "--rm", "--network=none", f"--volume={games}:/work/games:ro", "--entrypoint=sh", IMAGE),
+            *("run", "--rm", "--network=none", f"--volume={games}:/slaternet/games:ro", "--entrypoint=sh", IMAGE),
             *("-euc", script, "sh", spec, *chosen),
         )
         return str(json.loads(printed)["digest"])

@@ -47,7 +47,7 @@ def test_a_service_mounts_only_its_own_volumes_and_the_users_two_folders(service
 
     assert named <= COMPOSED["volumes"].keys()
     assert volumes(service).keys() - named <= {"./games", "./runs"}
-    assert volumes(service).get("./games", ("/work/games", True)) == ("/work/games", True)
+    assert volumes(service).get("./games", ("/slaternet/games", True)) == ("/slaternet/games", True)
 
 
 def test_nobody_but_the_adversary_writes_results() -> None:

@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.deploy, pytest.mark.timeout(900), pytest.mark.usefixtu
 
 MEGABYTES = 400
 """What the product and its libraries may take, beside the base."""
-MOUNTED = {"/state", "/tls", "/work/runs"} | {
+MOUNTED = {"/state", "/tls", "/slaternet/runs"} | {
     f"/certs/{name}" for name in ("authority", "coordinator", "adversary", "operator", "agents")
 }
 

@@ -10,19 +10,14 @@ from textwrap import dedent
 from typing import cast
 from unittest import mock
 
-import grpc
-import grpc.aio
 import numpy as np
 import pytest
 from harness import DEADLINE, LOOPBACK, SECRET, Game, Gathering, digest, gathering, reference, small_spec
 
 from slaternet import codec, plugins
-from slaternet.errors import Mismatch, OutsideSet, PluginFailed, RunFailed, SlaternetError, Unreachable
+from slaternet.errors import Mismatch, OutsideSet, PluginFailed, RunFailed, SlaternetError
 from slaternet.identity import ticket
-from slaternet.limits import LIMITS
-from slaternet.link import Link
 from slaternet.membership import Applicant, Membership
-from slaternet.meter import Traffic
 from slaternet.model import (
     PROTOCOL,
     Acknowledged,
@@ -507,83 +502,3 @@ async def test_an_end_that_comes_together_with_work_is_not_missed(turns: int) ->
     assert playing.done()
     with pytest.raises(RunFailed, match="enough"):
         playing.result()
-
-
-# A link whose peer dies
-
-
-class Frail(Link):
-    """A link that hands messages to nobody, slowly."""
-
-    def __init__(self) -> None:
-        super().__init__("the peer", LIMITS, LIMITS.silence_seconds, Traffic())
-        self.taken: list[bytes] = []
-        self.writing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    async def _receive(self) -> bytes | None:
-        return None
-
-    async def _transmit(self, data: bytes) -> None:
-        self.taken.append(data)
-        self.writing = asyncio.get_running_loop().create_future()
-        await self.writing
-
-    def _hang_up(self) -> None:
-        pass
-
-    def _lost(self) -> bool:
-        return False
-
-
-DEATH = grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, grpc.aio.Metadata(), grpc.aio.Metadata(), "gone")
-
-
-@pytest.mark.parametrize("error", [DEATH, asyncio.InvalidStateError("RPC already finished.")])
-async def test_a_peer_that_dies_during_the_first_write_leaves_a_link_that_can_be_closed(error: Exception) -> None:
-    link = Frail()
-    link.send(b"one")
-    link.send(b"two")
-    await asyncio.sleep(0)  # the writer's turn
-    assert link.taken == [b"one"]
-
-    link.writing.set_exception(error)
-    await link.flush()
-    link.close()
-
-    assert link.taken == [b"one"]  # what could not be written is not tried again
-    with pytest.raises(Unreachable, match="closed"):
-        await link.read()
-
-
-async def test_a_link_that_has_lost_a_burst_writes_the_next() -> None:
-    link = Frail()
-    link.send(b"one")
-    await asyncio.sleep(0)
-    link.writing.set_exception(DEATH)
-    await link.flush()
-
-    link.send(b"two")
-    await asyncio.sleep(0)
-    assert link.taken == [b"one", b"two"]
-    link.writing.set_result(None)
-    await link.flush()
-    link.close()
-
-
-async def test_a_link_closed_before_its_first_write_goes_on_leaves_nothing_behind() -> None:
-    link = Frail()
-    link.send(b"one")
-    link.close()
-    await link.flush()
-    if link.taken and not link.writing.done():
-        link.writing.set_exception(DEATH)  # gRPC gives up what it was given
-
-
-async def test_a_link_closed_in_the_middle_of_a_write_leaves_nothing_behind() -> None:
-    link = Frail()
-    link.send(b"one")
-    await asyncio.sleep(0)
-    link.close()
-    await link.flush()
-
-    assert link.writing.cancelled()
