@@ -48,9 +48,13 @@ class Accounts:
         """Book when a host's question of a round came."""
         self._asked[round][host] = at
 
+    def expects(self, host: str, round: int) -> bool:
+        """Whether it is this round's effort that a host has to tell next."""
+        return round == self._told[host] + 1
+
     def spend(self, host: str, round: int, effort: Effort) -> None:
         """Book what a host has spent on a round."""
-        if round == self._told[host] + 1:
+        if self.expects(host, round):
             self._told[host] = round
             self._spent[round][host] = effort
 

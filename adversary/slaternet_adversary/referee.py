@@ -90,15 +90,19 @@ class Play:
 
 @dataclass(frozen=True, slots=True)
 class Evaluate:
-    """Evaluate the functions of a round at points (k, s, p); at the anchor (k, p) those whose gradients are wanted."""
+    """Evaluate the functions of a round at the points of a question; at its anchor those whose gradients are wanted."""
 
-    host: str
-    round: int
-    agents: Agents
-    points: Array
-    anchor: Array | None = None
-    loss_gradient: bool = False
-    constraint_gradient: bool = False
+    asked: Asked
+
+    @property
+    def host(self) -> str:
+        """Who asks."""
+        return self.asked.host
+
+    @property
+    def round(self) -> int:
+        """The round that is asked about."""
+        return self.asked.question.round
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +216,8 @@ class Referee:
     def handle(self, event: Event) -> list[Effect]:
         """Take one event in and return what must now be done, in order."""
         match event:
-            case Asked(host, question, at):
-                return self._grant(host, question, at)
+            case Asked():
+                return self._grant(event)
             case Evaluated():
                 return self._reply(event)
             case Scored(round):
@@ -223,8 +227,7 @@ class Referee:
                 self._played = round
                 return list(self._waiting.pop(round, ()))
             case Closed(host, closing):
-                last = self._ledger.last(np.flatnonzero(self._owner == self._hosts[host]))
-                self._accounts.spend(host, last, closing.effort)
+                self._accounts.spend(host, self._last_of(host), closing.effort)
                 return self._record()
             case LowWater(mark):
                 self._ledger.forget_before(min(mark, self._recorded + 1))
@@ -233,21 +236,23 @@ class Referee:
                 self._ledger.rounds = last
                 return self._record()
 
-    def _grant(self, host: str, question: Question, at: float) -> list[Effect]:
+    def is_news(self, event: Closed | StopAt) -> bool:
+        """Whether an event changes anything; whoever says it again, to be sure that it was heard, changes nothing."""
+        if isinstance(event, StopAt):
+            return event.round != self._ledger.rounds
+        return self._accounts.expects(event.host, self._last_of(event.host))
+
+    def _last_of(self, host: str) -> int:
+        return self._ledger.last(np.flatnonzero(self._owner == self._hosts[host]))
+
+    def _grant(self, asked: Asked) -> list[Effect]:
+        host, question = asked.host, asked.question
         self._check(host, question)
         if not self._ledger.buy(question):
             return self._reply_again(host, question)
-        self._accounts.ask(host, question.round, at)
+        self._accounts.ask(host, question.round, asked.at)
         self._accounts.spend(host, question.round - 1, question.effort)
-        evaluate = Evaluate(
-            host,
-            question.round,
-            question.agents,
-            question.points,
-            question.anchor,
-            question.loss_gradient,
-            question.constraint_gradient,
-        )
+        evaluate = Evaluate(asked)
         effects: list[Effect] = []
         if question.round <= self._played:
             effects.append(evaluate)

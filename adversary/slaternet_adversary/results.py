@@ -12,10 +12,12 @@ from typing import IO
 import numpy as np
 
 from slaternet.breaches import Breaches
-from slaternet.errors import BadSpec
+from slaternet.errors import BadSpec, Diverged
 from slaternet.spec import Spec
+from slaternet_adversary.chronicle import JOURNAL
 from slaternet_adversary.costs import Network
 from slaternet_adversary.referee import Commit, Record, Summarise
+from slaternet_adversary.tables import Table
 
 COLUMNS = (
     "round",
@@ -37,6 +39,10 @@ COLUMNS = (
 )
 """Of metrics.csv. The `zero_` columns are cumulative: the baseline that never moves from the centre."""
 
+_PASSING = ("frames", "bytes_sent", "bytes_received", "waited", "skew", "seconds")
+"""Columns of metrics.csv that say how the game went on its way, and may differ where it is the same game."""
+
+_SUMMARY = "summary.json"
 _DECISIONS = "decisions.f64"
 """Decisions as they come, raw float64; packed into decisions.npz when the game is over."""
 
@@ -44,7 +50,8 @@ _FILES = (
     "spec.toml",
     "metrics.csv",
     "commitments.csv",
-    "summary.json",
+    str(JOURNAL),
+    _SUMMARY,
     "decisions.npz",
     _DECISIONS,
     "assumptions.txt",
@@ -68,38 +75,47 @@ def claim(folder: Path, *, force: bool = False) -> None:
     """Make a run folder; one that holds a file of a run is refused unless forced, and then emptied of all of them."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        held = [folder / name for name in _FILES if (folder / name).exists()]
+        held = [name for name in _FILES if (folder / name).exists()]
         if held and not force:
             raise BadSpec(
-                f"{folder} holds a run already ({held[0].name}); choose another --out, or overwrite it with --force"
+                f"{folder} holds a run already ({held[0]}); choose another --out, or overwrite it with --force"
             )
-        for path in held:
-            path.unlink()
-        if force and (folder / _STATE).is_dir():
-            shutil.rmtree(folder / _STATE)
+        for name in held:
+            (folder / name).unlink()
+        for emptied in (JOURNAL.parent, _STATE) if force else ():
+            shutil.rmtree(folder / emptied, ignore_errors=True)
     except OSError as error:
         raise BadSpec(f"cannot write the run folder {folder}: {error.strerror}; choose another --out") from None
 
 
 class Results:
-    """Writes a run folder. A row that is written is not lost, whatever happens to the process."""
+    """Writes a run folder. A row that is written is not lost, whatever happens to the process.
 
-    def __init__(self, folder: Path, spec: Spec, *, run: str, breaches: Breaches | None = None) -> None:
+    `again`: an earlier life of the process has begun it. All that it has recorded is recorded again, and compared.
+    """
+
+    def __init__(
+        self, folder: Path, spec: Spec, *, run: str, breaches: Breaches | None = None, again: bool = False
+    ) -> None:
         self.folder = folder
         self._spec = spec
         self._run = run
         self._breaches = breaches or Breaches()
         self._totals = (0.0, 0.0, 0.0, 0.0)
         self.network = Network()
-        _replace(folder / "spec.toml", spec.to_toml())
-        self._metrics = _table(folder / "metrics.csv", COLUMNS)
-        self._commitments = _table(folder / "commitments.csv", ("round", "commitment"))
-        self._decisions: IO[bytes] | None = (folder / _DECISIONS).open("wb") if spec.record.decisions else None
+        self.complete = again and (folder / _SUMMARY).exists()
+        """Whether the summary stood there already."""
+        self._metrics = Table(folder / "metrics.csv", COLUMNS, passing=_PASSING, again=again)
+        self._commitments = Table(folder / "commitments.csv", ("round", "commitment"), again=again)
+        self._decisions: IO[bytes] | None = None
+        if not self.complete:
+            _replace(folder / "spec.toml", spec.to_toml())
+            # where they are recorded again, they come whole from the journal
+            self._decisions = (folder / _DECISIONS).open("wb") if spec.record.decisions else None
 
     def commit(self, effect: Commit) -> None:
         """Append commitments; when this returns they outlive the process, and their rounds may be revealed."""
-        self._commitments.writelines(f"{t},{each}\n" for t, each in enumerate(effect.commitments, effect.round))
-        self._commitments.flush()
+        self._commitments.append(*(f"{t},{each}" for t, each in enumerate(effect.commitments, effect.round)))
 
     def record(self, row: Record, seconds: float) -> None:
         """Append a round."""
@@ -107,12 +123,11 @@ class Results:
         loss, violation, away = (score.loss, score.violation, score.disagreement) if score else ("", "", "")
         self._totals = totals
         self.network.add(row.costs)
-        self._metrics.write(
+        self._metrics.append(
             f"{row.round},{loss},{violation},{totals[0]},{totals[1]},{totals[2]},{totals[3]},{away},{row.agents},"
             f"{effort.frames},{effort.bytes_sent},{effort.bytes_received},{effort.waited:.6f},{row.costs.skew:.6f},"
-            f"{seconds:.6f},{row.digest}\n"
+            f"{seconds:.6f},{row.digest}"
         )
-        self._metrics.flush()
         if self._decisions is not None:
             self._decisions.write(row.x.tobytes())
             self._decisions.flush()
@@ -122,10 +137,14 @@ class Results:
 
         `seats` says how many agents each host has seated.
         """
+        if self.complete:
+            self._check_summary(end)
+            return
         spec = self._spec
         if spec.run.rounds != end.rounds:
             spec = spec.replace(**{"run.rounds": end.rounds})
             _replace(self.folder / "spec.toml", spec.to_toml())
+        self.settle()
         self.close()
         if spec.record.decisions:
             self._pack(end.rounds)
@@ -151,7 +170,21 @@ class Results:
             "rounds_per_second": end.rounds / seconds if seconds > 0 else 0.0,
             "network": self.network.summary(seats),
         }
-        _replace(self.folder / "summary.json", json.dumps(summary, indent=2) + "\n")
+        _replace(self.folder / _SUMMARY, json.dumps(summary, indent=2) + "\n")
+
+    def _check_summary(self, end: Summarise) -> None:
+        path = self.folder / _SUMMARY
+        try:
+            digest = json.loads(path.read_text(encoding="utf-8"))["digest"]
+        except (ValueError, TypeError, KeyError):
+            digest = None
+        if digest != end.digest:
+            raise Diverged(f"{path} has not the digest that the journal gives, {end.digest}; put back the right one")
+
+    def settle(self) -> None:
+        """Cut off rows of an earlier life that were not recorded again: what they tell of is not in the journal."""
+        self._metrics.settle()
+        self._commitments.settle()
 
     def _pack(self, rounds: int) -> None:
         raw = self.folder / _DECISIONS
@@ -165,14 +198,6 @@ class Results:
         self._commitments.close()
         if self._decisions is not None:
             self._decisions.close()
-
-
-def _table(path: Path, columns: tuple[str, ...]) -> IO[str]:
-    """Begin a file of comma-separated values."""
-    table = path.open("w", encoding="utf-8", newline="")
-    table.write(",".join(columns) + "\n")
-    table.flush()
-    return table
 
 
 def _replace(path: Path, text: str) -> None:

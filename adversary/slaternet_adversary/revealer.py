@@ -1,9 +1,8 @@
-"""The adversary in a game it has joined: one reveal stream per host, and work between replies."""
+"""The adversary in a game it has joined: streams in, events to the runtime, answers out."""
 
 import asyncio
 import contextlib
 import functools
-import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
@@ -12,7 +11,17 @@ from typing import TypeVar
 import structlog
 
 from slaternet import codec
-from slaternet.errors import Malformed, NotSeated, PluginFailed, Replaced, RunFailed, SlaternetError
+from slaternet.errors import (
+    Diverged,
+    Malformed,
+    NotSeated,
+    PluginFailed,
+    Replaced,
+    RunFailed,
+    SlaternetError,
+    Superseded,
+)
+from slaternet.failpoints import reach
 from slaternet.limits import LIMITS
 from slaternet.link import Link
 from slaternet.membership import Membership
@@ -31,28 +40,37 @@ from slaternet.model import (
     Seating,
     StopAt,
 )
+from slaternet_adversary.chronicle import Chronicle
 from slaternet_adversary.metrics import readings
-from slaternet_adversary.referee import Asked, Closed, Event, Record, Reply, Summarise
+from slaternet_adversary.referee import Asked, Closed, Event, Record, Reply, Scored, Summarise
 from slaternet_adversary.runtime import Outward, Runtime
 
 log = structlog.get_logger()
 
 T = TypeVar("T")
 _Work = Callable[[], list[Outward]]
+_FATAL = (PluginFailed, RunFailed, Diverged)
 
 
 class Revealer:
-    """Reveals values to those who may know them, and scores what they decide.
+    """The adversary in a game it has joined: one stream per host, work between replies.
 
     A plugin in this process is called here. One apart is called in `thread`, so that heartbeats go on while it thinks:
     then the task that works between replies is the only one that touches the runtime, and everything else queues.
     """
 
     def __init__(
-        self, membership: Membership, runtime: Runtime, description: Description, thread: Executor | None = None
+        self,
+        membership: Membership,
+        runtime: Runtime,
+        description: Description,
+        thread: Executor | None = None,
+        *,
+        durable: bool = False,
     ) -> None:
         self._membership = membership
         self._runtime = runtime
+        self._durable = durable
         self._thread = thread
         self._queue: deque[tuple[_Work, asyncio.Future[None] | None]] = deque()
         self._working = True
@@ -92,16 +110,40 @@ class Revealer:
             return
         match body:
             case Seating(peers=peers):
-                if not self._hosts:
-                    self._hosts = {peer.name: peer for peer in peers}
-                    self._obey(lambda: self._runtime.seat((peer.name, peer.seats) for peer in peers))
-                    log.info("seated", hosts=len(peers))
+                self._seat(peers)
             case LowWater() | StopAt():
                 self._obey(lambda: self._runtime.handle(body))
             case Over():
                 pass
             case _:
                 raise Malformed("the coordinator says to the adversary what is not meant for it")
+
+    def _seat(self, peers: tuple[Peer, ...]) -> None:
+        """Take down who plays; where a host has come back, streams of its older life end."""
+        if not self._hosts:
+            log.info("seated", hosts=len(peers))
+        older, self._hosts = self._hosts, {peer.name: peer for peer in peers}
+        for name, peer in self._hosts.items():
+            link = self._links.get(name)
+            if link is not None and older[name].incarnation < peer.incarnation:
+                link.end(Superseded("a newer incarnation of this host has joined"))
+        self._obey(lambda: self._runtime.seat((peer.name, peer.seats) for peer in peers))
+
+    async def recover(self, chronicle: Chronicle) -> None:
+        """Redo what an earlier life has journalled, and say how far that was."""
+        for entry in chronicle.replay():
+            await self._redo(functools.partial(self._runtime.redo, entry))
+            if isinstance(entry, Scored):
+                await self._redo(functools.partial(self._runtime.handle, LowWater(self._membership.low_water)))
+        self._say(self._runtime.recovered())
+        log.info("going on from the journal", recorded=self.round)
+
+    async def _redo(self, work: Callable[[], object]) -> None:
+        if self._thread is None:
+            work()
+            await asyncio.sleep(0)  # whoever wants to stop us need not wait for all of it
+        else:
+            await within(self._thread, work)
 
     def _say(self, effects: list[Outward]) -> None:
         for effect in effects:
@@ -110,6 +152,7 @@ class Revealer:
                     if (link := self._links.get(host)) is not None:
                         for part in codec.encode_reveal_down(self._membership.head(answer.round), answer):
                             link.send(part)
+                        reach("adversary_after_answer")
                 case Record(round, totals=totals):
                     self._membership.report(Progress(round, totals[0], totals[1]))
                 case Summarise(rounds):
@@ -165,7 +208,7 @@ class Revealer:
             return
         try:
             self._say(work())
-        except (PluginFailed, RunFailed) as error:
+        except _FATAL as error:
             self._fail(error)
 
     async def _perform_apart(self, thread: Executor) -> None:
@@ -173,7 +216,7 @@ class Revealer:
         work, done = self._queue.popleft() if self._queue else (self._runtime.work, None)
         try:
             self._say(await within(thread, work))
-        except (PluginFailed, RunFailed) as error:
+        except _FATAL as error:
             self._fail(error)
         except SlaternetError as refusal:
             if done is None:
@@ -183,6 +226,9 @@ class Revealer:
             _settle(done)
 
     def _fail(self, error: SlaternetError) -> None:
+        if self._durable and isinstance(error, RunFailed):  # of the disk: a later life goes on, once that is mended
+            self._membership.abandon(error)
+            return
         # the error may repeat the plugin's own words, which are for the operator; what is said here goes to all
         self._membership.fail(error, told="it cannot go on; its own log says why")
 
@@ -217,7 +263,7 @@ class Revealer:
         self._membership.check(head, name)
         match body:
             case Question():
-                await self._handle(Asked(name, body, time.perf_counter()))
+                await self._handle(Asked(name, body, self._runtime.seconds))
             case Closing():
                 await self._handle(Closed(name, body))
                 self._wake.set()  # no burst will fill up any more
@@ -238,5 +284,5 @@ def _settle(done: asyncio.Future[None] | None, error: SlaternetError | None = No
 
 
 def within(thread: Executor, work: Callable[[], T]) -> "asyncio.Future[T]":
-    """Do work in the thread of a plugin apart."""
+    """Have work done in a thread."""
     return asyncio.get_running_loop().run_in_executor(thread, work)

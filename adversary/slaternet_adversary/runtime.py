@@ -2,23 +2,27 @@
 
 Plugin calls happen one at a time. Replies go first: `handle` evaluates a question at once, while fixing functions of
 rounds ahead and scoring finished rounds wait as pieces of work that the caller does between replies, in bursts.
+
+What the referee is told is journalled before anything comes of it. So a later life can tell it all to a fresh referee
+(`redo`, then `recovered`): only the functions are fixed anew, by the plugin.
 """
 
-import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
 
 import numpy as np
-import structlog
 
-from slaternet.errors import PluginFailed, RunFailed
+from slaternet.errors import Diverged, Refused, RunFailed, Unready
+from slaternet.failpoints import reach
 from slaternet.limits import LIMITS
-from slaternet.model import Agents, Array, Tangent
-from slaternet_adversary.api import Adversary, History, Round
-from slaternet_adversary.build import name_of
+from slaternet.model import StopAt
+from slaternet_adversary.api import Adversary
+from slaternet_adversary.chronicle import Chronicle, Entry, Purchase, Seats
 from slaternet_adversary.costs import Network
+from slaternet_adversary.functions import Functions
 from slaternet_adversary.referee import (
+    Closed,
     Commit,
     Effect,
     Evaluate,
@@ -30,32 +34,36 @@ from slaternet_adversary.referee import (
     Referee,
     Reply,
     Score,
+    Scored,
     Summarise,
 )
 from slaternet_adversary.results import Results
-from slaternet_adversary.scores import Scoring
 
 Outward = Reply | Record | Summarise
 
-log = structlog.get_logger()
-
 
 class Runtime:
-    """A plugin under a referee, writing its results."""
+    """A plugin under a referee, writing its results, and a journal where it is given one."""
 
     def __init__(
-        self, plugin: Adversary, referee: Referee, results: Results, clock: Callable[[], float] = time.perf_counter
+        self,
+        plugin: Adversary,
+        referee: Referee,
+        results: Results,
+        clock: Callable[[], float] = time.perf_counter,
+        chronicle: Chronicle | None = None,
     ) -> None:
-        self._plugin = plugin
         self._referee = referee
+        self._functions = Functions(plugin)
         self._results = results
+        self._chronicle = chronicle
         self._clock = clock
         self._began: float | None = None
-        self._seats: dict[str, int] = {}
-        self._rounds: dict[int, Round] = {}
+        self._reached = 0.0  # seconds, until the game has begun or goes on
+        self._seats: Seats | None = None
         self._plays: deque[Play] = deque()
         self._scores: deque[Score] = deque()
-        self._scoring: Scoring | None = None  # of the first of them
+        self._last: list[Outward] = []  # that was redone
 
     @property
     def idle(self) -> bool:
@@ -67,36 +75,10 @@ class Runtime:
         """Whether work should be done now: functions are missing, or enough rounds wait to be scored in one burst."""
         return bool(self._plays) or len(self._scores) >= LIMITS.burst
 
-    def seat(self, hosts: Iterable[tuple[str, np.ndarray]]) -> list[Outward]:
-        """Begin the game with these hosts and their agents."""
-        seats = list(hosts)
-        self._seats = {name: len(agents) for name, agents in seats}
-        self._began = self._clock()
-        return self._execute(self._referee.seat(seats))
-
-    def handle(self, event: Event) -> list[Outward]:
-        """Hand an event to the referee; return what must be said to others."""
-        return self._execute(self._referee.handle(event))
-
-    def work(self) -> list[Outward]:
-        """Do one piece of the waiting work: fixing functions first, then scoring."""
-        if self._plays:
-            return self.handle(self._play(self._plays.popleft()))
-        first = self._scores[0]
-        try:
-            if self._scoring is None:
-                centre, constraints = self._plugin.game.set.centre, self._plugin.constraints
-                self._scoring = Scoring(self._rounds[first.round], first.round, first.x, centre, constraints)
-            scored = self._scoring.step()
-        except Exception as error:
-            raise self._raised(error, f"the score of round {first.round}") from None
-        if scored is None:
-            return []
-        if not all(map(math.isfinite, (scored.loss, scored.violation, scored.zero_loss, scored.zero_violation))):
-            raise self._failure(f"the score of round {first.round} is not finite")
-        self._scoring = None
-        self._scores.popleft()
-        return self.handle(scored)
+    @property
+    def seconds(self) -> float:
+        """How long the game has been played, without the time between two lives."""
+        return self._reached if self._began is None else self._clock() - self._began
 
     @property
     def totals(self) -> tuple[float, float, float, float]:
@@ -108,11 +90,110 @@ class Runtime:
         """What the rounds recorded so far have cost."""
         return self._results.network
 
+    def seat(self, hosts: Iterable[tuple[str, np.ndarray]]) -> list[Outward]:
+        """Begin the game with these hosts and their agents; once it has begun, make sure that they are the same."""
+        seats = Seats(tuple(hosts))
+        if self._seats is not None:
+            _compare(self._seats, seats)
+            return []
+        self._enter(seats)
+        self._began = self._clock()
+        return self._execute(self._begin(seats), self._buy)
+
+    def _begin(self, seats: Seats) -> list[Effect]:
+        self._seats = seats
+        return self._referee.seat(seats.hosts)
+
+    def handle(self, event: Event) -> list[Outward]:
+        """Hand an event to the referee; return what must be said to others."""
+        if isinstance(event, Closed | StopAt) and self._referee.is_news(event):
+            self._enter(event)
+        return self._execute(self._referee.handle(event), self._buy)
+
+    def work(self) -> list[Outward]:
+        """Do one piece of the waiting work: fixing functions first, then scoring."""
+        if self._plays:
+            reach("adversary_before_play")
+            played = self._functions.play(self._plays.popleft())
+            reach("adversary_after_play")
+            return self.handle(played)
+        scored = self._functions.score(self._scores[0])
+        if scored is None:
+            return []
+        self._scores.popleft()
+        self._enter(scored)
+        return self.handle(scored)
+
+    def redo(self, entry: Entry) -> None:
+        """Take in what the journal says has happened; nobody is told. Diverged where it cannot have happened."""
+
+        def recall(effect: Evaluate) -> Evaluated:
+            if not isinstance(entry, Purchase):
+                raise Diverged(f"the journal lacks the values of {effect.host} in round {effect.round}; put it back")
+            return entry.values
+
+        try:
+            effects = self._take(entry)
+        except (Refused, Unready) as error:
+            raise Diverged(f"the journal has an entry against the rules: {error}; put back the right one") from None
+        out = self._execute(effects, recall)
+        while self._plays:
+            out += self._execute(self._referee.handle(self._play_again(self._plays.popleft())), recall)
+        for effect in out:
+            if not isinstance(effect, Reply):
+                self._last = [effect]
+
+    def _take(self, entry: Entry) -> list[Effect]:
+        match entry:
+            case Seats():
+                return self._begin(entry)
+            case Purchase(asked):
+                self._reached = asked.at
+                return self._referee.handle(asked)
+            case Scored(round):
+                if not self._scores or self._scores.popleft().round != round:
+                    raise Diverged(
+                        f"the journal has a score of round {round} before its decisions; put back the right one"
+                    )
+                return self._referee.handle(entry)
+            case Closed() | StopAt():
+                return self._referee.handle(entry)
+            case Commit():
+                self._results.commit(entry)
+                return []
+
+    def _play_again(self, effect: Play) -> Played:
+        """Have functions fixed once more, unless nobody will ask for them: every round of the game is recorded."""
+        return Played(effect.round) if self._results.complete else self._functions.play(effect)
+
+    def recovered(self) -> list[Outward]:
+        """Go on after the last entry of the journal; return what may have to be said once more."""
+        if self._results.complete and not any(isinstance(effect, Summarise) for effect in self._last):
+            raise Diverged(
+                f"{self._results.folder} has a summary, and its journal ends in round {self._referee.recorded}; put "
+                "back the right journal"
+            )
+        self._results.settle()
+        if self._seats is not None:
+            self._began = self._clock() - self._reached
+        return self._last
+
     def close(self) -> None:
         """Close the run folder; what was recorded stays."""
         self._results.close()
 
-    def _execute(self, effects: list[Effect]) -> list[Outward]:
+    def _enter(self, entry: Entry) -> None:
+        """Write an entry into the journal."""
+        if self._chronicle is not None:
+            self._chronicle.append(entry)
+
+    def _buy(self, effect: Evaluate) -> Evaluated:
+        values = self._functions.evaluate(effect.asked)
+        self._enter(Purchase(effect.asked, values))
+        reach("adversary_after_grant")
+        return values
+
+    def _execute(self, effects: list[Effect], evaluate: Callable[[Evaluate], Evaluated]) -> list[Outward]:
         out: list[Outward] = []
         todo = deque(effects)
         while todo:
@@ -120,7 +201,7 @@ class Runtime:
             match effect:
                 case Evaluate():
                     # before everything else that waits: a host stands still until it hears the values
-                    todo.extendleft(reversed(self._referee.handle(self._evaluate(effect))))
+                    todo.extendleft(reversed(self._referee.handle(evaluate(effect))))
                 case Reply():
                     out.append(effect)
                 case Play():
@@ -137,74 +218,26 @@ class Runtime:
     def _write(self, effect: Commit | Record | Summarise) -> None:
         try:
             if isinstance(effect, Commit):
-                self._results.commit(effect)
+                self._commit(effect)
             elif isinstance(effect, Record):
-                del self._rounds[effect.round]
-                self._results.record(effect, self._seconds())
+                self._functions.forget(effect.round)
+                self._results.record(effect, self.seconds)
             else:
-                self._results.finish(effect, self._seconds(), self._seats)
+                hosts = self._seats.hosts if self._seats is not None else ()
+                self._results.finish(effect, self.seconds, {name: len(agents) for name, agents in hosts})
         except OSError as error:
             raise RunFailed(
                 f"cannot write to the run folder {self._results.folder}: {error.strerror}; mend that and play again"
             ) from None
 
-    def _seconds(self) -> float:
-        return 0.0 if self._began is None else self._clock() - self._began
+    def _commit(self, effect: Commit) -> None:
+        new = effect if self._chronicle is None else self._chronicle.commit(effect)
+        if new is not None:
+            self._results.commit(new)
 
-    def _play(self, effect: Play) -> Played:
-        past = None if effect.past is None else History(effect.past)
-        try:
-            self._rounds[effect.round] = self._plugin.play(effect.round, past)
-        except Exception as error:
-            raise self._raised(error, f"play({effect.round})") from None
-        return Played(effect.round)
 
-    def _evaluate(self, effect: Evaluate) -> Evaluated:
-        rows = (self._plugin.constraints,)
-        try:
-            f = self._values(effect, "loss", effect.points)
-            g = self._values(effect, "constraint", effect.points, rows)
-            loss = self._tangent(effect, "loss") if effect.loss_gradient else None
-            constraint = self._tangent(effect, "constraint", rows) if effect.constraint_gradient else None
-        except Exception as error:
-            raise self._raised(error, f"round {effect.round}") from None
-        return Evaluated(effect.host, effect.round, effect.agents, f, g, loss, constraint)
-
-    def _tangent(self, effect: Evaluate, what: str, rows: tuple[int, ...] = ()) -> Tangent | None:
-        """Return a function's value and gradient at the anchor; nothing else is evaluated there."""
-        if effect.anchor is None:
-            return None
-        points, p = effect.anchor[:, None], effect.anchor.shape[1:]
-        value = self._values(effect, what, points, rows)
-        return Tangent(value[:, 0], self._values(effect, f"{what}_gradient", points, (*rows, *p))[:, 0])
-
-    def _values(self, effect: Evaluate, what: str, points: Array, rows: tuple[int, ...] = ()) -> Array:
-        """Return a function at points (k, s, p) as (k, s, rows), checked."""
-        shape = (*points.shape[:2], *rows)
-        if not shape[1]:
-            return np.empty(shape)  # nothing is asked for, and a plugin need not cope with that
-        values = self._ask(getattr(self._rounds[effect.round], what), effect.agents, points)
-        array = np.ascontiguousarray(values, dtype=np.float64)
-        name = f"{what.replace('_', ' ')} of round {effect.round}"
-        if array.shape != shape:
-            raise self._failure(f"{name} has shape {array.shape} where {shape} was asked for")
-        if np.count_nonzero(np.isfinite(array)) != array.size:
-            raise self._failure(f"{name} is not finite")
-        return array
-
-    def _ask(self, function: Callable[[Agents, Array], Array], agents: Agents, points: Array) -> Array:
-        if self._plugin.rowwise or len(agents) == 1:
-            return function(agents, points)
-        # one agent per call: the plugin does not promise that a batch leaves an agent's values alone
-        rows = [slice(i, i + 1) for i in range(len(agents))]
-        return np.concatenate([function(agents[row], points[row]) for row in rows])
-
-    def _failure(self, what: str) -> PluginFailed:
-        return PluginFailed(f"the adversary plugin {name_of(self._plugin)} failed: {what}")
-
-    def _raised(self, error: Exception, where: str) -> PluginFailed:
-        """Stand at the plugin edge: whatever the plugin raised is the operator's to see, and nobody else's."""
-        if isinstance(error, PluginFailed):
-            return error
-        log.error("plugin failed", plugin=name_of(self._plugin), where=where, exc_info=error)
-        return self._failure(f"{where} raised {type(error).__name__}: {error}")
+def _compare(journalled: Seats, told: Seats) -> None:
+    known, now = ({name: agents.tolist() for name, agents in seats.hosts} for seats in (journalled, told))
+    if known != now:
+        names = sorted(name for name in known | now if known.get(name) != now.get(name))
+        raise Diverged(f"the coordinator seats {', '.join(names)} otherwise than the journal says; put back its state")

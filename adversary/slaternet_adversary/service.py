@@ -1,4 +1,4 @@
-"""The gRPC face of the adversary, and its life: find the coordinator, serve, join, reveal, sum up, leave."""
+"""The life of the adversary: find the coordinator, serve, join, reveal or go on revealing, sum up, leave."""
 
 import asyncio
 import functools
@@ -26,6 +26,7 @@ from slaternet.spec import Spec
 from slaternet.state import State
 from slaternet.station import Station
 from slaternet_adversary.build import build_referee, made, making, plays_apart
+from slaternet_adversary.chronicle import JOURNAL, Chronicle
 from slaternet_adversary.results import Results, claim, new_folder
 from slaternet_adversary.revealer import Revealer, within
 from slaternet_adversary.runtime import Runtime
@@ -82,9 +83,9 @@ class AdversaryService:
         )
         with metrics.serve(self._station.metrics, self._readings):
             async with coming as membership:
-                await self._play(membership)
+                await self._play(membership, state)
 
-    async def _play(self, membership: Membership) -> None:
+    async def _play(self, membership: Membership, state: State) -> None:
         spec = membership.spec
         self._check_seam(spec.adversary.plugin)
         async with AsyncExitStack() as life:
@@ -92,16 +93,36 @@ class AdversaryService:
             thread = _thread(life) if plays_apart(spec) else None
             building = functools.partial(made, spec, life.enter_context(making(spec)))
             plugin, description = building() if thread is None else await within(thread, building)
-            self.folder = self._out or new_folder(spec)
-            claim(self.folder, force=self._force)
+            chronicle, again = self._open(spec, membership.run, state)
+            folder.callback(chronicle.close)  # when the thread has ended, which ends with the plugin
             results = Results(
-                self.folder, _recorded(spec, description), run=membership.run, breaches=membership.breaches
+                chronicle.folder,
+                _recorded(spec, description),
+                run=membership.run,
+                breaches=membership.breaches,
+                again=again,
             )
-            runtime = Runtime(plugin, build_referee(spec, description), results)
-            folder.callback(runtime.close)  # when the thread has ended, which ends with the plugin
-            self._revealer = Revealer(membership, runtime, description, thread)
-            await self._revealer.play()
+            folder.callback(results.close)
+            runtime = Runtime(plugin, build_referee(spec, description), results, chronicle=chronicle)
+            revealer = Revealer(membership, runtime, description, thread, durable=state.durable)
+            if again:
+                await revealer.recover(chronicle)
+            self._revealer = revealer
+            await revealer.play()
             log.info("the game is over", folder=str(self.folder))
+
+    def _open(self, spec: Spec, run: str, state: State) -> tuple[Chronicle, bool]:
+        """Open the journal in the run folder, and say whether an earlier life has begun it."""
+        folder, durability = state.results, self._station.durability
+        if folder is not None and self._out is not None and self._out.absolute() != folder:
+            raise BadSpec(f"this game is recorded in {folder}, not in {self._out}; start with --out {folder}")
+        if folder is not None and (folder / JOURNAL).exists():
+            self.folder = folder
+            return Chronicle.resume(folder, run, durability=durability), True
+        self.folder = folder = folder or self._out or new_folder(spec)
+        claim(folder, force=self._force)
+        state.keep(folder)
+        return Chronicle.begin(folder, run, durability=durability), False
 
     def _check_seam(self, target: str) -> None:
         """Refuse a plugin that is asked over the network in plaintext, unless that was said aloud."""

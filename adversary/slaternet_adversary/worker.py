@@ -28,6 +28,7 @@ from slaternet.codec import plugin as wire
 from slaternet.codec.plugin import Described, Evaluated, Methods, Scored
 from slaternet.codec.wire import clip
 from slaternet.errors import BadSpec, Forgotten, Malformed, PluginFailed, RoundNotOpen, SlaternetError
+from slaternet.failpoints import reach
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
 from slaternet.plugins import ADVERSARIES, Loaded, check_options, load
@@ -84,6 +85,7 @@ class Worker:
     def evaluate(self, data: bytes) -> bytes:
         """Evaluate the functions of some agents in a round that was played."""
         asked = wire.decode_evaluate(data)
+        reach("adversary_during_evaluation")
         plugin, functions = self._round(asked.instance, asked.round, asked.agents)
         (k, s, _), p, m = asked.points.shape, plugin.game.dimension, plugin.constraints
         if asked.points.size != k * s * p:

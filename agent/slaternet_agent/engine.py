@@ -9,11 +9,11 @@ A round of a host, t = 1, 2, 3, ...:
 Nothing else is waited for: no barrier, no permission. The topology window alone bounds how far a host runs ahead.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from slaternet.errors import Diverged, Malformed, NotYours, RoundNotOpen
+from slaternet.errors import Diverged, NotYours, RoundNotOpen
 from slaternet.limits import LIMITS, Limits
 from slaternet.model import (
     COORDINATOR,
@@ -26,11 +26,12 @@ from slaternet.model import (
     Question,
     Seating,
     StopAt,
-    Tangent,
     Topology,
 )
 from slaternet_agent.algorithms.base import Algorithm, Decision, Seen
 from slaternet_agent.mixing import Board, Mixer, Plan, plans
+from slaternet_agent.questions import check_answer, question_of
+from slaternet_agent.states import restored, saved
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +76,37 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """All that the host must remember after a round, to be kept where it survives the process."""
+
+    round: int
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Finish:
     """The last round is finished; only peers may still want frames."""
 
 
-Effect = Send | Ask | Report | Holding | Finish
+Effect = Send | Ask | Report | Holding | Checkpoint | Finish
 
 
 class Host:
-    """The agents seated at one host, playing."""
+    """The agents seated at one host, playing: from round 1, or on from a checkpoint of an earlier life.
+
+    A durable one gives out checkpoints.
+    """
 
     def __init__(
-        self, algorithm: Algorithm, seating: Seating, agents: int, rounds: int | None, limits: Limits = LIMITS
+        self,
+        algorithm: Algorithm,
+        seating: Seating,
+        agents: int,
+        rounds: int | None,
+        limits: Limits = LIMITS,
+        *,
+        durable: bool = False,
+        since: Checkpoint | None = None,
     ) -> None:
         self._algorithm = algorithm
         self._seats = seating.seats
@@ -104,16 +124,23 @@ class Host:
         self._place[self._seats] = np.arange(len(self._seats))
 
         self._state = algorithm.start(self._seats)
-        self._round = 1
-        self._offered = 0
+        if durable:
+            saved(self._state)  # a state that cannot be kept is refused before it is needed
+        if since is not None:
+            self._state = restored(self._state, since.payload)
+        mark = since.round if since is not None else 0
+        self._durable = durable
+        self._kept = mark  # the newest checkpoint
+        self._round = mark + 1
+        self._offered = mark
         self._question: Question | None = None
         self._decision: Decision | None = None
         # Kept from the low-water mark on, so that whatever a peer lacks can be sent again.
         self._plans: dict[int, Plan] = {}
         self._boards: dict[int, Board] = {}
         self._sent: dict[int, Array] = {}
-        self._known = 0
-        self._forgotten = 0
+        self._known = mark
+        self._forgotten = mark + 1 if mark else 0  # the first round of which anything is kept
 
     @property
     def round(self) -> int:
@@ -175,7 +202,7 @@ class Host:
             case StopAt(last):
                 self._held = False
                 self._last = last
-                return [Finish()] if self.finished else self._go_on()
+                return [*self._checkpoint(), Finish()] if self.finished else self._go_on()
 
     def _take_topology(self, topology: Topology) -> list[Effect]:
         for offset, plan in enumerate(plans(topology, self._seats, self._agents, len(self._peers))):
@@ -194,7 +221,9 @@ class Host:
     def _take_frame(self, peer: int, frame: Frame) -> list[Effect]:
         if frame.agents[-1] >= self._agents or (self._owner[frame.agents] != peer).any():
             raise NotYours("a frame may hold only rows of agents seated at its sender")
-        if frame.round > self._round + self._limits.window:
+        # Topology is never published beyond M + 2C + L, and no host stands before its checkpoint of M: one that has
+        # come back may find the others so far ahead.
+        if frame.round >= self._round + self._limits.window + 2 * self._limits.checkpoint_every:
             raise RoundNotOpen("a frame may not run ahead of the topology window")
         if frame.round < max(self._forgotten, 1):
             return []
@@ -238,56 +267,32 @@ class Host:
 
     def _enter(self, plan: Plan, board: Board) -> Effect:
         decision = self._algorithm.decide(self._state, self._mixer.gossip(plan, board), self._round)
-        k, p = len(self._seats), decision.x.shape[-1]
-        if decision.x.shape != (k, p) or decision.points.shape != (k, decision.points.shape[1], p):
-            raise ValueError("a decision needs x (k, p) and points (k, s, p) for the k agents of the host")
-        if decision.points.shape[1] > self._algorithm.feedback.points:
-            raise ValueError(f"a decision asks about more than the {self._algorithm.feedback.points} points declared")
-        if decision.anchor is not None and decision.anchor.shape != (k, p):
-            raise ValueError("a decision needs an anchor (k, p) for the k agents of the host, or none")
         self._decision = decision
-        self._question = self._asking(decision)
+        self._question = question_of(decision, self._algorithm.feedback, self._round, self._seats)
         return Ask(self._question)
-
-    def _asking(self, decision: Decision) -> Question:
-        """Return the question of a decision; gradients, where the algorithm needs them, are taken at the anchor."""
-        feedback, x = self._algorithm.feedback, decision.x
-        question = Question(self._round, self._seats, x, decision.points)
-        if not feedback.loss_gradient and not feedback.constraint_gradient:
-            return question
-        return replace(
-            question,
-            anchor=x if decision.anchor is None else decision.anchor,
-            loss_gradient=feedback.loss_gradient,
-            constraint_gradient=feedback.constraint_gradient,
-        )
 
     def _finish_round(self, answer: Answer) -> list[Effect]:
         if answer.round < self._round:
             return []  # an answer to a question that was asked again
         if self._decision is None or self._question is None or answer.round != self._round:
             raise RoundNotOpen("an answer came to a question that was not asked")
-        _check(answer, self._question)
+        check_answer(answer, self._question)
         seen = Seen(answer.f, answer.g, answer.loss, answer.constraint)
         self._state = self._algorithm.update(self._state, self._decision, seen, self._round)
         self._question = self._decision = None
+        self._board(self._round).settle()
         self._round += 1
-        # the frames first: others wait for them
-        effects: list[Effect] = [Finish()] if self.finished else self._go_on()
-        effects.append(Report(self._round - 1))
-        return effects
+        checkpoint = self._checkpoint()
+        # the frames first: others wait for them; the end last: it is said when all is kept
+        if self.finished:
+            return [*checkpoint, Finish(), Report(self._round - 1)]
+        return [*self._go_on(), *checkpoint, Report(self._round - 1)]
 
-
-def _check(answer: Answer, question: Question) -> None:
-    """Refuse an answer that holds less or more than was asked for."""
-    if answer.f.shape != question.points.shape[:2] or not np.array_equal(answer.agents, question.agents):
-        raise Malformed("an answer must cover the agents and points of its question")
-    (k, p), m = question.x.shape, answer.g.shape[-1]
-    if _shapes(answer.loss) != (((k,), (k, p)) if question.loss_gradient else None) or (
-        _shapes(answer.constraint) != (((k, m), (k, m, p)) if question.constraint_gradient else None)
-    ):
-        raise Malformed("an answer must hold the gradients that were asked for, and no others")
-
-
-def _shapes(tangent: Tangent | None) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    return None if tangent is None else (tangent.value.shape, tangent.gradient.shape)
+    def _checkpoint(self) -> list[Effect]:
+        """Return the checkpoint of the last round finished, if one is due."""
+        last = self._round - 1
+        due = last % self._limits.checkpoint_every == 0 or self.finished
+        if not self._durable or not due or last <= self._kept:
+            return []
+        self._kept = last
+        return [Checkpoint(last, saved(self._state))]

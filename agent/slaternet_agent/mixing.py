@@ -1,5 +1,6 @@
 """What a host knows of one round's graph, the rows that arrived for it, and their mixing: x_i = sum_j [W_t]_ij z_j."""
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,7 @@ from scipy.sparse import csr_array
 from slaternet.errors import Malformed
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array, Topology
+from slaternet.streams import stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,20 +27,52 @@ class Plan:
 class Board:
     """The rows of one round, filled in as frames arrive; a row stands at its agent's index."""
 
-    __slots__ = ("known", "rows")
+    __slots__ = ("_prints", "known", "rows")
 
     def __init__(self, agents: int, width: int) -> None:
         self.rows: Array = np.zeros((agents, width))
         self.known: NDArray[np.bool_] = np.zeros(agents, dtype=bool)
+        self._prints: NDArray[np.uint64] | None = None
 
     def put(self, agents: Agents, rows: Array) -> bool:
         """Take rows in; False where a row that is already here differs in one bit."""
+        if self._prints is not None:
+            return self._compare(self._prints, agents, prints(rows))
         double = self.known[agents]
         if np.count_nonzero(double) and self.rows[agents[double]].tobytes() != rows[double].tobytes():
             return False
         self.rows[agents] = rows
         self.known[agents] = True
         return True
+
+    def settle(self) -> None:
+        """Keep no more of the rows than it takes to compare others with them: they have been mixed."""
+        if self._prints is None:
+            self._prints = prints(self.rows)
+            self.rows = self.rows[:0].copy()
+
+    def _compare(self, kept: NDArray[np.uint64], agents: Agents, new: NDArray[np.uint64]) -> bool:
+        double = self.known[agents]
+        if (kept[agents[double]] != new[double]).any():
+            return False
+        kept[agents] = new
+        self.known[agents] = True
+        return True
+
+
+def prints(rows: Array) -> NDArray[np.uint64]:
+    """Return a number for each row that is another for a row of other bits: always where one entry differs.
+
+    A sum of odd multiples modulo 2^64: no factor takes a difference to 0, and factors drawn at random leave two
+    differences one chance in 2^64 to cancel.
+    """
+    total: NDArray[np.uint64] = rows.view(np.uint64) @ _factors(rows.shape[-1])  # whole numbers: exact, and no BLAS
+    return total
+
+
+@functools.cache
+def _factors(width: int) -> NDArray[np.uint64]:
+    return stream(0, "prints").integers(0, 1 << 64, width, dtype=np.uint64) | np.uint64(1)
 
 
 class Gossip:

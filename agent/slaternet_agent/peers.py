@@ -6,7 +6,7 @@ Whoever opens says from which round on it lacks frames; whoever accepts answers 
 from collections.abc import Callable
 
 from slaternet import codec
-from slaternet.errors import Malformed, NotYours, Replaced
+from slaternet.errors import Malformed, NotYours, Replaced, Superseded
 from slaternet.lines import Line
 from slaternet.link import Link
 from slaternet.membership import Membership
@@ -54,6 +54,21 @@ class Peers:
         accepted = {name: max(times - 1, 0) for name, times in zip(self.names, self._accepts, strict=True)}
         return accepted | {line.server: line.reconnections for line in self.lines}
 
+    def update(self, seating: Seating) -> None:
+        """Take down who has come back: streams of an older life end, and lines lead to where the new one is."""
+        if [peer.name for peer in seating.peers] != self.names:
+            raise Malformed("hosts may come back, but not change places")
+        lines = {line.server: line for line in self.lines}
+        before, self._peers = self._peers, seating.peers
+        self._by_name = {peer.name: peer for peer in seating.peers}
+        for old, new in zip(before, seating.peers, strict=True):
+            if (old.incarnation, old.address) == (new.incarnation, new.address):
+                continue
+            if new.name in lines:
+                lines[new.name].redirect(new.address)
+            if (older := self._accepted.get(new.name)) is not None:
+                older.end(Superseded("a newer incarnation of this host has joined"))
+
     def send(self, index: int, frame: Frame) -> bool:
         """Send a frame to a peer; False where there is no stream: it will say what it lacks when there is one."""
         sender = self._senders[index]
@@ -77,7 +92,7 @@ class Peers:
         def opening() -> bytes:
             nonlocal decoder
             decoder = codec.GossipDecoder(self._width)
-            hello = Opening(self._membership.incarnation, peer.present, self._wanted())
+            hello = Opening(self._membership.incarnation, self._peers[index].present, self._wanted())
             return codec.encode_gossip(self._membership.head(), hello)[0]
 
         line = Line(

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import structlog
 
-from slaternet import codec
-from slaternet.errors import Diverged, Malformed, NotSeated, PluginFailed, Refused, SlaternetError, Unready
+from slaternet.checkpoints import Checkpoints
+from slaternet.errors import Diverged, Malformed, Mismatch, NotSeated, PluginFailed, Refused, SlaternetError, Unready
 from slaternet.lines import Line
 from slaternet.link import Link
 from slaternet.membership import Membership
@@ -15,53 +15,50 @@ from slaternet.metrics import Reading
 from slaternet.model import (
     COORDINATOR,
     Answer,
-    Closing,
     ControlDown,
-    Heartbeat,
+    Description,
     Hold,
     Holding,
-    Opening,
     Over,
     Peer,
     Progress,
     Question,
-    RevealUp,
     Seating,
     Spare,
     StopAt,
     Topology,
     Waiting,
 )
+from slaternet_agent.algorithms.base import Algorithm
 from slaternet_agent.build import build_algorithm
-from slaternet_agent.engine import Ask, Effect, Event, Finish, FrameArrived, Host, Report, Send
+from slaternet_agent.engine import Ask, Checkpoint, Effect, Event, Finish, FrameArrived, Host, Report, Send
+from slaternet_agent.keeper import Keeper
 from slaternet_agent.metrics import ROUNDS, SEATS, readings
 from slaternet_agent.patience import Patience
 from slaternet_agent.peers import Peers
+from slaternet_agent.reveal import Reveal
 from slaternet_agent.tally import Tally
 
 log = structlog.get_logger()
 
-_REVEAL = "/slaternet.v1.Adversary/Reveal"
-
 
 class Player:
-    """A host in a game it has joined."""
+    """A host in a game it has joined, or come back to; with checkpoints it can come back."""
 
-    def __init__(self, membership: Membership) -> None:
+    def __init__(self, membership: Membership, checkpoints: Checkpoints | None = None) -> None:
         self._membership = membership
-        membership.listen(self._hear, opened=self._wait_aloud, have=lambda: self._host.known if self._host else 0)
+        membership.listen(self._hear, opened=self._wait_aloud, have=self._have)
         self._host: Host | None = None
         self._peers: Peers | None = None
-        self._reveal: Line | None = None
-        self._adversary: Peer | None = None
-        self._answers = codec.RevealDownDecoder()
+        self._reveal: Reveal | None = None
+        self._keeper: Keeper | None = None
+        if checkpoints is not None:
+            self._keeper = Keeper(checkpoints, kept=membership.keep, failed=membership.abandon)
         self._tasks: asyncio.TaskGroup | None = None
         self._lines: list[asyncio.Task[None]] = []
         self._patience: Patience | None = None
         self._stands_by = False
         self.tally = Tally(map(membership.meter.of, ("control", "gossip", "reveal")))
-        self._unanswered: list[bytes] = []
-        self._closing: list[bytes] = []
 
     @property
     def run(self) -> str:
@@ -87,7 +84,8 @@ class Player:
         """Read what this host counts, from whatever thread."""
         yield ROUNDS.reads(max(self.round - 1, 0))
         yield SEATS.reads(self.seats)
-        yield from readings(self._membership, self.tally, self._peers, self._reveal)
+        reveal = self._reveal.line if self._reveal is not None else None
+        yield from readings(self._membership, self.tally, self._peers, reveal)
 
     async def play(self) -> None:
         """Play until the game is over."""
@@ -99,6 +97,8 @@ class Player:
         finally:
             if self._patience is not None:
                 self._patience.end()
+            if self._keeper is not None:
+                await self._keeper.close()
 
     async def accept(self, link: Link) -> None:
         """Serve a gossip stream that a peer opens."""
@@ -115,10 +115,11 @@ class Player:
             return
         match body:
             case Seating():
-                if self._host is None:
-                    self._sit_down(body)
+                self._take_seating(body)
             case Topology() | Hold() | StopAt():
                 self._dispatch(body)
+                if isinstance(body, Topology) and self._keeper is not None:
+                    self._keeper.forget_before(body.low_water)
             case Spare():
                 self._stand_by()
             case Over():
@@ -127,37 +128,64 @@ class Player:
             case _:
                 raise Malformed("the coordinator says to a host what is not meant for hosts")
 
-    def _sit_down(self, seating: Seating) -> None:
-        if seating.adversary is None or seating.description is None or self._tasks is None:
+    def _have(self) -> int:
+        """Return up to which round the topology is known, or of no use."""
+        return self._host.known if self._host is not None else self._membership.low_water
+
+    def _take_seating(self, seating: Seating) -> None:
+        """Sit down, or hear who has come back since."""
+        if seating.adversary is None or seating.description is None:
             raise Malformed("a host's seating names the adversary and describes its plugin")
-        spec = self._membership.spec
-        try:
-            algorithm = build_algorithm(spec, seating.description)
-            self._host = Host(algorithm, seating, spec.run.agents, spec.run.rounds)
-        except SlaternetError as error:
-            self._membership.fail(error)
-            return
-        except Exception as error:
-            self._blame(error, "before round 1")
+        if self._peers is not None and self._reveal is not None:
+            self._peers.update(seating)
+            self._reveal.update(seating.adversary)
+        else:
+            self._sit_down(seating, seating.adversary, seating.description)
+
+    def _sit_down(self, seating: Seating, adversary: Peer, description: Description) -> None:
+        algorithm = self._prepared(seating, description)
+        if algorithm is None or self._tasks is None:
             return
         self._peers = Peers(
             self._membership, seating, algorithm.width, hear=self._dispatch, wanted=lambda: self._seated.wanted
         )
-        self._adversary = seating.adversary
-        self._reveal = Line(
-            seating.adversary.name,
-            seating.adversary.address,
-            _REVEAL,
-            security=self._membership.security,
-            traffic=self._membership.meter.of(_REVEAL),
-            opening=self._open_reveal,
-            heartbeat=lambda: self._encode(Heartbeat())[0],
-            hear=self._take_answer,
-            opened=self._ask_again,
-        )
-        self._lines = [self._tasks.create_task(self._keep(line)) for line in (self._reveal, *self._peers.lines)]
-        self._patience = Patience(self._host, self._wait)
+        self._reveal = Reveal(self._membership, adversary, self._take_answer)
+        self._lines = [self._tasks.create_task(self._keep(line)) for line in (self._reveal.line, *self._peers.lines)]
+        self._patience = Patience(self._seated, self._wait)
         log.info("seated", agents=len(seating.seats), first=int(seating.seats[0]), peers=len(seating.peers))
+        if self._seated.finished:  # in an earlier life
+            self._finish()
+
+    def _prepared(self, seating: Seating, description: Description) -> Algorithm | None:
+        """Make the engine, from the checkpoint of an earlier life if there was one; None where that cannot be."""
+        spec, since = self._membership.spec, None
+        try:
+            since = self._recalled()
+            algorithm = build_algorithm(spec, description)
+            durable = self._keeper is not None
+            self._host = Host(algorithm, seating, spec.run.agents, spec.run.rounds, durable=durable, since=since)
+        except SlaternetError as error:
+            # who cannot come back leaves the game as it is: it may be started again when that is mended
+            self._membership.abandon(error) if self._membership.low_water else self._membership.fail(error)
+        except Exception as error:
+            self._blame(error, "before round 1")
+        else:
+            return algorithm
+        return None
+
+    def _recalled(self) -> Checkpoint | None:
+        """Return the checkpoint from which to go on; None: from the beginning."""
+        mark = self._membership.low_water
+        if not mark:
+            return None
+        if self._keeper is None:
+            raise Mismatch(
+                f"{self._membership.name} must go on from round {mark}, and has kept nothing; start it with the "
+                "--state it had before"
+            )
+        since = self._keeper.recall(mark)
+        log.info("coming back", after=mark)
+        return since
 
     def _stand_by(self) -> None:
         if not self._stands_by:
@@ -208,17 +236,22 @@ class Player:
         if isinstance(event, Answer):
             self.tally.idle()
         for effect in effects:
-            match effect:
-                case Send(peer, frame) if self._peers is not None:
-                    self.tally.frames_sent += self._peers.send(peer, frame)
-                case Ask(question):
-                    self._ask(question, self._awaited(event))
-                case Report(round):
-                    self._membership.report(Progress(round))
-                case Holding(round):
-                    self._membership.say(effect, round)
-                case Finish():
-                    self._finish()
+            self._execute(effect, event)
+
+    def _execute(self, effect: Effect, event: Event) -> None:
+        match effect:
+            case Send(peer, frame) if self._peers is not None:
+                self.tally.frames_sent += self._peers.send(peer, frame)
+            case Ask(question):
+                self._ask(question, self._awaited(event))
+            case Report(round):
+                self._membership.report(Progress(round))
+            case Holding(round):
+                self._membership.say(effect, round)
+            case Checkpoint() if self._keeper is not None:
+                self._keeper.write(effect)
+            case Finish():
+                self._finish()
 
     def _awaited(self, event: Event) -> str:
         """Return who has sent the last thing that was missing before a question; empty: nothing was."""
@@ -230,42 +263,25 @@ class Player:
             case _:
                 return COORDINATOR
 
-    def _encode(self, body: RevealUp, round: int = 0) -> list[bytes]:
-        return codec.encode_reveal_up(self._membership.head(round), body)
-
     def _ask(self, question: Question, awaited: str) -> None:
         effort = self.tally.ask(question.round, awaited)
-        self._unanswered = self._encode(replace(question, effort=effort), question.round)
-        self._ask_again()
+        if self._reveal is not None:
+            self._reveal.ask(replace(question, effort=effort))
 
-    def _ask_again(self) -> None:
-        for part in self._unanswered or self._closing:
-            if self._reveal is not None:
-                self._reveal.send(part)
+    def _take_answer(self, answer: Answer) -> None:
+        pending = self._seated.pending
+        if self._reveal is not None and pending is not None and pending.round == answer.round:
+            self._reveal.answered()
+            self.tally.answered(self._reveal.name)
+        self._dispatch(answer)
 
     def _finish(self) -> None:
+        """Say that the last round is played, to the coordinator once its checkpoint is kept."""
         last = self._seated.round - 1
-        self._closing = self._encode(Closing(self.tally.close()), last)
-        self._unanswered = []
-        self._ask_again()
-        self._membership.finish(Progress(last))
+        if self._reveal is not None:
+            self._reveal.close(last, self.tally.close())
         log.info("finished", round=last)
-
-    def _open_reveal(self) -> bytes:
-        self._answers = codec.RevealDownDecoder()
-        present = self._adversary.present if self._adversary else b""
-        return self._encode(Opening(self._membership.incarnation, present))[0]
-
-    def _take_answer(self, data: bytes) -> None:
-        message = self._answers.decode(data)
-        if message is None:
-            return
-        head, body = message
-        adversary = self._adversary.name if self._adversary else ""
-        self._membership.check(head, adversary)
-        if isinstance(body, Answer):
-            pending = self._seated.pending
-            if pending is not None and pending.round == body.round:
-                self._unanswered = []
-                self.tally.answered(adversary)
-            self._dispatch(body)
+        if self._keeper is None:
+            self._membership.finish(Progress(last))
+        else:
+            self._keeper.then(lambda: self._membership.finish(Progress(last)))

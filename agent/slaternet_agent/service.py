@@ -7,10 +7,12 @@ from dataclasses import replace
 import structlog
 
 from slaternet import metrics
+from slaternet.checkpoints import Checkpoints
 from slaternet.errors import BadSpec, NotSeated
 from slaternet.joining import joined
 from slaternet.link import Link
 from slaternet.logs import annotate
+from slaternet.membership import Membership
 from slaternet.meter import Meter
 from slaternet.metrics import Reading
 from slaternet.model import Role
@@ -78,7 +80,7 @@ class HostService:
         )
         with metrics.serve(self._station.metrics, self._readings):
             async with coming as membership:
-                self._player = Player(membership)
+                self._player = Player(membership, _checkpoints(membership, state))
                 await self._player.play()
                 log.info("the game is over")
 
@@ -86,3 +88,10 @@ class HostService:
         if self._player is None:
             raise NotSeated("this host has not joined yet")
         await self._player.accept(link)
+
+
+def _checkpoints(membership: Membership, state: State) -> Checkpoints | None:
+    """Return where the host keeps what it needs to come back; None where nothing outlives it."""
+    if state.checkpoints is None:
+        return None
+    return Checkpoints(state.checkpoints, state.name, membership.run, membership.spec.digest())

@@ -26,6 +26,22 @@ def unpack(like: Any, numbers: Array) -> Any:  # noqa: ANN401
     return dataclasses.replace(like, **shaped)
 
 
+def saved(state: Any) -> bytes:  # noqa: ANN401
+    """Return a state as bytes, bit by bit: float64, little-endian."""
+    return pack(state).astype("<f8", copy=False).tobytes()
+
+
+def restored(like: Any, payload: bytes) -> Any:  # noqa: ANN401
+    """Return the state that was saved, of the same shape as `like`."""
+    expected = 8 * pack(like).size
+    if len(payload) != expected:
+        raise BadSpec(
+            f"a checkpoint holds {len(payload)} bytes where the algorithm's state has {expected}; bring back the code "
+            "that wrote it"
+        )
+    return unpack(like, np.frombuffer(payload, "<f8").astype(np.float64))
+
+
 def _fields(state: Any) -> list[str]:  # noqa: ANN401
     if not dataclasses.is_dataclass(state):
         raise BadSpec("algorithm.name has a state that is no dataclass; make it one of float64 arrays and `agents`")

@@ -1,12 +1,15 @@
 """The coordinator as a state machine: who plays, which topology is published, when the game is over.
 
 gathering   processes join; the adversary describes its plugin; hosts are seated when all are there
-playing     W_t is published up to min(slowest host, last scored round) + L
+playing     W_t is published up to min(slowest host, last scored round, M + 2C) + L
 stopping    nothing more is published; hosts say how far they are; the last round S is settled and told
 over        every host has played the last round and the summary is written; all acknowledge and leave
 failed      a process said that it cannot go on
 
 Hosts without seats are spares: they are told so, and when the game is over; nobody waits for them.
+
+A process that dies in the middle of a game may come back as another incarnation with the same seats. So may the
+coordinator: what others must not see before it would survive stands behind a `Keep`, and `restore` takes it up again.
 """
 
 from collections.abc import Iterator
@@ -16,6 +19,7 @@ from slaternet.errors import BadSpec, Mismatch, NotSeated, NotYours, PluginFaile
 from slaternet.limits import LIMITS, Limits
 from slaternet.model import (
     Acknowledged,
+    Checkpointed,
     Description,
     Failed,
     Finished,
@@ -30,7 +34,6 @@ from slaternet.model import (
     Spare,
     Status,
     StopAt,
-    Topology,
     Waiting,
 )
 from slaternet_coordinator import standing
@@ -45,6 +48,7 @@ from slaternet_coordinator.events import (
     Heard,
     HoldExpired,
     Joined,
+    Keep,
     Leave,
     Opened,
     Quiet,
@@ -53,9 +57,10 @@ from slaternet_coordinator.events import (
     Tell,
 )
 from slaternet_coordinator.graphs import Graph
+from slaternet_coordinator.memory import Memory
+from slaternet_coordinator.publication import Publication, slowest
 from slaternet_coordinator.register import Member, Register
 from slaternet_coordinator.standing import NOTHING, Observed
-from slaternet_coordinator.topology import Cutter
 
 
 class Phase(StrEnum):
@@ -74,10 +79,9 @@ class Coordinator:
     def __init__(self, graph: Graph, register: Register, rounds: int | None, limits: Limits = LIMITS) -> None:
         self._register = register
         self._limits = limits
-        self._cutter = Cutter(graph, limits)
+        self._publication = Publication(graph, limits)
         self._last = rounds
         self._settled = False  # the last round was settled by a stop
-        self._published = 0
         self._score = Progress(0)
         self._phase = Phase.GATHERING
         self._failure = ""
@@ -95,7 +99,7 @@ class Coordinator:
     @property
     def published(self) -> int:
         """The last round whose topology is published."""
-        return self._published
+        return self._publication.last
 
     @property
     def last(self) -> int | None:
@@ -114,8 +118,37 @@ class Coordinator:
 
     @property
     def low_water(self) -> int:
-        """M, the slowest host's last finished round: nobody asks again for what came before it."""
-        return min((host.round for host in self._register.players), default=0)
+        """M, as it was last announced: nobody asks again for what came before it."""
+        return self._publication.low_water
+
+    def restore(self, memory: Memory) -> None:
+        """Take up a game where an older incarnation of the coordinator has left it."""
+        self._phase = Phase(memory.phase)
+        self._publication.last, self._publication.low_water = memory.published, memory.low_water
+        if memory.settled is not None:
+            self._last, self._settled = memory.settled, True
+        self._failure = memory.failure
+        self._register.description = memory.description
+
+    def resume(self) -> list[Effect]:
+        """Return what must be done for a game that was taken up, before anyone is back."""
+        if self._phase is Phase.GATHERING and not self._register.expected:
+            return [AwaitQuiet(self._register.arrivals)]
+        if self._phase is Phase.STOPPING and not self._settled:
+            return [AwaitHolding()]
+        return self._publish() + self._leave_if_alone()
+
+    def _keep(self, *members: Member) -> Keep:
+        """Have it written down how the game stands, and what must be remembered of some processes."""
+        memory = Memory(
+            phase=self._phase,
+            published=self.published,
+            low_water=self.low_water,
+            settled=self._last if self._settled else None,
+            failure=self._failure,
+            description=None if self._phase is Phase.GATHERING else self._register.description,
+        )
+        return Keep(memory, tuple(member.entry for member in members))
 
     def handle(self, event: Event) -> list[Effect]:
         """Take one event in and return what must now be done, in order."""
@@ -134,20 +167,43 @@ class Coordinator:
             case StopAsked():
                 return self._hold()
             case HoldExpired():
-                return self._settle(self._published)
+                return self._settle(self.published)
             case Quiet(arrivals):
                 self._register.calm(arrivals)
                 return self._begin_if_ready()
 
     def _admit(self, name: str, join: Join) -> list[Effect]:
-        if self._phase in (Phase.OVER, Phase.FAILED):
+        known = self._register.get(name)
+        # one that died before it could write down that the game is over is told so again
+        if self._phase is Phase.FAILED or (self._phase is Phase.OVER and known is None):
             ended = "is over" if self._phase is Phase.OVER else "has failed"
             raise Mismatch(f"{name} comes too late: the game {ended}; start the coordinator anew for another")
+        if known is not None and known.plays and self._phase in (Phase.PLAYING, Phase.STOPPING):
+            return self._readmit(known, join)
         member = self._register.admit(name, join)
-        effects: list[Effect] = [Admit(member.incarnation, self._register.ticket(member))]
+        effects = self._welcome(member)
         if self._phase is Phase.GATHERING and member.role is Role.HOST:
             effects.append(AwaitQuiet(self._register.arrivals))
         return effects + self._begin_if_ready()
+
+    def _readmit(self, known: Member, join: Join) -> list[Effect]:
+        """Let a process come back into the middle of a game: the others hear where it is now, and so will it."""
+        if not (known.durable and join.durable):
+            raise Mismatch(
+                f"{known.name} has its part in a game that is under way, and has kept nothing to take it up again; "
+                "stop the game, and start it anew with --state DIR for every process"
+            )
+        member = self._register.admit(known.name, join)
+        # A host plays again from M: until it is as far as before, others must not forget what it asks for again. So its
+        # newer checkpoints do not count, though it has them.
+        member.mark = self.low_water
+        member.round = self.low_water if member.role is Role.HOST else self._score.round
+        member.reached = self.published
+        others = (each for each in self._register if each.plays and each is not member)
+        return [*self._welcome(member), *map(self._place, others)]
+
+    def _welcome(self, member: Member) -> list[Effect]:
+        return [self._keep(member), Admit(member.incarnation, self._register.ticket(member))]
 
     def _begin_if_ready(self) -> list[Effect]:
         if self._phase is not Phase.GATHERING or self._register.missing():
@@ -155,7 +211,7 @@ class Coordinator:
         self._register.begin()
         self._phase = Phase.PLAYING
         places: list[Effect] = [self._place(member) for member in self._register]
-        return places + self._publish()
+        return [self._keep(*self._register), *places, *self._publish()]
 
     def _place(self, member: Member) -> Tell:
         """Tell a process where it sits, or that there is no seat for it."""
@@ -170,7 +226,7 @@ class Coordinator:
         yield self._place(member)
         if member.seats.size:
             index = self._register.players.index(member)
-            for topologies in self._topologies(have + 1, self._published):
+            for topologies in self._publication.since(have, self._register.players):
                 yield Tell(member.name, topologies[index])
         if self._settled and self._last is not None and member.plays:
             yield Tell(member.name, StopAt(self._last))
@@ -186,14 +242,13 @@ class Coordinator:
             case Waiting():
                 return self._wait(member, body)
             case Description():
-                if member.role is not Role.ADVERSARY:
-                    raise NotYours("only the adversary describes the plugin")
-                self._register.description = body
-                return self._begin_if_ready()
+                return self._describe(member, body)
+            case Checkpointed(round):
+                return self._checkpoint(member, round)
             case Holding(entered):
                 self._check_part(member)
                 self._check_published(entered)
-                member.holding = entered
+                member.holding = max(entered, member.reached)
                 return self._settle(None)
             case Finished():
                 self._check_part(member)
@@ -203,10 +258,32 @@ class Coordinator:
                 return self._fail(member, reason)
             case Acknowledged():
                 member.acknowledged = True
-                return self._leave_if_alone()
+                ended = self._phase in (Phase.OVER, Phase.FAILED)
+                return [self._keep(member), *self._leave_if_alone()] if ended else []
             case Refusals(breaches):
                 member.refused = breaches
                 return []
+
+    def _describe(self, member: Member, description: Description) -> list[Effect]:
+        if member.role is not Role.ADVERSARY:
+            raise NotYours("only the adversary describes the plugin")
+        if self._phase is Phase.GATHERING:
+            self._register.description = description
+        elif description != self._register.description:
+            raise Mismatch(
+                f"{member.name} has come back with another plugin: it was {self._register.description}, and is now "
+                f"{description}; start it as it was started first"
+            )
+        return self._begin_if_ready()
+
+    def _checkpoint(self, member: Member, round: int) -> list[Effect]:
+        """Take down that a host can come back from a round, which it has finished then."""
+        if member.role is not Role.HOST:
+            raise NotYours("only hosts write checkpoints")
+        self._check_part(member)
+        self._check_published(round)
+        member.mark = max(member.mark, round)
+        return self._advance(member, Progress(round))
 
     def _advance(self, member: Member, progress: Progress) -> list[Effect]:
         self._check_part(member)
@@ -240,36 +317,26 @@ class Coordinator:
             raise NotSeated("a spare plays nothing")
 
     def _check_published(self, round: int) -> None:
-        if round > self._published:
+        if round > self.published:
             raise RoundNotOpen("nobody can have come to a round whose topology is not published")
 
     def _publish(self) -> list[Effect]:
         if self._phase is not Phase.PLAYING:
             return []
-        mark = self.low_water
-        frontier = min(mark, self._score.round) + self._limits.window
-        if self._last is not None:
-            frontier = min(frontier, self._last)
-        # A quarter of the window at a time: few messages, and nobody waits for them.
-        step = frontier - self._published
-        if step <= 0 or (step < self._limits.window // 4 and frontier != self._last):
-            return []
-        effects: list[Effect] = []
+        players, before = self._register.players, self.low_water
         try:
-            for topologies in self._topologies(self._published + 1, frontier):
-                pairs = zip(self._register.players, topologies, strict=True)
-                effects += [Tell(host.name, topology) for host, topology in pairs]
+            batches = self._publication.extend(players, self._score.round, self._last)
         except (BadSpec, PluginFailed) as error:
             return self._end(Phase.FAILED, str(error))
-        self._published = frontier
+        if not batches:
+            return []
+        grown = self.low_water > before
+        effects: list[Effect] = [self._keep(*(host for host in players if grown and host.durable))]
+        for topologies in batches:
+            effects += [Tell(host.name, topology) for host, topology in zip(players, topologies, strict=True)]
         if self._register.adversary is not None:
-            effects.append(Tell(self._register.adversary.name, LowWater(mark)))
+            effects.append(Tell(self._register.adversary.name, LowWater(self.low_water)))
         return effects
-
-    def _topologies(self, first: int, last: int) -> Iterator[list[Topology]]:
-        """Yield the topologies of all hosts, batch by batch."""
-        seats = [host.seats for host in self._register.players]
-        return self._cutter.cut(first, last, seats, self.low_water)
 
     def _hold(self) -> list[Effect]:
         if self._phase is Phase.GATHERING:
@@ -277,7 +344,7 @@ class Coordinator:
         if self._phase is not Phase.PLAYING:
             return []
         self._phase = Phase.STOPPING
-        return [*(Tell(host.name, Hold()) for host in self._register.players), AwaitHolding()]
+        return [self._keep(), *(Tell(host.name, Hold()) for host in self._register.players), AwaitHolding()]
 
     def _settle(self, silent: int | None) -> list[Effect]:
         """Settle the last round: the furthest that any host has entered, a silent one counting as `silent`."""
@@ -289,13 +356,14 @@ class Coordinator:
             return []
         self._settled = True
         self._last = max(1, *answers)  # at least one round is played, so that there is something to sum up
-        return [Tell(member.name, StopAt(self._last)) for member in self._register if member.plays]
+        told = [Tell(member.name, StopAt(self._last)) for member in self._register if member.plays]
+        return [self._keep(), *told]
 
     def _end(self, phase: Phase, failure: str = "") -> list[Effect]:
         if self._phase in (Phase.OVER, Phase.FAILED):
             return []
         self._phase, self._failure = phase, failure
-        return [Tell(member.name, Over(failure)) for member in self._register]
+        return [self._keep(), *(Tell(member.name, Over(failure)) for member in self._register)]
 
     def _leave_if_alone(self) -> list[Effect]:
         if self._phase not in (Phase.OVER, Phase.FAILED):
@@ -312,7 +380,7 @@ class Coordinator:
             phase=self._phase,
             agents=self._register.agents,
             rounds=self._last or 0,
-            published=self._published,
+            published=self.published,
             cumulative_loss=self._score.cumulative_loss,
             cumulative_violation=self._score.cumulative_violation,
             hosts=standing.processes(self._register, seen, self._limits),
@@ -334,5 +402,5 @@ class Coordinator:
         """Return those for whom the coordinator itself waits, before it publishes or tells more."""
         if self._phase is Phase.STOPPING and not self._settled:
             return {host.name for host in self._register.players if host.holding is None}
-        slowest = min(self.low_water, self._score.round)
-        return {member.name for member in self._register if member.plays and member.round <= slowest}
+        least = min(slowest(self._register.players), self._score.round)
+        return {member.name for member in self._register if member.plays and member.round <= least}

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from slaternet.model import (
     Acknowledged,
+    Checkpointed,
     ControlDown,
     Description,
     Failed,
@@ -15,6 +16,7 @@ from slaternet.model import (
     Refusals,
     Waiting,
 )
+from slaternet_coordinator.memory import Entry, Memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class Closed:
     name: str
 
 
-Heard = Description | Progress | Waiting | Holding | Finished | Failed | Acknowledged | Refusals
+Heard = Description | Progress | Checkpointed | Waiting | Holding | Finished | Failed | Acknowledged | Refusals
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,14 @@ class Admit:
 
 
 @dataclass(frozen=True, slots=True)
+class Keep:
+    """Write down how the game stands, and these processes; nobody may see an effect after it before that is done."""
+
+    memory: Memory
+    entries: tuple[Entry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Tell:
     """A message on a process's control stream; lost if there is none, and said again when one opens."""
 
@@ -104,4 +114,4 @@ class AwaitQuiet:
     arrivals: int
 
 
-Effect = Admit | Tell | AwaitHolding | AwaitQuiet | Leave
+Effect = Admit | Keep | Tell | AwaitHolding | AwaitQuiet | Leave

@@ -11,6 +11,7 @@ from slaternet.errors import Mismatch, Superseded, Unknown
 from slaternet.limits import LIMITS, Limits
 from slaternet.model import COORDINATOR, PROTOCOL, Agents, Breach, Description, Join, Opening, Peer, Role, Seating
 from slaternet.seats import Wish
+from slaternet_coordinator.memory import Entry
 from slaternet_coordinator.seats import Seats
 
 
@@ -23,10 +24,13 @@ class Member:
     address: str
     wish: Wish
     incarnation: int
+    durable: bool = False  # it can come back after its death
     connected: bool = False
     lost: bool = False  # it was connected, and is no more
     seats: Agents = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     round: int = 0  # finished; of the adversary: scored
+    mark: int = 0  # the round of its newest checkpoint
+    reached: int = 0  # no older incarnation has entered a round beyond this one
     waits_in: int = 0  # the round that it cannot play yet
     waits_for: tuple[str, ...] = ()
     holding: int | None = None  # its answer to Hold
@@ -38,6 +42,22 @@ class Member:
     def plays(self) -> bool:
         """Whether the game needs it; once the seats are shared out, a host without one is a spare."""
         return self.role is Role.ADVERSARY or bool(self.seats.size)
+
+    @property
+    def entry(self) -> Entry:
+        """What must be remembered of it."""
+        return Entry(
+            self.name,
+            self.role,
+            self.address,
+            self.incarnation,
+            self.durable,
+            self.wish,
+            self.seats,
+            self.mark,
+            self.reached,
+            self.acknowledged,
+        )
 
 
 class Register:
@@ -74,6 +94,10 @@ class Register:
     def __getitem__(self, name: str) -> Member:
         return self._members[name]
 
+    def get(self, name: str) -> Member | None:
+        """Return the process of a name, if there is one."""
+        return self._members.get(name)
+
     def __iter__(self) -> Iterator[Member]:
         return iter(self._members.values())
 
@@ -101,17 +125,17 @@ class Register:
         return tuple(name for name in names if name in self or name == COORDINATOR)[: self._limits.awaited]
 
     def admit(self, name: str, join: Join) -> Member:
-        """Enter a process, or a new incarnation of one; refuse what could not play this game."""
+        """Enter a process, or a new incarnation of one; refuse what could not play this game.
+
+        A process that comes back into a game that has begun keeps its seats.
+        """
         self._compare(name, join)
         known = self._members.get(name)
         elsewhere = {COORDINATOR, Role.ADVERSARY} if join.role is Role.HOST else {COORDINATOR}
         if name in elsewhere or (known is not None and known.role is not join.role):
             raise Mismatch(f"the name {name} is taken by another role; choose another --name")
         if known is not None and self._begun and known.plays:
-            raise Mismatch(
-                f"{name} has its part in a game that is under way, and cannot be started again in its middle yet; "
-                "stop the game and start it anew"
-            )
+            return self._readmit(known, join)
         wish = Wish(join.seats, join.agents)
         if join.role is Role.HOST:
             self._check_host(name, wish)
@@ -120,9 +144,23 @@ class Register:
         else:
             self.description = None  # that of an older incarnation
         incarnation = 1 if known is None else known.incarnation + 1
-        member = self._members[name] = Member(name, join.role, join.address, wish, incarnation)
+        member = self._members[name] = Member(name, join.role, join.address, wish, incarnation, join.durable)
         if join.role is Role.HOST:
             self._await_others(member, anew=known is not None)
+        return member
+
+    def _readmit(self, known: Member, join: Join) -> Member:
+        member = Member(
+            known.name,
+            known.role,
+            join.address,
+            known.wish,
+            known.incarnation + 1,
+            join.durable,
+            seats=known.seats,
+        )
+        self._members[known.name] = member
+        self.players = [member if host is known else host for host in self.players]
         return member
 
     def _compare(self, name: str, join: Join) -> None:
@@ -210,10 +248,30 @@ class Register:
     def begin(self) -> None:
         """Share out the seats."""
         self._begun = True
-        given = self._seats.shared()
-        for name, agents in given.items():
+        for name, agents in self._seats.shared().items():
             self[name].seats = agents
-        self.players = [self[name] for name in given]
+        self.players = [host for host in self.hosts if host.seats.size]
+
+    def restore(self, secret: bytes, entries: Iterable[Entry], *, begun: bool) -> None:
+        """Take up what is remembered; who was there before the game has begun holds no seats until it is back."""
+        self._secret = secret
+        self._begun = begun
+        for each in entries:
+            self._members[each.name] = Member(
+                each.name,
+                each.role,
+                each.address,
+                each.wish,
+                each.incarnation,
+                each.durable,
+                lost=not begun,
+                seats=each.seats,
+                mark=each.mark,
+                reached=each.reached,
+                acknowledged=each.acknowledged,
+            )
+        self.players = [host for host in self.hosts if host.seats.size]
+        self.arrivals = len(self.hosts)
 
     def ticket(self, member: Member, server: str = COORDINATOR) -> bytes:
         """Return the ticket that a process presents to a server, by default to the coordinator."""

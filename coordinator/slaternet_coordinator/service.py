@@ -1,16 +1,28 @@
 """The gRPC face of the coordinator, and its life: serve, gather, publish, see everyone off, leave."""
 
 import asyncio
+import contextlib
 import secrets
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import structlog
 
 from slaternet import codec, identity, metrics
 from slaternet.breaches import Breaches
-from slaternet.errors import BadSpec, Malformed, Mismatch, NotYours, Replaced, RunFailed, Superseded, WrongRun
+from slaternet.errors import (
+    BadSpec,
+    Malformed,
+    Mismatch,
+    NotYours,
+    Replaced,
+    RunFailed,
+    Superseded,
+    WrongRun,
+)
+from slaternet.failpoints import reach
 from slaternet.limits import LIMITS, Limits
 from slaternet.link import Link
 from slaternet.logs import annotate
@@ -36,6 +48,7 @@ from slaternet.state import State
 from slaternet.station import Station
 from slaternet.tls import Caller, Office
 from slaternet.transport import serve
+from slaternet_coordinator.archive import REGISTER, Birth
 from slaternet_coordinator.engine import Coordinator, Phase
 from slaternet_coordinator.events import (
     Admit,
@@ -46,6 +59,7 @@ from slaternet_coordinator.events import (
     Event,
     HoldExpired,
     Joined,
+    Keep,
     Leave,
     Opened,
     Quiet,
@@ -54,6 +68,7 @@ from slaternet_coordinator.events import (
     Tell,
 )
 from slaternet_coordinator.graphs import build as build_graph
+from slaternet_coordinator.keeping import Keeper
 from slaternet_coordinator.metrics import readings
 from slaternet_coordinator.register import Register
 from slaternet_coordinator.watch import Watch
@@ -82,10 +97,11 @@ class CoordinatorService:
         self._ready = ready
         self._limits = limits
         self._run = uuid.uuid4().hex
+        self._secret = secrets.token_bytes(32)
         self._register = Register(
             spec.run.agents,
             hosts=hosts,
-            secret=secrets.token_bytes(32),
+            secret=self._secret,
             fingerprint=identity.fingerprint(),
             spec=spec.digest(),
             reproducible=spec.run.reproducible,
@@ -103,6 +119,7 @@ class CoordinatorService:
         self._phase = Phase.GATHERING  # the last that was seen
         self._missing = ""
         self._state = State(COORDINATOR, COORDINATOR)
+        self._keeper = Keeper(give_up=self._over.set)
 
     async def run(self, stop: asyncio.Event) -> int:
         """Live until the game is over or `stop` is set; return the exit code."""
@@ -112,8 +129,11 @@ class CoordinatorService:
                 log.warning(self._state.epitaph)
                 return 0
             self._check_past()
-            annotate(host=lambda: station.name, run=lambda: self._run, round=lambda: self._engine.scored)
-            return await interruptible(self._live(), stop, self._parting)
+            with contextlib.closing(self._keeper):
+                if self._state.folder is not None:
+                    self._recall(self._state.folder)
+                annotate(host=lambda: station.name, run=lambda: self._run, round=lambda: self._engine.scored)
+                return await interruptible(self._live(), stop, self._parting)
 
     def _parting(self) -> str:
         return f"the coordinator leaves a game in phase {self._engine.phase} with {self._engine.scored} rounds scored"
@@ -125,6 +145,20 @@ class CoordinatorService:
                 f"the state {self._state.folder} holds a game of spec {past[:16]}, not of spec {spec[:16]}; "
                 "start with --fresh, or with another --state"
             )
+
+    def _recall(self, folder: Path) -> None:
+        """Take up the game that an older life has kept, or begin to keep one."""
+        born = Birth(self._run, self._secret, self._spec.digest())
+        born, memory, entries = self._keeper.open(folder / REGISTER, born, fresh=self._station.fresh)
+        self._run = born.run
+        self._engine.restore(memory)
+        self._register.restore(born.secret, entries, begun=self._engine.epoch > 0)
+        for entry in entries:
+            self._watch.hear(entry.name)
+        if entries:
+            log.info("taking up a game", run=self._run, phase=memory.phase, published=memory.published)
+        if self._engine.phase not in (Phase.OVER, Phase.FAILED):
+            self._phase = self._engine.phase
 
     def _readings(self) -> Iterator[Reading]:
         yield metrics.of_process(COORDINATOR, self._station.name)
@@ -154,6 +188,7 @@ class CoordinatorService:
         try:
             # not before there is a server: whoever corrects a wrong start may correct the spec as well
             self._state.remember(self._run, self._spec.digest())
+            self._execute(self._engine.resume())
             log.info("listening", address=server.address, run=self._run)
             self._ready(server.address)
             await self._over.wait()
@@ -161,8 +196,12 @@ class CoordinatorService:
         finally:
             self._leaving = True
             await server.stop()
+        if self._keeper.broken is not None:
+            raise self._keeper.broken
         if self._engine.phase is Phase.FAILED:
             raise RunFailed(f"the game failed: {self._engine.status().failure}")
+        reach("coordinator_after_last_report")
+        self._close()
         log.info("the game is over", rounds=self._engine.last)
 
     def _head(self, round: int = 0) -> Head:
@@ -171,11 +210,17 @@ class CoordinatorService:
     def _dispatch(self, event: Event) -> None:
         self._execute(self._engine.handle(event))
 
-    def _execute(self, effects: list[Effect]) -> None:
+    def _execute(self, effects: list[Effect]) -> None:  # noqa: C901 - one case for each kind of effect
+        if self._keeper.broken is not None:
+            return
         self._say_how_it_stands()
         loop = asyncio.get_running_loop()
         for effect in effects:
             match effect:
+                case Keep():
+                    self._keeper.keep(effect)
+                    if self._keeper.broken is not None:
+                        return  # what follows may not be seen
                 case Tell(name, body):
                     self._tell(name, body)
                 case AwaitHolding():
@@ -197,12 +242,10 @@ class CoordinatorService:
         self._missing = missing
 
     def _enter(self, phase: Phase) -> None:
-        """Say aloud, and write down, that the game has come to another phase; its effects come after that."""
+        """Say aloud that the game has come to another phase; its effects come after that."""
         match phase:
             case Phase.PLAYING:
                 log.info("the game begins", hosts=len(self._register.players), spares=len(self._register.spares))
-            case Phase.OVER:
-                self._close()
             case Phase.FAILED:
                 failure = self._engine.status().failure
                 log.error("the game has failed", reason=failure)
@@ -230,7 +273,10 @@ class CoordinatorService:
             older.end(Superseded(f"another process has joined as {head.sender}; give each a --name of its own"))
         log.info("joined", name=head.sender, role=str(join.role), address=join.address)
         self._execute(effects)
-        return codec.encode_welcome(self._head(), Welcome(admit.incarnation, admit.ticket, self._spec.to_toml()))
+        self._keeper.check()
+        reach("coordinator_during_join")
+        welcome = Welcome(admit.incarnation, admit.ticket, self._spec.to_toml(), self._engine.low_water)
+        return codec.encode_welcome(self._head(), welcome)
 
     def _admitted(self, name: str, join: Join) -> list[Effect]:
         try:
@@ -252,12 +298,14 @@ class CoordinatorService:
         head = codec.decode_stop_request(data)
         vouch(caller, Office.OPERATOR, head.sender)
         self._dispatch(StopAsked())
+        self._keeper.check()
         return codec.encode_stop_reply(self._head(self._engine.settled or 0))
 
     async def _control(self, link: Link) -> None:
         name = await self._open(link)
         try:
-            while (data := await link.read()) is not None:
+            # what an older stream has brought in is not heard any more
+            while (data := await link.read()) is not None and self._links.get(name) is link:
                 if self._take(name, data):
                     return
         finally:

@@ -4,15 +4,27 @@ import asyncio
 import os
 import signal
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from slaternet.errors import RunFailed
+from slaternet.errors import BadSpec, Diverged, PluginFailed, Refused, RunFailed
 from slaternet.limits import LIMITS
 from slaternet.process import TETHER
 
 _TAIL_BYTES = 4096
 _READ_BYTES = 1 << 16
+_FINAL = {0, *(kind.exit_code for kind in (BadSpec, RunFailed, Refused, Diverged, PluginFailed))}
+"""How a process ends by itself: it is done, or would end so again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One process of a game, as it is started, and started again."""
+
+    name: str
+    service: str
+    arguments: tuple[str, ...]
 
 
 class Child:
@@ -25,14 +37,14 @@ class Child:
         self.ended = asyncio.create_task(process.wait(), name=name)
 
     @classmethod
-    async def start(cls, name: str, service: str, *arguments: str, log: Path, heard: bool = False) -> "Child":
-        """Start `python -m slaternet_SERVICE` with these arguments; `heard`: for `announced` to listen to."""
-        with _fresh(log) as file:
+    async def start(cls, part: Part, log: Path, *, heard: bool = False, again: bool = False) -> "Child":
+        """Start `python -m slaternet_SERVICE`; `heard`: for `announced` to listen to; `again`: its log goes on."""
+        with log.open("ab") if again else _fresh(log) as file:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
-                f"slaternet_{service}",
-                *arguments,
+                f"slaternet_{part.service}",
+                *part.arguments,
                 stdin=asyncio.subprocess.PIPE,
                 # A plugin may print as much as it likes: a pipe that nobody reads would block it.
                 stdout=asyncio.subprocess.PIPE if heard else file,
@@ -42,7 +54,7 @@ class Child:
                 # Ctrl-C in the terminal reaches the parent alone, which then ends the game in order.
                 start_new_session=True,
             )
-        return cls(name, process, log)
+        return cls(part.name, process, log)
 
     async def announced(self, beginning: str, within: float) -> str:
         """Return the rest of the first printed line that begins so; all that is printed goes to the log as well.
@@ -72,7 +84,7 @@ class Child:
     def death(self) -> RunFailed:
         """Say how the process died, with its last words."""
         return RunFailed(
-            f"{self.name} {self._manner()}; its last words: {self._last_words()} (all of its log: {self.log})"
+            f"{self.name} {self.manner}; its last words: {self._last_words()} (all of its log: {self.log})"
         )
 
     @property
@@ -80,7 +92,14 @@ class Child:
         """The exit code; negative: killed by that signal."""
         return self.ended.result()
 
-    def _manner(self) -> str:
+    @property
+    def died(self) -> bool:
+        """Whether it has ended by no decision of its own: what it did not finish, another may."""
+        return self.ended.done() and self.code not in _FINAL
+
+    @property
+    def manner(self) -> str:
+        """How it has ended."""
         if self.code >= 0:
             return f"ended with exit code {self.code}"
         return f"was killed by {signal.Signals(-self.code).name}"

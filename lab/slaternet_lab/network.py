@@ -1,7 +1,9 @@
 """`slaternet run`: the services of a game as child processes on this machine, over gRPC on loopback."""
 
 import asyncio
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
 from pathlib import Path
 
 from slaternet.errors import BadSpec, Diverged, NotSeated, PluginFailed, RunFailed, SlaternetError, Unreachable
@@ -9,7 +11,7 @@ from slaternet.limits import LIMITS
 from slaternet.spec import Spec
 from slaternet.transport import Channel, open_channel
 from slaternet_adversary.results import claim, new_folder
-from slaternet_lab.children import Child, end_all
+from slaternet_lab.children import Child, Part, end_all
 from slaternet_lab.finish import finish
 from slaternet_lab.folder import Run
 from slaternet_lab.interrupts import Interrupts
@@ -24,6 +26,8 @@ _PARTING_SECONDS = LIMITS.grace_seconds + 3
 """How long after the game is over, or after another has ended, the next process may take to end."""
 _CAUSE_SECONDS = 2.0
 """How long after the first death the others may take to say theirs: the cause may not be the first to end."""
+_RESTARTS = 5
+"""How often a process that dies is started again while the game comes no further."""
 
 
 def play(
@@ -34,10 +38,12 @@ def play(
     force: bool = False,
     progress: Watcher | None = None,
     figures: bool = True,
+    restart: bool = True,
 ) -> Run:
     """Play a resolved spec over gRPC with agent hosts as processes, and return its run folder.
 
-    Ctrl-C or SIGTERM ends the game after the round it is in, as `slaternet stop` does; a second one kills it.
+    Ctrl-C or SIGTERM ends the game after the round it is in, as `slaternet stop` does; a second one kills it. A process
+    that dies is started again and goes on, unless `restart` is False: then its death ends the game.
     """
     if hosts > spec.run.agents:
         raise BadSpec(
@@ -45,7 +51,7 @@ def play(
         )
     folder = out or new_folder(spec)
     claim(folder, force=force)
-    _run(_Game(spec, hosts, folder, progress))
+    _run(_Game(spec, hosts, folder, progress, restart=restart))
     return finish(folder, figures=figures)
 
 
@@ -73,13 +79,17 @@ def _run_beside(game: "_Game") -> None:
 class _Game:
     """The processes of one run."""
 
-    def __init__(self, spec: Spec, hosts: int, folder: Path, progress: Watcher | None) -> None:
+    def __init__(self, spec: Spec, hosts: int, folder: Path, progress: Watcher | None, *, restart: bool) -> None:
         self._spec = spec
         self._hosts = hosts
         self._folder = folder
         self._progress = progress
-        self._children: list[Child] = []
-        self._note = ""
+        self._restart = restart
+        self._parts: dict[str, Part] = {}
+        self._children: dict[str, Child] = {}
+        self._restarts: Counter[str] = Counter()  # of each process since the game last came further
+        self._furthest = (0, 0.0, 0.0)  # the last round scored, with its scores
+        self._notes: dict[str, str] = {}
         self.interrupts = Interrupts()
 
     async def play(self) -> None:
@@ -91,12 +101,17 @@ class _Game:
                     await self._see_through(channel)
                 await self.interrupts.cut(self._see_off())
             finally:
-                await end_all(self._children)
+                await end_all(list(self._children.values()))
+
+    @property
+    def _coordinator(self) -> Child:
+        return self._children["coordinator"]
 
     async def _start(self, name: str, service: str, *arguments: str, heard: bool = False) -> Child:
-        log = self._folder / "state" / name / "log"
-        child = await Child.start(name, service, *arguments, log=log, heard=heard)
-        self._children.append(child)
+        """Start a process whose state, and whose log, stand in the run folder."""
+        states = self._folder / "state"
+        part = self._parts[name] = Part(name, service, (*arguments, "--state", str(states)))
+        child = self._children[name] = await Child.start(part, states / name / "log", heard=heard)
         return child
 
     async def _start_all(self) -> str:
@@ -107,6 +122,9 @@ class _Game:
         seats = ("--hosts", str(self._hosts), "--listen", _LOOPBACK)
         coordinator = await self._start("coordinator", "coordinator", str(spec), *seats, heard=True)
         address = await coordinator.announced("listening on ", within=_START_SECONDS)
+        part = self._parts["coordinator"]  # where it will be looked for, should it die
+        there = tuple(address if each == _LOOPBACK else each for each in part.arguments)
+        self._parts["coordinator"] = replace(part, arguments=there)
         common = ("--coordinator", address, "--listen", _LOOPBACK)
         await self._start("adversary", "adversary", *common, "--out", str(self._folder))
         for number in range(1, self._hosts + 1):
@@ -116,56 +134,87 @@ class _Game:
     async def _see_through(self, channel: Channel) -> None:
         """Watch the game until the coordinator, the last to know that it is over, has ended."""
         interrupted = self.interrupts.next()
-        stopping = False
-        while not self._children[0].ended.done():
-            running = {child.ended for child in self._children if not child.ended.done()}
-            await asyncio.wait({*running, interrupted}, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-            await self._check()
+        stopping = told = False
+        while not self._coordinator.ended.done() or self._coordinator.code:
+            news = {*self._running, interrupted}
+            await asyncio.wait(news, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            await self._mend()
             if interrupted.done():
                 if stopping:
                     raise KeyboardInterrupt
-                stopping = await self._stop(channel)
-                interrupted = self.interrupts.next()
+                stopping, interrupted = True, self.interrupts.next()
+            if stopping and not told:
+                told = await self._stop(channel)
             await self._look(channel)
         interrupted.cancel()
 
     async def _see_off(self) -> None:
         """Wait for the others to end, as all do when the game is over; many processes take their time, but not none."""
-        await self._check()
-        while staying := {child.ended for child in self._children if not child.ended.done()}:
+        await self._mend()
+        while staying := self._running:
             ended, _ = await asyncio.wait(staying, timeout=_PARTING_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-            await self._check()
+            await self._mend()
             if not ended:
-                names = ", ".join(child.name for child in self._children if not child.ended.done())
+                names = ", ".join(child.name for child in self._children.values() if not child.ended.done())
                 raise RunFailed(f"the game is over, but {names} did not end; see the logs in {self._folder / 'state'}")
 
-    async def _check(self) -> None:
-        """Raise the cause where a process has failed."""
-        if any(child.ended.done() and child.code for child in self._children):
+    @property
+    def _running(self) -> set["asyncio.Task[int]"]:
+        return {child.ended for child in self._children.values() if not child.ended.done()}
+
+    async def _mend(self) -> None:
+        """Start again those who have died; raise the cause where a process has failed, or that does not help."""
+        ended = [child for child in self._children.values() if child.ended.done() and child.code]
+        if ended and not (self._restart and all(child.died for child in ended)):
             raise await self._cause()
+        for child in ended:
+            await self._start_again(child)
+
+    async def _start_again(self, dead: Child) -> None:
+        if self._restarts[dead.name] == _RESTARTS:
+            raise RunFailed(
+                f"{dead.name} was started again {_RESTARTS} times, and died each time before the game came any "
+                f"further; at last {dead.death()}"
+            )
+        self._restarts[dead.name] += 1
+        self._notes["death"] = f"{dead.name} {dead.manner}; started again"
+        self._children[dead.name] = await Child.start(self._parts[dead.name], dead.log, again=True)
 
     async def _stop(self, channel: Channel) -> bool:
-        self._note = "stopping; Ctrl-C again kills"
+        """Ask for the end of the game; False where that must be asked for again."""
+        self._notes["stop"] = "stopping; Ctrl-C again kills"
         try:
             await ask_stop(channel)
-        except (NotSeated, Unreachable):
+        except NotSeated:
             raise KeyboardInterrupt from None  # there is no game yet that could end in order
+        except Unreachable:
+            if not self._restarts["coordinator"]:
+                raise KeyboardInterrupt from None
+            return False  # it has just been started again
         return True
 
     async def _look(self, channel: Channel) -> None:
-        if self._progress is None or self._children[0].ended.done():
+        if self._coordinator.ended.done():
             return
         try:
             status = await ask_status(channel)
         except Unreachable:
             return  # it is leaving, or dead: its end is seen in the next turn
-        note = f"waiting for {status.waiting_for}" if status.waiting_for else self._note
-        self._progress.update(status.round, status.cumulative_loss, status.cumulative_violation, note)
+        if status.round > self._furthest[0]:
+            self._furthest = (status.round, status.cumulative_loss, status.cumulative_violation)
+            self._restarts.clear()
+        if self._progress is None:
+            return
+        waiting = {"waiting": f"waiting for {status.waiting_for}"} if status.waiting_for else {}
+        note = "; ".join({**self._notes, **waiting}.values())
+        # a coordinator that was started again has yet to hear how far the game has come
+        self._progress.update(*self._furthest, note)
 
     async def _cause(self) -> SlaternetError:
         """Return the error behind the first death: a process that says why it ended tells more than others do."""
-        await asyncio.wait([child.ended for child in self._children], timeout=_CAUSE_SECONDS)
-        dead = [child for child in self._children if child.ended.done() and child.code]
+        children = list(self._children.values())
+        await asyncio.wait([child.ended for child in children], timeout=_CAUSE_SECONDS)
+        dead = [child for child in children if child.ended.done() and child.code]
         for kind in (PluginFailed, Diverged):
             for child in dead:
                 if child.code == kind.exit_code:

@@ -43,6 +43,8 @@ class Limits:
     """Rounds in one Topology message."""
     window: int = 64
     """L: how many rounds topology, frames and questions may run ahead of the slowest host and of the score."""
+    checkpoint_every: int = 64
+    """C: rounds between two checkpoints of a host."""
     report_every: int = 16
     """Rounds between two progress reports, unless `report_seconds` have passed."""
     report_seconds: float = 0.1

@@ -9,6 +9,7 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 
 import structlog
 
@@ -41,10 +42,16 @@ class Backoff:
         """Whether this has gone on for longer than the longest pause: one attempt may take seconds to time out."""
         return time.monotonic() - self._since >= LIMITS.backoff_seconds
 
-    async def wait(self) -> None:
-        """Pause, longer each time."""
-        await asyncio.sleep(self._pause * random.uniform(0.5, 1.0))
+    async def wait(self, news: asyncio.Event | None = None) -> None:
+        """Pause, longer each time, and no longer than until there is news."""
+        pause = self._pause * random.uniform(0.5, 1.0)
         self._pause = min(2 * self._pause, LIMITS.backoff_seconds)
+        if news is None:
+            await asyncio.sleep(pause)
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause):
+                await news.wait()
 
 
 class Line:
@@ -79,6 +86,7 @@ class Line:
         self._times = 0  # that the server was heard on a new stream
         self._reasons: deque[str] = deque(maxlen=_REASONS)  # why it was down, since it was last up
         self._down = asyncio.Event()
+        self._moved = asyncio.Event()
 
     @property
     def server(self) -> str:
@@ -100,6 +108,13 @@ class Line:
         if self._link is not None:
             self._link.send(data)
 
+    def redirect(self, address: str) -> None:
+        """Take down that the server has come back, at this address: what is left of a stream to its older life ends."""
+        self._address = address
+        self._moved.set()
+        if self._link is not None:
+            self._link.end(Unreachable(f"{self._server} has come back"))
+
     async def wait_down(self) -> None:
         """Wait until the line is down; it may come up again."""
         await self._down.wait()
@@ -108,6 +123,7 @@ class Line:
         """Keep the line up; ends only by cancellation, or by an error after which going on would be wrong."""
         backoff = Backoff()
         while True:
+            self._moved.clear()
             try:
                 await self._talk(backoff)
                 log.debug("stream ended", server=self._server)
@@ -121,7 +137,9 @@ class Line:
                 self._link, self._heard = None, False
                 self._down.set()
                 self._closed()
-            await backoff.wait()
+            await backoff.wait(self._moved)
+            if self._moved.is_set():
+                backoff.reset()
 
     async def _talk(self, backoff: Backoff) -> None:
         there = open_channel(self._address, self._server, security=self._security)

@@ -13,6 +13,7 @@ from slaternet.breaches import Breaches
 from slaternet.errors import (
     BadSpec,
     Malformed,
+    NotSeated,
     NotYours,
     RunFailed,
     SlaternetError,
@@ -28,6 +29,7 @@ from slaternet.model import (
     COORDINATOR,
     PROTOCOL,
     Acknowledged,
+    Checkpointed,
     ControlDown,
     ControlUp,
     Failed,
@@ -107,12 +109,14 @@ class Membership:
         self.epoch = 0
         self._decoder = codec.ControlDownDecoder()
         self._progress = Progress(0)
+        self._checkpoint = 0
         self._reported = 0
         self._reported_at = 0.0
         self._attending = False
         self._missed: set[str] = set()
         self._finished = False
         self._failure: SlaternetError | None = None
+        self._abandoned = False
         self._told = ""
         self._over: asyncio.Future[Over] = asyncio.get_running_loop().create_future()
         self._line = Line(
@@ -155,6 +159,7 @@ class Membership:
             identity.fingerprint(),
             applicant.seats.agents,
             state.past_spec,
+            state.durable,
         )
         request = codec.encode_join(Head("", 0, 0, applicant.name), join)
         head, welcome = codec.decode_welcome(await answered(coordinator, _JOIN, request, security))
@@ -177,6 +182,11 @@ class Membership:
         """Which incarnation of the name this process is."""
         return self._welcome.incarnation
 
+    @property
+    def low_water(self) -> int:
+        """M when this process joined: the round from whose checkpoint it goes on; 0: from the beginning."""
+        return self._welcome.low_water
+
     def head(self, round: int = 0) -> Head:
         """Return the head of a message about a round."""
         return Head(self.run, self.epoch, round, self.name)
@@ -198,6 +208,8 @@ class Membership:
             raise Unknown("the sender is no host of this game")
         if opening.incarnation < peer.incarnation:
             raise Superseded("a newer incarnation of this host has joined")
+        if opening.incarnation > peer.incarnation:
+            raise NotSeated("this incarnation has not been announced here yet")
         if not hmac.compare_digest(opening.ticket, peer.accept):
             raise Unknown("the ticket is not for this server")
         return peer, opening
@@ -270,6 +282,11 @@ class Membership:
         self._reported, self._reported_at = progress.round, now
         self.say(progress, progress.round)
 
+    def keep(self, round: int) -> None:
+        """Say that what this process needs to go on from a round is durable."""
+        self._checkpoint = round
+        self.say(Checkpointed(round), round)
+
     def finish(self, progress: Progress) -> None:
         """Say that this process has done all it had to do."""
         self._progress, self._finished = progress, True
@@ -278,15 +295,22 @@ class Membership:
 
     @property
     def failed(self) -> bool:
-        """Whether this process has said that it cannot go on."""
-        return self._failure is not None
+        """Whether this process cannot go on."""
+        return self._failure is not None or self._abandoned
 
     def fail(self, error: SlaternetError, told: str = "") -> None:
         """Say that this process cannot go on: the game ends for all. Others hear `told`; by default, the error."""
-        if self._failure is None:
+        if not self.failed:
             self._failure, self._told = error, told or str(error)
             log.error("cannot go on", reason=str(error))
             self.say(Failed(self._told))
+
+    def abandon(self, error: SlaternetError) -> None:
+        """Leave the game, which waits for this process to be started again once it can go on."""
+        if not self.failed and not self._over.done():
+            self._abandoned = True
+            log.error("leaving", reason=str(error))
+            self._over.set_exception(error)
 
     def _tell_soon(self) -> None:
         """Tell the coordinator of breaches, of many that come together once."""
@@ -304,6 +328,8 @@ class Membership:
             self.say(Refusals(self.breaches.all))
         if self._progress.round:
             self.say(self._progress, self._progress.round)
+        if self._checkpoint:
+            self.say(Checkpointed(self._checkpoint), self._checkpoint)
         if self._finished:
             self.say(Finished(), self._progress.round)
         if self._failure is not None:
@@ -336,6 +362,8 @@ class Membership:
 
     def _leave(self, over: Over) -> None:
         """Remember that the game is over, and only then say that we know it: nobody will tell us again."""
+        if self._over.done() and self._over.exception() is not None:
+            return  # what was not remembered is not acknowledged
         if not self._over.done():
             try:
                 if not over.failure:

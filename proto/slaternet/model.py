@@ -50,6 +50,7 @@ class Join:
     fingerprint: str
     agents: Agents = field(default_factory=lambda: np.empty(0, np.intp))  # the very ones wanted; none: any
     spec: str = ""  # SHA-256 of the spec played before; empty: without a past
+    durable: bool = False  # it can come back after its death
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ class Welcome:
     incarnation: int
     ticket: bytes
     spec: str
+    low_water: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +174,13 @@ class StopAt:
 @dataclass(frozen=True, slots=True)
 class LowWater:
     """M: nobody asks again for what came before it."""
+
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpointed:
+    """What a host needs to go on from this round is on its disk."""
 
     round: int
 
@@ -339,7 +348,17 @@ class Answer:
 
 
 ControlUp = (
-    Opening | Heartbeat | Description | Progress | Waiting | Holding | Finished | Acknowledged | Failed | Refusals
+    Opening
+    | Heartbeat
+    | Description
+    | Progress
+    | Checkpointed
+    | Waiting
+    | Holding
+    | Finished
+    | Acknowledged
+    | Failed
+    | Refusals
 )
 ControlDown = Heartbeat | Seating | Spare | Topology | Hold | StopAt | LowWater | Over
 Gossip = Opening | Wanted | Heartbeat | Frame

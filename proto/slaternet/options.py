@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from slaternet.journal import Durability
 from slaternet.logs import configure_log
 from slaternet.station import Station
 
@@ -57,6 +58,9 @@ _OPTIONS: dict[str, tuple[object, object]] = {
     "insecure": (InsecureOption, False),
     "metrics": _option(
         str, _METRICS, "METRICS", "Where Prometheus finds /metrics; port 0 takes a free one.", metavar="HOST:PORT"
+    ),
+    "durability": _option(
+        Durability, Durability.KILL, "DURABILITY", "What was acknowledged survives: kill -9, or with fsync a power cut."
     ),
     "log_level": _option(str, "info", "LOG_LEVEL", "debug, info, warning or error."),
     "log_format": _option(str, "console", "LOG_FORMAT", "console, or json: an object a line."),

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import structlog
 
+from slaternet import failpoints
 from slaternet.errors import BadSpec, SlaternetError
 from slaternet.logs import last_words
 
@@ -88,6 +89,7 @@ async def interruptible(work: Coroutine[Any, Any, None], stopping: asyncio.Event
 def main(program: str, work: Callable[[], object]) -> NoReturn:
     """Do the work of a command and exit; what the user can correct is one sentence on standard error, no traceback."""
     try:
+        failpoints.check()
         work()
     except SlaternetError as error:
         _leave(program, str(error), error.exit_code)

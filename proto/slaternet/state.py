@@ -1,11 +1,13 @@
 """What survives a process: a folder DIR/NAME that one process at a time holds, and the game it has begun.
 
 lock         held as long as the process lives
-state.json   which game that is, of which spec, and whether it is over
+state.json   which game that is, of which spec, whether it is over, and of an adversary where its run folder is
+checkpoints  of a host: what it knew after some rounds of that game
 """
 
 import json
 import os
+import shutil
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -17,6 +19,7 @@ from slaternet.limits import LIMITS
 AUTO = "auto"
 """In place of a name: the first of agent-1, agent-2, ... whose folder no process holds."""
 
+_CHECKPOINTS = "checkpoints"
 _LOCK = "lock"
 _STATE = "state.json"
 _DRAFT = "state.json.draft"
@@ -32,6 +35,7 @@ class Past:
     spec: str  # SHA-256
     over: bool = False
     rounds: int = 0
+    results: str = ""  # the run folder, where this process writes one
 
 
 class State:
@@ -116,13 +120,40 @@ class State:
         )
 
     @property
+    def durable(self) -> bool:
+        """Whether it outlives the process."""
+        return self.folder is not None
+
+    @property
+    def checkpoints(self) -> Path | None:
+        """Where checkpoints of the game are kept; None where nothing outlives the process."""
+        return self.folder / _CHECKPOINTS if self.folder is not None else None
+
+    @property
     def past_spec(self) -> str:
         """SHA-256 of the spec whose game was begun; empty where none was."""
         return self._past.spec if self._past is not None else ""
 
     def remember(self, run: str, spec: str) -> None:
-        """Write down which game this process has begun; when this returns, it outlives a loss of power."""
-        self._write(Past(self.name, self._role, run, spec))
+        """Write down which game this process has begun; when this returns, it outlives a loss of power.
+
+        What was kept of another game goes first: a crash in between leaves that game without it, and no game with what
+        belongs to another.
+        """
+        if self._past is not None and self._past.run != run:
+            self._forget_checkpoints()
+        same = self._past is not None and self._past.run == run
+        self._write(Past(self.name, self._role, run, spec, results=self._past.results if same and self._past else ""))
+
+    @property
+    def results(self) -> Path | None:
+        """The run folder of the game that is remembered; None where none was chosen."""
+        return Path(self._past.results) if self._past is not None and self._past.results else None
+
+    def keep(self, results: Path) -> None:
+        """Write down the run folder of the game; when this returns, it outlives a loss of power."""
+        if self._past is not None:
+            self._write(replace(self._past, results=str(results.absolute())))
 
     def close(self, rounds: int) -> None:
         """Write down that the game is over; when this returns, it outlives a loss of power."""
@@ -137,8 +168,19 @@ class State:
         else:
             self._past = _read(self.folder / _STATE, self._role)
 
+    def _forget_checkpoints(self) -> None:
+        if self.checkpoints is None:
+            return
+        try:
+            shutil.rmtree(self.checkpoints)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise _unusable(self.checkpoints, error) from None
+
     def _forget(self, folder: Path) -> None:
         self._past = None
+        self._forget_checkpoints()
         try:
             for name in (_STATE, _DRAFT):
                 (folder / name).unlink(missing_ok=True)

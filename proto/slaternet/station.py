@@ -7,6 +7,7 @@ from pathlib import Path
 from slaternet import tls
 from slaternet.addresses import check_address, is_loopback
 from slaternet.errors import BadSpec
+from slaternet.journal import Durability
 from slaternet.limits import LIMITS
 from slaternet.security import Plain, Security
 from slaternet.state import State
@@ -35,6 +36,8 @@ class Station:
     """Allow connections that are not secured off this machine."""
     metrics: str = ""
     """HOST:PORT for Prometheus; empty: none."""
+    durability: Durability = Durability.KILL
+    """What an acknowledged record of its journal survives."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):

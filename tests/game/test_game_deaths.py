@@ -18,7 +18,7 @@ STOPS_WITHIN = 5.0
 
 @pytest.mark.parametrize("victim", ["coordinator", "adversary", "agent-2"])
 def test_a_killed_child_is_named_in_one_sentence_and_nothing_recorded_is_lost(victim: str, tmp_path: Path) -> None:
-    with playing(write_spec(tmp_path, rounds=None), tmp_path / "run") as game:
+    with playing(write_spec(tmp_path, rounds=None), tmp_path / "run", "--no-restart") as game:
         children = game.under_way()
         os.kill(children[victim], signal.SIGKILL)
         before = recorded(game.folder)

@@ -82,7 +82,6 @@ EVERYWHERE = [
     Breach("a made-up ticket", lambda at: [at.opens(ticket=bytes(32))], errors.Unknown),
     Breach("a ticket for another server", lambda at: [at.opens(server="agent-9")], errors.Unknown),
     Breach("an old incarnation", lambda at: [at.opens(incarnation=1)], errors.Superseded),
-    Breach("an incarnation that never joined", lambda at: [at.opens(incarnation=3)], errors.Unknown),
     Breach("a second opening", lambda at: [at.opens(), at.opens()], errors.Malformed),
     Breach("no message after the opening", lambda at: [at.opens(), b"\xff" * 99], errors.Malformed),
     Breach("a body nobody knows", lambda at: [at.opens(), at.says(Heartbeat())[:-2]], errors.Malformed),
@@ -105,13 +104,18 @@ EVERYWHERE = [
 ]
 
 AT_THE_COORDINATOR = [
+    Breach("an incarnation that never joined", lambda at: [at.opens(incarnation=3)], errors.Unknown),
     Breach("a score that is no number", lambda at: [at.opens(), at.says(Progress(1, np.nan))], errors.Malformed),
     Breach("a round nobody can have played", lambda at: [at.opens(), at.says(Progress(FAR))], errors.RoundNotOpen),
     Breach("a round nobody can have entered", lambda at: [at.opens(), at.says(Holding(FAR))], errors.RoundNotOpen),
     Breach("a host that describes the plugin", lambda at: [at.opens(), at.says(Description(1))], errors.NotYours),
 ]
 
+# for all that others know, it may have joined just now
+NEWCOMER = Breach("an incarnation not heard of", lambda at: [at.opens(incarnation=3)], errors.NotSeated)
+
 AT_THE_ADVERSARY = [
+    NEWCOMER,
     Breach("numbers that are none", lambda at: [at.opens(), at.asks(numbers=np.nan)], errors.Malformed),
     Breach("points of another dimension", lambda at: [at.opens(), at.asks(width=P + 1)], errors.Malformed),
     Breach("a question about no round", lambda at: [at.opens(), at.asks(0)], errors.Malformed),
@@ -125,6 +129,7 @@ AT_THE_ADVERSARY = [
 ]
 
 AT_A_HOST = [
+    NEWCOMER,
     Breach("numbers that are none", lambda at: [at.opens(), at.frames(number=np.inf)], errors.Malformed),
     Breach("rows of another width", lambda at: [at.opens(), at.frames(width=P - 1)], errors.Malformed),
     Breach("a frame of no round", lambda at: [at.opens(), at.frames(0)], errors.Malformed),

@@ -210,7 +210,9 @@ async def test_a_coordinator_that_could_not_listen_has_begun_no_game(tmp_path: P
         with pytest.raises(BadSpec, match=f"cannot listen on {gathered.address}; choose a free port"):
             await CoordinatorService(small_spec(rounds=5), station).run(asyncio.Event())
 
-    assert [path.name for path in (tmp_path / "coordinator").iterdir()] == ["lock"]
+    stopping, corrected = asyncio.Event(), Station("coordinator", listen=LOOPBACK, state=tmp_path)
+    ready = lambda address: stopping.set()  # noqa: E731
+    assert await CoordinatorService(small_spec(rounds=6), corrected, ready=ready).run(stopping) == 130
 
 
 async def test_each_process_looks_relative_paths_up_for_itself_and_the_run_folder_says_where_they_were(

@@ -14,6 +14,9 @@ from slaternet_lab.progress import Progress
 
 OutOption = Annotated[Path | None, typer.Option("--out", help="The run folder; runs/NAME-TIME if absent.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite a run in that folder.")]
+NoRestartOption = Annotated[
+    bool, typer.Option("--no-restart", help="End the game where a process dies, rather than start it again.")
+]
 HostsOption = Annotated[int, typer.Option("--hosts", min=1, help="Agent hosts to start.")]
 AdversaryOption = Annotated[
     str | None,
@@ -28,6 +31,7 @@ AdversaryOption = Annotated[
 def run(
     spec: SpecArgument = None,
     hosts: HostsOption = 2,
+    no_restart: NoRestartOption = False,
     adversary: AdversaryOption = None,
     settings: SetOption = None,
     out: OutOption = None,
@@ -39,7 +43,7 @@ def run(
 
     game = _resolved(spec, settings, adversary)
     with Progress(game.run.rounds, Console(stderr=as_json)) as progress:
-        played = play(game, hosts=hosts, out=out, force=force, progress=progress)
+        played = play(game, hosts=hosts, out=out, force=force, progress=progress, restart=not no_restart)
     show_summary(played, as_json=as_json)
 
 

@@ -35,6 +35,7 @@ from slaternet.model import (
     Acknowledged,
     Agents,
     Array,
+    Checkpointed,
     ControlDown,
     ControlUp,
     Description,
@@ -68,6 +69,8 @@ def encode_control_up(head: Head, body: ControlUp) -> bytes:  # noqa: C901 - one
             message.progress.CopyFrom(_write_progress(body))
         case Heartbeat():
             message.heartbeat.SetInParent()
+        case Checkpointed():
+            message.checkpointed.SetInParent()
         case Waiting():
             message.waiting.CopyFrom(pb.Waiting(names=body.names))
         case Opening():
@@ -105,6 +108,8 @@ def _read_control_up(head: Head, message: pb.ControlUp) -> ControlUp:  # noqa: C
             return Progress(head.round, finite(progress.cumulative_loss), finite(progress.cumulative_violation))
         case "heartbeat":
             return HEARTBEAT
+        case "checkpointed":
+            return Checkpointed(from_round_one(head))
         case "waiting":
             return Waiting(from_round_one(head), names(message.waiting.names))
         case "opening":

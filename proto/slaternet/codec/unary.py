@@ -42,6 +42,7 @@ def encode_join(head: Head, body: Join) -> bytes:
             fingerprint=body.fingerprint,
             agents=write_ids(body.agents),
             spec=body.spec,
+            durable=body.durable,
         )
     )
 
@@ -64,6 +65,7 @@ def decode_join(data: bytes) -> tuple[Head, Join]:
         fingerprint=digest(message.fingerprint),
         agents=agents,
         spec=message.spec and digest(message.spec),
+        durable=message.durable,
     )
 
 
@@ -75,7 +77,15 @@ def _role(value: str) -> Role:
 
 def encode_welcome(head: Head, body: Welcome) -> bytes:
     """Return the coordinator's answer to who joined."""
-    return pack(pb.Welcome(head=write_head(head), incarnation=body.incarnation, ticket=body.ticket, spec=body.spec))
+    return pack(
+        pb.Welcome(
+            head=write_head(head),
+            incarnation=body.incarnation,
+            ticket=body.ticket,
+            spec=body.spec,
+            low_water=body.low_water,
+        )
+    )
 
 
 def decode_welcome(data: bytes) -> tuple[Head, Welcome]:
@@ -85,7 +95,7 @@ def decode_welcome(data: bytes) -> tuple[Head, Welcome]:
     spec = message.spec
     if not spec or not fits(spec, LIMITS.spec_bytes):
         raise Malformed("a spec has 1 byte to 256 KiB")
-    return head, Welcome(counted(message.incarnation), ticket(message.ticket), spec)
+    return head, Welcome(counted(message.incarnation), ticket(message.ticket), spec, message.low_water)
 
 
 def encode_status_request(head: Head, again: bool = False) -> bytes:

@@ -31,6 +31,7 @@ class JoinRequest(_message.Message):
     FINGERPRINT_FIELD_NUMBER: _builtins.int
     AGENTS_FIELD_NUMBER: _builtins.int
     SPEC_FIELD_NUMBER: _builtins.int
+    DURABLE_FIELD_NUMBER: _builtins.int
     role: _builtins.str
     """"host" or "adversary" """
     address: _builtins.str
@@ -45,6 +46,10 @@ class JoinRequest(_message.Message):
     """the agents a host wants, uint32 little-endian, ascending, `seats` of them; empty: any"""
     spec: _builtins.str
     """SHA-256 of the spec this process has played before, 64 hex digits; must equal the"""
+    durable: _builtins.bool
+    """coordinator's; empty (absent): it comes without a past
+    it keeps what it needs to go on after its death; absent: it does not, and cannot come back
+    """
     @_builtins.property
     def head(self) -> _common_pb2.Head:
         """run empty, epoch and round 0; sender: the name asked for, [a-z0-9][a-z0-9-]* of at most 64 bytes"""
@@ -60,10 +65,11 @@ class JoinRequest(_message.Message):
         fingerprint: _builtins.str = ...,
         agents: _builtins.bytes = ...,
         spec: _builtins.str = ...,
+        durable: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["head", b"head"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "agents", b"agents", "fingerprint", b"fingerprint", "head", b"head", "protocol", b"protocol", "role", b"role", "seats", b"seats", "spec", b"spec"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "agents", b"agents", "durable", b"durable", "fingerprint", b"fingerprint", "head", b"head", "protocol", b"protocol", "role", b"role", "seats", b"seats", "spec", b"spec"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -77,12 +83,15 @@ class Welcome(_message.Message):
     INCARNATION_FIELD_NUMBER: _builtins.int
     TICKET_FIELD_NUMBER: _builtins.int
     SPEC_FIELD_NUMBER: _builtins.int
+    LOW_WATER_FIELD_NUMBER: _builtins.int
     incarnation: _builtins.int
     """from 1"""
     ticket: _builtins.bytes
     """32 bytes, opens the control stream"""
     spec: _builtins.str
     """the resolved spec, TOML, at most 256 KiB"""
+    low_water: _builtins.int
+    """M: a host that comes back goes on from its checkpoint of this round; 0 (absent): from the start"""
     @_builtins.property
     def head(self) -> _common_pb2.Head:
         """run: the id to use from here on; sender: the coordinator's name"""
@@ -94,10 +103,11 @@ class Welcome(_message.Message):
         incarnation: _builtins.int = ...,
         ticket: _builtins.bytes = ...,
         spec: _builtins.str = ...,
+        low_water: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["head", b"head"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["head", b"head", "incarnation", b"incarnation", "spec", b"spec", "ticket", b"ticket"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["head", b"head", "incarnation", b"incarnation", "low_water", b"low_water", "spec", b"spec", "ticket", b"ticket"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -117,6 +127,7 @@ class ControlUp(_message.Message):
     ACKNOWLEDGED_FIELD_NUMBER: _builtins.int
     FAILED_FIELD_NUMBER: _builtins.int
     REFUSALS_FIELD_NUMBER: _builtins.int
+    CHECKPOINTED_FIELD_NUMBER: _builtins.int
     WAITING_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def head(self) -> _common_pb2.Head: ...
@@ -155,6 +166,10 @@ class ControlUp(_message.Message):
         """whenever the sender has refused more messages than it has said"""
 
     @_builtins.property
+    def checkpointed(self) -> Global___Checkpointed:
+        """host: what it needs to go on from a round is on its disk"""
+
+    @_builtins.property
     def waiting(self) -> Global___Waiting:
         """host: it has come no further for a second; progress takes it back"""
 
@@ -171,13 +186,14 @@ class ControlUp(_message.Message):
         acknowledged: Global___Acknowledged | None = ...,
         failed: Global___Failed | None = ...,
         refusals: Global___Refusals | None = ...,
+        checkpointed: Global___Checkpointed | None = ...,
         waiting: Global___Waiting | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "body", b"body", "description", b"description", "failed", b"failed", "finished", b"finished", "head", b"head", "heartbeat", b"heartbeat", "holding", b"holding", "opening", b"opening", "progress", b"progress", "refusals", b"refusals", "waiting", b"waiting"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "body", b"body", "checkpointed", b"checkpointed", "description", b"description", "failed", b"failed", "finished", b"finished", "head", b"head", "heartbeat", b"heartbeat", "holding", b"holding", "opening", b"opening", "progress", b"progress", "refusals", b"refusals", "waiting", b"waiting"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "body", b"body", "description", b"description", "failed", b"failed", "finished", b"finished", "head", b"head", "heartbeat", b"heartbeat", "holding", b"holding", "opening", b"opening", "progress", b"progress", "refusals", b"refusals", "waiting", b"waiting"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "body", b"body", "checkpointed", b"checkpointed", "description", b"description", "failed", b"failed", "finished", b"finished", "head", b"head", "heartbeat", b"heartbeat", "holding", b"holding", "opening", b"opening", "progress", b"progress", "refusals", b"refusals", "waiting", b"waiting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["opening", "heartbeat", "description", "progress", "holding", "finished", "acknowledged", "failed", "refusals", "waiting"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["opening", "heartbeat", "description", "progress", "holding", "finished", "acknowledged", "failed", "refusals", "checkpointed", "waiting"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -526,6 +542,21 @@ class LowWater(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___LowWater: _TypeAlias = LowWater  # noqa: Y015
+
+@_typing.final
+class Checkpointed(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Checkpointed: _TypeAlias = Checkpointed  # noqa: Y015
 
 @_typing.final
 class Finished(_message.Message):

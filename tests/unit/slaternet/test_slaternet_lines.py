@@ -123,6 +123,37 @@ async def test_a_server_that_was_never_heard_is_not_missed_at_once() -> None:
     assert [each for each in said if each["event"] == "stream broke"] == []
 
 
+async def test_a_line_that_is_redirected_leaves_a_stream_to_the_older_life_and_goes_where_the_server_is_now() -> None:
+    async with asyncio.timeout(30), served() as there, served() as elsewhere:
+        caller = Caller(there)
+        keeping = asyncio.create_task(caller.line.run())
+        await caller.is_heard()
+
+        caller.line.redirect(elsewhere)
+        await caller.is_heard()
+
+        assert caller.line.reconnections == 1
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
+
+
+async def test_a_line_that_is_redirected_while_it_pauses_tries_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "_FIRST_PAUSE", 3600.0)
+    async with asyncio.timeout(30), served() as elsewhere:
+        async with served() as gone:
+            pass
+        caller = Caller(gone)
+        keeping = asyncio.create_task(caller.line.run())
+        await caller.tries(1)
+        await caller.line.wait_down()
+
+        caller.line.redirect(elsewhere)
+        await caller.is_heard()
+
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
+
+
 async def test_an_address_that_may_not_be_dialled_is_an_error_at_once_instead_of_one_more_attempt() -> None:
     async with asyncio.timeout(30):
         with pytest.raises(BadSpec, match=r"the address 192\.0\.2\.1:7000 is not on loopback, and without TLS anybody"):

@@ -7,15 +7,17 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
 from slaternet import codec, membership
-from slaternet.errors import BadSpec, PluginFailed, RunFailed, Unreachable
+from slaternet.errors import BadSpec, NotSeated, PluginFailed, RunFailed, SlaternetError, Superseded, Unreachable
 from slaternet.link import Link
 from slaternet.membership import Applicant, Membership
 from slaternet.model import (
     Acknowledged,
+    Checkpointed,
     ControlDown,
     ControlUp,
     Failed,
@@ -25,8 +27,10 @@ from slaternet.model import (
     Join,
     Opening,
     Over,
+    Peer,
     Progress,
     Role,
+    Spare,
     Welcome,
 )
 from slaternet.seats import EVEN, Wish, parse
@@ -189,6 +193,64 @@ async def test_the_failure_of_another_is_raised_as_that_of_the_game() -> None:
             await membership.attend()
 
 
+async def test_the_newest_checkpoint_is_said_at_once_and_on_every_stream_after_the_progress() -> None:
+    opened = asyncio.Event()
+    streams: list[list[ControlUp]] = []
+
+    async def control(link: Link) -> None:
+        await hear_opening(link)
+        opened.set()
+        streams.append(await hear_all(link, 3 if not streams else 2))
+        if len(streams) == 2:
+            await see_off(link)
+
+    async with member(control) as membership:
+        attending = asyncio.create_task(membership.attend())
+        await opened.wait()
+        membership.report(Progress(70))
+        membership.keep(64)
+        membership.keep(128)
+        await attending
+
+    assert streams == [[Progress(70), Checkpointed(64), Checkpointed(128)], [Progress(70), Checkpointed(128)]]
+
+
+async def test_who_abandons_a_game_leaves_it_with_the_reason_and_without_a_word() -> None:
+    heard: list[ControlUp] = []
+
+    async def control(link: Link) -> None:
+        await hear_opening(link)
+        tell(link, Spare())
+        with suppress(Unreachable):  # it may hang up instead
+            while (data := await link.read()) is not None:
+                heard.append(codec.decode_control_up(data)[1])
+
+    async with member(control) as membership:
+        membership.listen(lambda body: membership.abandon(RunFailed("the disk is full")))
+        with pytest.raises(RunFailed, match="the disk is full"):
+            await membership.attend()
+        assert membership.failed
+        membership.fail(PluginFailed("what came of it"))
+
+    assert heard == []
+
+
+@pytest.mark.parametrize(
+    ("incarnation", "error"), [(1, Superseded), (2, None), (3, NotSeated)], ids=["older", "known", "newer"]
+)
+async def test_a_host_opens_streams_as_the_incarnation_that_was_announced(
+    incarnation: int, error: type[SlaternetError] | None
+) -> None:
+    peers = {"agent-2": Peer("agent-2", "127.0.0.1:1", 2, np.array([0]), accept=bytes(32))}
+    message = Head("run-1", 1, 0, "agent-2"), Opening(incarnation, bytes(32))
+    async with member(hang_up) as membership:
+        if error is None:
+            assert membership.identify(message, peers, None)[0] is peers["agent-2"]
+        else:
+            with pytest.raises(error):
+                membership.identify(message, peers, None)
+
+
 # What is remembered
 
 
@@ -207,9 +269,9 @@ async def test_who_joins_says_what_it_wants_and_what_it_has_begun(
                 pass
 
     digest = Spec.parse(SPEC, source="spec").digest()
-    assert [(each.seats, each.agents.tolist(), each.spec) for each in joins] == [
-        (parse(seats).count, agents, ""),
-        (parse(seats).count, agents, digest),
+    assert [(each.seats, each.agents.tolist(), each.spec, each.durable) for each in joins] == [
+        (parse(seats).count, agents, "", True),
+        (parse(seats).count, agents, digest, True),
     ]
 
 

@@ -4,6 +4,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from slaternet.journal import Durability
 from slaternet.options import stationed
 from slaternet.station import Station
 
@@ -30,6 +31,7 @@ OPTIONS: dict[str, tuple[str, object]] = {
     "state": ("kept", Path("kept")),
     "tls": ("certs", Path("certs")),
     "metrics": ("127.0.0.1:9000", "127.0.0.1:9000"),
+    "durability": ("fsync", Durability.FSYNC),
 }
 
 

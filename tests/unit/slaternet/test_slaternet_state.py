@@ -41,6 +41,7 @@ def test_the_file_says_all_that_is_remembered(tmp_path: Path) -> None:
         "spec": SPEC,
         "over": True,
         "rounds": 200,
+        "results": "",
     }
 
 
@@ -70,8 +71,36 @@ def test_fresh_deletes_what_was_written_here_and_nothing_else(tmp_path: Path) ->
     assert sorted(path.name for path in (tmp_path / "agent-1").iterdir()) == ["lock", "log"]
 
 
+def test_checkpoints_are_forgotten_with_their_game_and_not_before(tmp_path: Path) -> None:
+    with claim(tmp_path) as state:
+        state.remember("run-1", SPEC)
+        assert state.durable
+        assert state.checkpoints is not None
+        state.checkpoints.mkdir()
+        kept = state.checkpoints / "000064"
+        kept.write_text("all I know")
+
+    with claim(tmp_path) as state:
+        state.remember("run-1", SPEC)  # the process has come back
+        assert kept.exists()
+    with claim(tmp_path) as state:
+        state.remember("run-2", SPEC)
+        assert not kept.exists()
+
+
+def test_fresh_forgets_checkpoints_too(tmp_path: Path) -> None:
+    with claim(tmp_path) as state:
+        assert state.checkpoints is not None
+        state.checkpoints.mkdir()
+
+    claim(tmp_path, fresh=True).release()
+
+    assert not (tmp_path / "agent-1" / "checkpoints").exists()
+
+
 def test_without_a_folder_nothing_outlives_the_process() -> None:
     state = claim(None)
+    assert (state.durable, state.checkpoints) == (False, None)
     state.remember("run-1", SPEC)
     state.close(3)
 
@@ -200,3 +229,17 @@ def test_processes_that_race_for_slots_get_different_ones(tmp_path: Path) -> Non
     for holder in holders:
         assert holder.communicate("")[0] == ""
         assert holder.returncode == 0
+
+
+def test_the_run_folder_is_remembered_as_long_as_the_game_is_the_same(tmp_path: Path) -> None:
+    with claim(tmp_path) as state:
+        state.remember("run-1", SPEC)
+        assert state.results is None
+        state.keep(Path("runs/mine"))
+    with claim(tmp_path) as state:
+        state.remember("run-1", SPEC)
+        assert state.results == Path.cwd() / "runs" / "mine"
+    with claim(tmp_path) as state:
+        assert state.results == Path.cwd() / "runs" / "mine"
+        state.remember("run-2", SPEC)
+        assert state.results is None

@@ -105,7 +105,7 @@ def test_the_referee_grants_what_the_spec_does() -> None:
     effect, *_ = referee.handle(Asked("a", Question(1, np.arange(N), x, x[:, None], anchor=x, loss_gradient=True)))
 
     assert isinstance(effect, Evaluate)
-    assert effect.loss_gradient
+    assert effect.asked.question.loss_gradient
 
 
 @pytest.mark.parametrize(

@@ -51,18 +51,19 @@ def granting(loss: bool = True, constraint: bool = True) -> Referee:
 
 def evaluated(effect: Evaluate) -> Evaluated:
     """Numbers that only their own place in the answer fits."""
-    k = len(effect.agents)
-    rng = np.random.default_rng(effect.round)
+    asked = effect.asked.question
+    k = len(asked.agents)
+    rng = np.random.default_rng(asked.round)
     loss = Tangent(rng.standard_normal(k), rng.standard_normal((k, P)))
     constraint = Tangent(rng.standard_normal((k, M)), rng.standard_normal((k, M, P)))
     return Evaluated(
         effect.host,
-        effect.round,
-        effect.agents,
+        asked.round,
+        asked.agents,
         rng.standard_normal((k, 1)),
         rng.standard_normal((k, 1, M)),
-        loss if effect.loss_gradient else None,
-        constraint if effect.constraint_gradient else None,
+        loss if asked.loss_gradient else None,
+        constraint if asked.constraint_gradient else None,
     )
 
 
@@ -80,8 +81,7 @@ def test_the_same_question_again_returns_the_same_bits(kinds: tuple[bool, bool])
     referee, asked = granting(), question(1, kinds=kinds)
     evaluate, *_ = referee.handle(Asked("a", asked))
     assert isinstance(evaluate, Evaluate)
-    assert evaluate.anchor is asked.anchor
-    assert (evaluate.loss_gradient, evaluate.constraint_gradient) == kinds
+    assert evaluate.asked.question is asked
     assert referee.handle(Asked("a", asked)) == []  # still being evaluated
     (first,) = referee.handle(evaluated(evaluate))
 

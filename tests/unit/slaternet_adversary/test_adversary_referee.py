@@ -79,8 +79,9 @@ def question(host: str, t: int) -> Question:
 
 
 def evaluated(effect: Evaluate) -> Evaluated:
-    f = effect.points.sum(axis=2) + effect.round
-    return Evaluated(effect.host, effect.round, effect.agents, f, np.stack((f, -f), axis=2))
+    asked = effect.asked.question
+    f = asked.points.sum(axis=2) + asked.round
+    return Evaluated(effect.host, asked.round, asked.agents, f, np.stack((f, -f), axis=2))
 
 
 def scored(t: int) -> Scored:

@@ -10,6 +10,7 @@ from slaternet.breaches import Breaches
 from slaternet.errors import BadSpec, NotYours, OverBudget
 from slaternet.model import Effort
 from slaternet.spec import Spec
+from slaternet_adversary.chronicle import Chronicle
 from slaternet_adversary.costs import Costs
 from slaternet_adversary.referee import Commit, Record, Scored, Summarise
 from slaternet_adversary.results import COLUMNS, Results, claim, new_folder
@@ -222,6 +223,16 @@ def test_a_folder_that_holds_a_run_is_overwritten_only_by_force(tmp_path: Path) 
     assert [path.name for path in folder.iterdir()] == ["notes.txt"]
     Results(folder, SPEC, run="another").close()
     assert read(folder) == []
+
+
+def test_a_folder_with_the_journal_of_a_game_is_overwritten_only_by_force(tmp_path: Path) -> None:
+    Chronicle.begin(tmp_path, "another").close()
+
+    with pytest.raises(BadSpec, match=r"holds a run already \(journal/adversary\); choose another --out"):
+        claim(tmp_path)
+    claim(tmp_path, force=True)
+
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -374,7 +374,7 @@ REFUSALS: list[tuple[type[SlaternetError], Event | Callable[[Question], Event]]]
     (NotYours, strange(lambda frame: Frame(3, np.array([0]), np.zeros((1, P))))),
     (NotYours, strange(lambda frame: Frame(3, np.array([1, 2]), np.zeros((2, P))))),
     (NotYours, strange(lambda frame: Frame(3, np.array([1, N]), np.zeros((2, P))))),
-    (RoundNotOpen, strange(lambda frame: replace(frame, round=3 + LIMITS.window + 1))),
+    (RoundNotOpen, strange(lambda frame: replace(frame, round=3 + LIMITS.window + 2 * LIMITS.checkpoint_every))),
     (Diverged, strange(lambda frame: replace(frame, rows=np.nextafter(frame.rows, 2.0)))),
     (RoundNotOpen, wrong(lambda a: replace(a, round=4))),
     (Malformed, wrong(lambda a: replace(a, f=a.f[:, :1]))),

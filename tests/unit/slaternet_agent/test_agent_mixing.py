@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from slaternet.errors import Malformed
 from slaternet.model import Agents, Array, Topology
-from slaternet_agent.mixing import Board, Mixer, plans
+from slaternet_agent.mixing import Board, Mixer, plans, prints
 
 WHOLE = 1 << 20
 
@@ -151,3 +151,31 @@ def test_rounding_of_a_row_s_sum_is_no_offence() -> None:
     nearly = replace(GOOD, weights=but(GOOD.weights, 5, 0.5 + 5e-13))
 
     assert len(plans(nearly, np.array([1, 2]), 3, 3)) == 2
+
+
+@given(seed=st.integers(0, 9999), k=st.integers(1, 9), width=st.integers(1, 40), bit=st.integers(0, 63))
+@settings(max_examples=60, deadline=None)
+def test_a_print_changes_with_every_bit_of_its_row_and_with_no_other_row(
+    seed: int, k: int, width: int, bit: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((k, width))
+    other, i, j = rows.copy(), rng.integers(k), rng.integers(width)
+    other.view(np.uint64)[i, j] ^= np.uint64(1) << np.uint64(bit)
+
+    assert np.flatnonzero(prints(rows) != prints(other)).tolist() == [i]
+    assert prints(rows).tolist() == [int(prints(rows[each : each + 1])[0]) for each in range(k)]
+
+
+def test_a_board_that_is_settled_still_tells_a_repeated_row_from_another() -> None:
+    board, rows = Board(4, 3), np.random.default_rng(0).standard_normal((4, 3))
+    assert board.put(np.array([0, 2]), rows[[0, 2]])
+    board.settle()
+    board.settle()
+
+    assert board.rows.nbytes == 0
+    assert board.put(np.array([2]), rows[[2]])
+    assert not board.put(np.array([1, 2]), np.nextafter(rows[[1, 2]], 9.0))
+    assert board.put(np.array([1]), rows[[1]])  # it was not known
+    assert not board.put(np.array([1]), rows[[0]])
+    assert board.known.tolist() == [True, True, True, False]

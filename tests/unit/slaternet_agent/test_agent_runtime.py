@@ -1,247 +1,25 @@
-"""A host among a coordinator, an adversary and a peer of a few lines: every message comes when the test says so."""
+"""What a host says and does among a coordinator, an adversary and a peer of a few lines."""
 
-import asyncio
 import functools
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
-from typing import TypeVar
 
-import numpy as np
 import pytest
+from agent_stage import SPEC, playing, seated
 
-from slaternet import codec
-from slaternet.errors import Diverged, Mismatch, OutsideSet, PluginFailed, SlaternetError
+from slaternet.errors import Diverged, Mismatch, OutsideSet, PluginFailed
 from slaternet.limits import LIMITS
-from slaternet.link import Link
 from slaternet.model import (
-    Acknowledged,
-    Answer,
-    ControlDown,
-    Description,
-    Failed,
     Frame,
-    Gossip,
-    Head,
     Heartbeat,
-    Opening,
-    Over,
-    Peer,
-    Progress,
     Question,
-    Seating,
-    Status,
-    Topology,
     Waiting,
-    Wanted,
-    Welcome,
 )
 from slaternet.plugins import load
 from slaternet.spec import Spec
-from slaternet.station import Station
-from slaternet.transport import dial, open_channel, serve
 from slaternet_agent.algorithms import GROUP
 from slaternet_agent.patience import Patience
-from slaternet_agent.service import HostService
-
-LOOPBACK = "127.0.0.1:0"
-TICKET = bytes(32)
-P, LAST = 2, 8
-PEER, HOST = np.array([0]), np.array([1])
-"""Their agents. The peer has the smaller seat, so their stream is one that the host accepts."""
-SPEC = Spec.parse(
-    """
-    [run]
-    agents = 2
-    dimension = 2
-    rounds = 8
-    [set]
-    kind = "box"
-    lower = -5.0
-    upper = 5.0
-    [algorithm]
-    name = "zhang2024"
-    schedule = "table2"
-    [graph]
-    name = "complete"
-    [adversary]
-    plugin = "linear-regression"
-    """,
-    source="test",
-)
-B = TypeVar("B")
-
-
-def head(sender: str, round: int = 0) -> Head:
-    return Head("run-1", 1, round, sender)
-
-
-class Voice:
-    """A stream from its other end: bodies instead of bytes, heartbeats aside."""
-
-    def __init__(self, link: Link, decode: Callable[[bytes], tuple[Head, object] | None]) -> None:
-        self._link = link
-        self._decode = decode
-        self._end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    async def hear(self, kind: type[B]) -> B:
-        """Return the next body, which must be of a kind."""
-        while (data := await self._link.read()) is not None:
-            message = self._decode(data)
-            if message is not None and not isinstance(message[1], Heartbeat):
-                assert isinstance(message[1], kind), message[1]
-                return message[1]
-        raise AssertionError("the host has ended the stream")
-
-    def say(self, parts: list[bytes]) -> None:
-        for part in parts:
-            self._link.send(part)
-
-    def end(self, error: SlaternetError | None = None) -> None:
-        """End a stream that the host has opened; what was said on it before arrives."""
-        if not self._end.done():
-            self._end.set_result(None) if error is None else self._end.set_exception(error)
-
-    async def ended(self) -> None:
-        await self._end
-
-
-class Stage:
-    """Everyone around one host."""
-
-    def __init__(self, spec: Spec) -> None:
-        self.spec = spec
-        self.host: asyncio.Task[int]
-        self.address = ""
-        self.control: Voice
-        self.reveal: Voice
-        self.peer: Voice
-        self._controls: asyncio.Queue[Voice] = asyncio.Queue()
-        self._reveals: asyncio.Queue[Voice] = asyncio.Queue()
-        self.voices: list[Voice] = []
-
-    # What the servers answer
-
-    async def status(self, _: bytes, caller: object) -> bytes:
-        return codec.encode_status_reply(head("coordinator"), Status(0, "gathering", 2, 0, 0, 0.0, 0.0, ()))
-
-    async def admit(self, data: bytes, caller: object) -> bytes:
-        self.address = codec.decode_join(data)[1].address
-        return codec.encode_welcome(head("coordinator"), Welcome(1, TICKET, self.spec.to_toml()))
-
-    async def serve_control(self, link: Link) -> None:
-        await self._serve(Voice(link, codec.decode_control_up), self._controls)
-
-    async def serve_reveal(self, link: Link) -> None:
-        await self._serve(Voice(link, codec.RevealUpDecoder(P).decode), self._reveals)
-
-    async def _serve(self, voice: Voice, opened: asyncio.Queue[Voice]) -> None:
-        await voice.hear(Opening)
-        self.voices.append(voice)
-        opened.put_nowait(voice)
-        await voice.ended()
-
-    # What a test does
-
-    def tell(self, body: ControlDown) -> None:
-        """Say something as the coordinator."""
-        round = body.round if isinstance(body, Topology) else 0
-        self.control.say(codec.encode_control_down(head("coordinator", round), body))
-
-    def gossip(self, body: Gossip) -> None:
-        """Say something as the peer."""
-        self.peer.say(codec.encode_gossip(head("peer", getattr(body, "round", 0)), body))
-
-    def frame(self, round: int, value: float = 0.0) -> None:
-        """Send the peer's row of a round."""
-        self.gossip(Frame(round, PEER, np.full((1, P), value)))
-
-    def answer(self, round: int) -> None:
-        """Answer the question of a round, as the adversary."""
-        values = Answer(round, HOST, np.zeros((1, 2)), np.full((1, 2, 1), -1.0))
-        self.reveal.say(codec.encode_reveal_down(head("adversary", round), values))
-
-    async def seat(self, adversary: str) -> None:
-        """Give the host its seat beside the peer; both meet half way in every round."""
-        await self.attends()
-        eve = Peer("adversary", adversary, 1, np.empty(0, np.intp), TICKET, TICKET)
-        peers = (Peer("peer", "127.0.0.1:1", 1, PEER, TICKET, TICKET),)
-        self.tell(Seating(HOST, peers, eve, Description(1)))
-        debts = np.array([(offset, 0, HOST[0]) for offset in range(LAST)])
-        weights, columns = np.full(2 * LAST, 0.5), np.tile([0, 1], LAST)
-        self.tell(Topology(1, LAST, 2 * np.arange(LAST + 1), columns, weights, debts))
-
-    async def attends(self) -> None:
-        """Wait for the host's next stream to the coordinator."""
-        self.control = await self._controls.get()
-
-    async def waits(self) -> Waiting:
-        """Return what the host says next about its waiting."""
-        while not isinstance(said := await self.control.hear(object), Waiting):
-            assert isinstance(said, Progress)
-        return said
-
-    async def reveals(self) -> None:
-        """Wait for the host's next stream to the adversary."""
-        self.reveal = await self._reveals.get()
-
-    async def play(self, rounds: int) -> None:
-        """Play rounds, and come to the next: the host has offered its row of it and lacks the peer's."""
-        for t in range(1, rounds + 1):
-            assert (await self.peer.hear(Frame)).round == t
-            self.frame(t)
-            assert (await self.reveal.hear(Question)).round == t
-            self.answer(t)
-        assert (await self.peer.hear(Frame)).round == rounds + 1
-
-    async def fails(self) -> SlaternetError:
-        """Wait until the host says that it cannot go on, end the game, and return what the host makes of it."""
-        while not isinstance(said := await self.control.hear(object), Failed):
-            pass
-        self.tell(Over(f"agent-1: {said.reason}"))
-        await self.control.hear(Acknowledged)
-        self.control.end()
-        with pytest.raises(SlaternetError) as caught:
-            await self.host
-        assert said.reason == str(caught.value)
-        return caught.value
-
-
-@asynccontextmanager
-async def seated(spec: Spec) -> AsyncIterator[Stage]:
-    """Start a host and give it a seat; it ends with the block."""
-    stage, stopping = Stage(spec), asyncio.Event()
-    calls = {"Status": stage.status, "Join": stage.admit}
-    control, reveal = {"Control": stage.serve_control}, {"Reveal": stage.serve_reveal}
-    coordinator = await serve(LOOPBACK, service="slaternet.v1.Coordinator", unary=calls, streams=control, hosts=1)
-    adversary = await serve(LOOPBACK, service="slaternet.v1.Adversary", unary={}, streams=reveal, hosts=1)
-    stage.host = asyncio.create_task(HostService(Station("agent-1", coordinator.address, LOOPBACK)).run(stopping))
-    try:
-        async with asyncio.timeout(30):
-            await stage.seat(adversary.address)
-            yield stage
-    finally:
-        stopping.set()
-        await asyncio.gather(stage.host, return_exceptions=True)
-        for voice in stage.voices:
-            voice.end()
-        await asyncio.gather(coordinator.stop(), adversary.stop())
-
-
-@asynccontextmanager
-async def playing(spec: Spec) -> AsyncIterator[Stage]:
-    """Begin a game: every stream is open."""
-    async with AsyncExitStack() as stack:
-        stage = await stack.enter_async_context(seated(spec))
-        await stage.reveals()
-        channel = await stack.enter_async_context(open_channel(stage.address))
-        link = await stack.enter_async_context(dial(channel, "/slaternet.v1.Agent/Gossip"))
-        stage.peer = Voice(link, codec.GossipDecoder(P).decode)
-        stage.gossip(Opening(1, TICKET, 1))
-        assert (await stage.peer.hear(Wanted)).round == 1
-        yield stage
 
 
 def algorithm(folder: Path, method: str) -> Spec:

@@ -15,6 +15,7 @@ from slaternet_coordinator.events import (
     Heard,
     HoldExpired,
     Joined,
+    Keep,
     Opened,
     Quiet,
     Said,
@@ -58,6 +59,7 @@ class Play:
         self.register = Register(agents, hosts=hosts, secret=bytes(32), fingerprint="", limits=limits)
         self.coordinator = Coordinator(graph, self.register, rounds, limits)
         self.told: dict[str, list[ControlDown]] = {}
+        self.kept: list[Keep] = []
         self.tickets: dict[str, Opening] = {}
 
     def begin(self, hosts: Sequence[str] = HOSTS, *, history: int = 0) -> "Play":
@@ -74,7 +76,9 @@ class Play:
 
     def join(self, name: str, join: Join = HOST_JOIN) -> list[Effect]:
         """Join, as the adversary under its name."""
-        effects = self._note(self.coordinator.handle(Joined(name, EVE_JOIN if name == EVE else join)))
+        if name == EVE:
+            join = replace(join, role=Role.ADVERSARY)
+        effects = self._note(self.coordinator.handle(Joined(name, join)))
         admit = effects[0]
         assert isinstance(admit, Admit)
         self.tickets[name] = Opening(admit.incarnation, admit.ticket)
@@ -113,7 +117,9 @@ class Play:
         for effect in effects:
             if isinstance(effect, Tell):
                 self.told.setdefault(effect.name, []).append(effect.body)
-        return effects
+            if isinstance(effect, Keep):
+                self.kept.append(effect)
+        return [effect for effect in effects if not isinstance(effect, Keep)]
 
     def topologies(self, name: str) -> list[Topology]:
         """Return all topologies that a host was told."""

@@ -74,7 +74,7 @@ def test_whoever_comes_last_the_game_begins_when_all_are_there(order: tuple[str,
 def test_who_has_a_part_in_a_game_under_way_cannot_take_it_up_again(name: str, join: Join) -> None:
     play = Play().begin()
 
-    with pytest.raises(Mismatch, match=f"{name} has its part in a game that is under way, .* start it anew"):
+    with pytest.raises(Mismatch, match=f"{name} has its part in a game that is under way, .* anew with --state DIR"):
         play.coordinator.handle(Joined(name, join))
 
 

@@ -218,9 +218,9 @@ def with_spare(rounds: int = 5) -> Play:
 
 
 def test_the_game_waits_for_no_spare_and_a_spare_hears_when_it_is_over() -> None:
-    play = with_spare()
-    play.advance(5)
-    assert play.coordinator.low_water == 5
+    play = with_spare(rounds=200)
+    play.advance(16)
+    assert play.coordinator.low_water == 16
 
     for name in ("a", "b"):
         play.say(name, Finished())

@@ -37,6 +37,24 @@ async def test_a_process_that_stays_silent_is_named(log: Path) -> None:
     await end_all([speaker])
 
 
+@pytest.mark.parametrize(
+    ("code", "died"),
+    [
+        ("", False),
+        *((f"import sys; sys.exit({number})", False) for number in (2, 3, 4, 5, 6)),
+        ("import sys; sys.exit(130)", True),
+        ("raise ValueError", True),
+        ("import os; os.kill(os.getpid(), 9)", True),
+    ],
+)
+async def test_who_says_that_it_cannot_go_on_has_not_died(code: str, died: bool, log: Path) -> None:
+    speaker = await child(log, code)
+    assert not speaker.died
+    await speaker.ended
+
+    assert speaker.died is died
+
+
 async def test_a_process_that_dies_before_its_announcement_is_named(log: Path) -> None:
     speaker = await child(log, "import sys; print('cannot'); sys.exit(7)")
 

@@ -207,8 +207,8 @@ class World:
                 self._deliver(list(self._streams)[choice])
 
     def _come(self, name: str, role: Role) -> None:
-        admit, *_ = self.coordinator.handle(coordinator.Joined(name, Join(role, "", 0, PROTOCOL, "")))
-        assert isinstance(admit, coordinator.Admit)
+        effects = self.coordinator.handle(coordinator.Joined(name, Join(role, "", 0, PROTOCOL, "")))
+        (admit,) = (effect for effect in effects if isinstance(effect, coordinator.Admit))
         self._tell(coordinator.Opened(name, Opening(admit.incarnation, admit.ticket)))
 
     def _send(self, by: str, to: str, body: Any) -> None:

@@ -1,0 +1,272 @@
+"""The adversary's journal: all that its referee was told, written down before anyone outside can know of it.
+
+    kind         round      payload
+    SEATING      0          for every host: name, how many agents (4 bytes), the agents
+    COMMITMENT   the first  32 bytes for each of consecutive rounds
+    PURCHASE     its own    k, s, p, m (4 bytes each), gradients (1), seconds since the game began, effort of the round
+                            before, the host's name, agents (k), x (k, p), points (k, s, p), f (k, s), g (k, s, m);
+                            where any gradient is asked for: anchor (k, p);
+                            where the loss's is (gradients & 1): value (k), gradient (k, p);
+                            where the constraints' are (gradients & 2): value (k, m), gradient (k, m, p)
+    SCORE        its own    loss, violation, both of the baseline, disagreement
+    CLOSING      0          effort of the last round, the host's name
+    STOP         the last   nothing
+
+Numbers are little-endian: seconds and all values float64, agents int64. A name is its length (2 bytes) and its bytes.
+An effort is frames, bytes sent and bytes received (8 bytes each), and the seconds waited.
+
+Whoever hands a fresh referee these entries one after the other has the state of the one that was told them first.
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from slaternet import journal
+from slaternet.disk import DISK, Disk
+from slaternet.errors import Diverged
+from slaternet.journal import Durability, Journal
+from slaternet.model import Agents, Array, Closing, Effort, Question, Role, StopAt, Tangent
+from slaternet.records import Record
+from slaternet_adversary.referee import Asked, Closed, Commit, Evaluated, Scored
+
+JOURNAL = Path("journal") / "adversary"
+"""Where the journal stands in a run folder."""
+
+_DIGEST_BYTES = 32
+_LENGTH = struct.Struct("<H")
+_COUNT = struct.Struct("<I")
+_QUESTION = struct.Struct("<IIIIBd")
+_EFFORT = struct.Struct("<QQQd")
+_SCORE = struct.Struct("<5d")
+
+
+class Kind(IntEnum):
+    """What an entry is."""
+
+    SEATING = 1
+    COMMITMENT = 2
+    PURCHASE = 3
+    SCORE = 4
+    CLOSING = 5
+    STOP = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Seats:
+    """Which host speaks for which agents; with this the game begins."""
+
+    hosts: tuple[tuple[str, Agents], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Purchase:
+    """A question that was granted, and the values it bought."""
+
+    asked: Asked
+    values: Evaluated
+
+
+Entry = Seats | Commit | Purchase | Scored | Closed | StopAt
+
+
+def encode(entry: Entry) -> tuple[Kind, int, bytes]:
+    """Return an entry as a record's kind, round and payload."""
+    match entry:
+        case Seats(hosts):
+            pieces = (_name(name) + _COUNT.pack(len(agents)) + _indices(agents) for name, agents in hosts)
+            return Kind.SEATING, 0, b"".join(pieces)
+        case Commit(round, commitments):
+            return Kind.COMMITMENT, round, b"".join(map(bytes.fromhex, commitments))
+        case Purchase(asked, values):
+            return Kind.PURCHASE, asked.question.round, _purchase(asked, values)
+        case Scored():
+            numbers = entry.loss, entry.violation, entry.zero_loss, entry.zero_violation, entry.disagreement
+            return Kind.SCORE, entry.round, _SCORE.pack(*numbers)
+        case Closed(host, closing):
+            return Kind.CLOSING, 0, _effort(closing.effort) + _name(host)
+        case StopAt(last):
+            return Kind.STOP, last, b""
+
+
+def _purchase(asked: Asked, values: Evaluated) -> bytes:
+    question, (k, s, m) = asked.question, values.g.shape
+    gradients = question.loss_gradient + 2 * question.constraint_gradient
+    pieces = [
+        _QUESTION.pack(k, s, question.x.shape[1], m, gradients, asked.at),
+        _effort(question.effort),
+        _name(asked.host),
+        _indices(question.agents),
+    ]
+    arrays = [question.x, question.points, values.f, values.g]
+    if question.anchor is not None:
+        arrays.append(question.anchor)
+    for tangent in (values.loss, values.constraint):
+        if tangent is not None:
+            arrays += tangent.value, tangent.gradient
+    return b"".join([*pieces, *(np.asarray(each, "<f8").tobytes() for each in arrays)])
+
+
+def _name(name: str) -> bytes:
+    data = name.encode()
+    return _LENGTH.pack(len(data)) + data
+
+
+def _indices(agents: Agents) -> bytes:
+    return agents.astype("<i8").tobytes()
+
+
+def _effort(effort: Effort) -> bytes:
+    return _EFFORT.pack(effort.frames, effort.bytes_sent, effort.bytes_received, effort.waited)
+
+
+def decode(record: Record) -> Entry:
+    """Return what a record says; Diverged where it is of no kind that is known."""
+    rest = _Rest(record.payload)
+    match record.kind:
+        case Kind.SEATING:
+            return Seats(tuple(rest.seats()))
+        case Kind.COMMITMENT:
+            digests = range(0, len(record.payload), _DIGEST_BYTES)
+            return Commit(record.round, tuple(record.payload[at : at + _DIGEST_BYTES].hex() for at in digests))
+        case Kind.PURCHASE:
+            return rest.purchase(record.round)
+        case Kind.SCORE:
+            return Scored(record.round, *rest.numbers(_SCORE))
+        case Kind.CLOSING:
+            effort = rest.effort()
+            return Closed(rest.name(), Closing(effort))
+        case Kind.STOP:
+            return StopAt(record.round)
+        case _:
+            raise Diverged(f"the journal has an entry of kind {record.kind}, which is none; put back an undamaged copy")
+
+
+@dataclass(slots=True)
+class _Rest:
+    """What is left of a payload."""
+
+    data: bytes
+    at: int = 0
+
+    def numbers(self, layout: struct.Struct) -> tuple[float, ...]:
+        self.at += layout.size
+        return layout.unpack_from(self.data, self.at - layout.size)
+
+    def name(self) -> str:
+        (length,) = _LENGTH.unpack_from(self.data, self.at)
+        self.at += _LENGTH.size + length
+        return self.data[self.at - length : self.at].decode()
+
+    def effort(self) -> Effort:
+        frames, sent, received, waited = _EFFORT.unpack_from(self.data, self.at)
+        self.at += _EFFORT.size
+        return Effort(frames, sent, waited, received)
+
+    def agents(self, count: int) -> Agents:
+        self.at += 8 * count
+        return np.frombuffer(self.data, "<i8", count, self.at - 8 * count).astype(np.intp)
+
+    def array(self, *shape: int) -> Array:
+        count = int(np.prod(shape))
+        self.at += 8 * count
+        return np.frombuffer(self.data, "<f8", count, self.at - 8 * count).reshape(shape)
+
+    def seats(self) -> Iterator[tuple[str, Agents]]:
+        while self.at < len(self.data):
+            name = self.name()
+            (count,) = _COUNT.unpack_from(self.data, self.at)
+            self.at += _COUNT.size
+            yield name, self.agents(count)
+
+    def purchase(self, round: int) -> Purchase:
+        k, s, p, m, gradients, at = _QUESTION.unpack_from(self.data, self.at)
+        self.at += _QUESTION.size
+        effort, host, agents = self.effort(), self.name(), self.agents(k)
+        x, points, f, g = self.array(k, p), self.array(k, s, p), self.array(k, s), self.array(k, s, m)
+        anchor = self.array(k, p) if gradients else None
+        loss = Tangent(self.array(k), self.array(k, p)) if gradients & 1 else None
+        constraint = Tangent(self.array(k, m), self.array(k, m, p)) if gradients & 2 else None
+        question = Question(round, agents, x, points, effort, anchor, bool(gradients & 1), bool(gradients & 2))
+        return Purchase(Asked(host, question, at), Evaluated(host, round, agents, f, g, loss, constraint))
+
+
+def read(folder: Path, *, disk: Disk = DISK) -> Iterator[Entry]:
+    """Return the entries of the journal in a run folder, for whoever checks them; nothing is written."""
+    return map(decode, journal.read(folder / JOURNAL, disk=disk))
+
+
+@dataclass(slots=True)
+class Chronicle:
+    """The journal of a game that is played."""
+
+    folder: Path
+    _journal: Journal
+    _replaying: bool = False
+    _made: dict[int, str] = field(default_factory=dict)
+    """Commitments, by round, that are not written down yet."""
+    _written: dict[int, str] = field(default_factory=dict)
+    """Commitments, by round, that an earlier life has written down and this one has not made again yet."""
+
+    @classmethod
+    def begin(cls, folder: Path, run: str, *, durability: Durability = Durability.KILL, disk: Disk = DISK) -> Self:
+        """Begin the journal of a game in its run folder."""
+        path = folder / JOURNAL
+        return cls(folder, Journal.create(path, role=Role.ADVERSARY, run=run, durability=durability, disk=disk))
+
+    @classmethod
+    def resume(cls, folder: Path, run: str, *, durability: Durability = Durability.KILL, disk: Disk = DISK) -> Self:
+        """Go on with the journal in a run folder: `replay` it first. BadSpec where it is another game's."""
+        path = folder / JOURNAL
+        return cls(folder, Journal.open(path, role=Role.ADVERSARY, run=run, durability=durability, disk=disk), True)
+
+    def replay(self) -> Iterator[Entry]:
+        """Return what is written, one by one; last, those commitments made meanwhile that have to be written yet."""
+        for record in self._journal.replay():
+            entry = decode(record)
+            if isinstance(entry, Commit):
+                _match(entry, self._made, self._written)
+            yield entry
+        self._replaying = False
+        if (missing := self._write_commitments()) is not None:
+            yield missing
+
+    def append(self, entry: Entry) -> None:
+        """Write an entry down; when this returns it outlives the process."""
+        self._journal.append(*encode(entry))
+
+    def commit(self, commit: Commit) -> Commit | None:
+        """Write commitments down, once, and return those that are new; Diverged where an earlier life had others."""
+        _match(commit, self._written, self._made)
+        return None if self._replaying else self._write_commitments()
+
+    def _write_commitments(self) -> Commit | None:
+        if not self._made:
+            return None
+        # of consecutive rounds: they are made in order, and written down in order
+        missing = Commit(min(self._made), tuple(self._made.values()))
+        self._made.clear()
+        self.append(missing)
+        return missing
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._journal.close()
+
+
+def _match(commit: Commit, expected: dict[int, str], others: dict[int, str]) -> None:
+    """Compare commitments with those that are expected; the others are expected from now on."""
+    for round, each in enumerate(commit.commitments, commit.round):
+        known = expected.pop(round, None)
+        if known is None:
+            others[round] = each
+        elif known != each:
+            raise Diverged(
+                f"the commitment of round {round} is not the one in the journal: the plugin, its options or what it "
+                "knows are not those the round was played with; put them back, or begin anew with --fresh and --force"
+            )

@@ -1,0 +1,78 @@
+"""Keeps a host's checkpoints while its rounds go on: the disk is waited for in a thread, one write at a time."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+from slaternet.checkpoints import Checkpoints
+from slaternet.errors import Mismatch, SlaternetError
+from slaternet.failpoints import reach
+from slaternet_agent.engine import Checkpoint
+
+
+class Keeper:
+    """Does in order what it is told to; `kept` hears of every checkpoint that is durable, `failed` why there is none.
+
+    None is left out, however slow the disk: the low-water mark may come to stand on any of them.
+    """
+
+    def __init__(
+        self, checkpoints: Checkpoints, *, kept: Callable[[int], None], failed: Callable[[SlaternetError], None]
+    ) -> None:
+        self._checkpoints = checkpoints
+        self._kept = kept
+        self._failed = failed
+        self._jobs: deque[tuple[Callable[[], None] | None, Callable[[], None]]] = deque()
+        self._working: asyncio.Task[None] | None = None
+        self._mark = 0
+
+    def recall(self, round: int) -> Checkpoint:
+        """Return the checkpoint of a round; Mismatch where it is missing, Diverged where it is damaged."""
+        if round not in self._checkpoints.rounds():
+            raise Mismatch(
+                f"{self._checkpoints.folder} holds no checkpoint of round {round}, from which {self._checkpoints.name} "
+                "must go on; put back what was there, or start the whole game anew"
+            )
+        payload = self._checkpoints.read(round)
+        reach("agent_during_recovery")
+        return Checkpoint(round, payload)
+
+    def write(self, checkpoint: Checkpoint) -> None:
+        """Keep a checkpoint."""
+        round = checkpoint.round
+        self._do(partial(self._checkpoints.write, round, checkpoint.payload), partial(self._kept, round))
+
+    def forget_before(self, mark: int) -> None:
+        """Remove the checkpoints that nobody goes back to."""
+        if mark > self._mark:
+            self._mark = mark
+            self._do(partial(self._checkpoints.forget_before, mark), lambda: None)
+
+    def then(self, done: Callable[[], None]) -> None:
+        """Call `done` once all that was to be kept is."""
+        self._do(None, done)
+
+    async def close(self) -> None:
+        """Wait for the write that is under way; the others are not begun."""
+        self._jobs.clear()
+        if self._working is not None:
+            await asyncio.wait((self._working,))  # and not the task itself: it must not end with whoever waits
+
+    def _do(self, work: Callable[[], None] | None, done: Callable[[], None]) -> None:
+        self._jobs.append((work, done))
+        if self._working is None:
+            self._working = asyncio.create_task(self._work(), name="keep checkpoints")
+
+    async def _work(self) -> None:
+        try:
+            while self._jobs:
+                work, done = self._jobs.popleft()
+                if work is not None:
+                    await asyncio.to_thread(work)
+                done()
+        except SlaternetError as error:
+            self._jobs.clear()
+            self._failed(error)
+        finally:
+            self._working = None

@@ -1,0 +1,82 @@
+"""The stream of a host to the adversary: a question without answer is asked again whenever there is a new one."""
+
+from collections.abc import Callable
+
+from slaternet import codec
+from slaternet.failpoints import reach
+from slaternet.lines import Line
+from slaternet.membership import Membership
+from slaternet.model import Answer, Closing, Effort, Heartbeat, Opening, Peer, Question, RevealUp
+
+_REVEAL = "/slaternet.v1.Adversary/Reveal"
+
+
+class Reveal:
+    """Everything that this host says to the adversary; `hear` takes the answers."""
+
+    def __init__(self, membership: Membership, adversary: Peer, hear: Callable[[Answer], None]) -> None:
+        self._membership = membership
+        self._adversary = adversary
+        self._hear = hear
+        self._decoder = codec.RevealDownDecoder()
+        self._unanswered: list[bytes] = []
+        self._closing: list[bytes] = []
+        self.line = Line(
+            adversary.name,
+            adversary.address,
+            _REVEAL,
+            security=membership.security,
+            traffic=membership.meter.of(_REVEAL),
+            opening=self._open,
+            heartbeat=lambda: self._encode(Heartbeat())[0],
+            hear=self._take,
+            opened=self._say_again,
+        )
+
+    @property
+    def name(self) -> str:
+        """Who answers."""
+        return self._adversary.name
+
+    def ask(self, question: Question) -> None:
+        """Ask, until it is said that the answer has come."""
+        self._unanswered = self._encode(question, question.round)
+        reach("agent_before_query")
+        self._say_again()
+
+    def answered(self) -> None:
+        """Ask no more."""
+        self._unanswered = []
+
+    def close(self, round: int, effort: Effort) -> None:
+        """Say, also on every stream to come, what the last round has cost."""
+        self._closing = self._encode(Closing(effort), round)
+        self._unanswered = []
+        self._say_again()
+
+    def update(self, adversary: Peer) -> None:
+        """Take down where the adversary is, which may have come back."""
+        before, self._adversary = self._adversary, adversary
+        if (before.incarnation, before.address) != (adversary.incarnation, adversary.address):
+            self.line.redirect(adversary.address)
+
+    def _say_again(self) -> None:
+        for part in self._unanswered or self._closing:
+            self.line.send(part)
+
+    def _encode(self, body: RevealUp, round: int = 0) -> list[bytes]:
+        return codec.encode_reveal_up(self._membership.head(round), body)
+
+    def _open(self) -> bytes:
+        self._decoder = codec.RevealDownDecoder()
+        return self._encode(Opening(self._membership.incarnation, self._adversary.present))[0]
+
+    def _take(self, data: bytes) -> None:
+        message = self._decoder.decode(data)
+        if message is None:
+            return
+        head, body = message
+        self._membership.check(head, self.name)
+        if isinstance(body, Answer):
+            reach("agent_after_reply")
+            self._hear(body)

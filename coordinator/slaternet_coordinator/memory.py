@@ -1,0 +1,46 @@
+"""What a coordinator must remember to go on after its death: how the game stands, and who plays it.
+
+All else is said again by the processes themselves once they are back on their streams.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from slaternet.model import Agents, Description, Role
+from slaternet.seats import EVEN, Wish
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """How the game stands."""
+
+    phase: str = "gathering"
+    published: int = 0
+    """The last round whose topology is published."""
+    low_water: int = 0
+    """M, which only grows."""
+    settled: int | None = None
+    """The last round, where a stop has settled it."""
+    failure: str = ""
+    description: Description | None = None
+    """What the adversary's plugin is; None before the game has begun."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """One process of the game."""
+
+    name: str
+    role: Role
+    address: str
+    incarnation: int
+    durable: bool = False
+    wish: Wish = EVEN
+    seats: Agents = field(default_factory=lambda: np.empty(0, np.intp))
+    mark: int = 0
+    """The round of its newest checkpoint that counts, as of when M last grew."""
+    reached: int = 0
+    """No older incarnation has entered a round beyond this one."""
+    acknowledged: bool = False
+    """It knows that the game is over, and has left."""

@@ -1,0 +1,128 @@
+"""The entries of the adversary's journal are on disk what their layout says, and come back to the bit."""
+
+import struct
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from simulation.disk import SimDisk
+
+from slaternet.errors import Diverged
+from slaternet.model import Closing, Effort, Question, StopAt, Tangent
+from slaternet.records import Record
+from slaternet_adversary.chronicle import Chronicle, Entry, Purchase, Seats, decode, encode, read
+from slaternet_adversary.referee import Asked, Closed, Commit, Evaluated, Scored
+
+K, S, P, M = 2, 3, 4, 5
+AGENTS = np.array([1, 6])
+SCORED = Scored(9, 0.1, 0.2, 0.3, -0.0, 1e-300)
+EFFORT = Effort(3, 2**63, 0.125, 7)
+
+
+def purchase(points: int, loss: bool, constraint: bool) -> Purchase:
+    """Return a purchase in which no two numbers are the same."""
+    rng = np.random.default_rng(points)
+    anchor = rng.standard_normal((K, P)) if loss or constraint else None
+    question = Question(
+        12,
+        AGENTS,
+        rng.standard_normal((K, P)),
+        rng.standard_normal((K, points, P)),
+        EFFORT,
+        anchor,
+        loss,
+        constraint,
+    )
+    values = Evaluated(
+        "agent-ü",
+        12,
+        AGENTS,
+        rng.standard_normal((K, points)),
+        rng.standard_normal((K, points, M)),
+        Tangent(rng.standard_normal(K), rng.standard_normal((K, P))) if loss else None,
+        # not contiguous, as a plugin may return it
+        Tangent(rng.standard_normal((M, K)).T, rng.standard_normal((P, M, K)).T) if constraint else None,
+    )
+    return Purchase(Asked("agent-ü", question, 17.25), values)
+
+
+def again(entry: Entry) -> Entry:
+    kind, round, payload = encode(entry)
+    return decode(Record(kind, round, payload))
+
+
+def bits(entry: Purchase) -> list[object]:
+    """Return all that a purchase says, arrays with their shape."""
+    asked, values = entry.asked, entry.values
+    tangents = [each for each in (values.loss, values.constraint) if each is not None]
+    question = asked.question
+    arrays = [question.agents, question.x, question.points, values.agents, values.f, values.g]
+    arrays += [] if question.anchor is None else [question.anchor]
+    arrays += [array for each in tangents for array in (each.value, each.gradient)]
+    flags = question.loss_gradient, question.constraint_gradient, values.loss is None, values.constraint is None
+    told = asked.host, asked.at, question.round, question.effort, values.host, values.round, *flags
+    return [*told, *((array.shape, array.tobytes()) for array in arrays)]
+
+
+@pytest.mark.parametrize("gradients", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("points", [0, 1, S])
+def test_a_purchase_comes_back_to_the_bit(points: int, gradients: tuple[bool, bool]) -> None:
+    entry = purchase(points, *gradients)
+
+    back = again(entry)
+
+    assert isinstance(back, Purchase)
+    assert bits(back) == bits(entry)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        Commit(7, ("0f" * 32, "f0" * 32, "00" * 32)),
+        SCORED,
+        Closed("agent-1", Closing(EFFORT)),
+        StopAt(2**40),
+    ],
+)
+def test_what_else_is_told_comes_back_as_it_was(entry: Entry) -> None:
+    assert again(entry) == entry
+
+
+def test_a_seating_comes_back_with_hosts_in_their_order() -> None:
+    back = again(Seats((("b", np.array([2, 0])), ("agent-ü", np.array([1])), ("c", np.array([], np.intp)))))
+
+    assert isinstance(back, Seats)
+    assert [(name, agents.tolist()) for name, agents in back.hosts] == [("b", [2, 0]), ("agent-ü", [1]), ("c", [])]
+
+
+def test_the_layout_is_the_one_that_is_written_down() -> None:
+    entry = purchase(1, loss=True, constraint=False)
+    question, values = entry.asked.question, entry.values
+    assert question.anchor is not None
+    assert values.loss is not None
+
+    name = "agent-ü".encode()
+    expected = struct.pack("<IIIIBd", K, 1, P, M, 1, 17.25) + struct.pack("<QQQd", 3, 2**63, 7, 0.125)
+    expected += struct.pack("<H", len(name)) + name + struct.pack("<2q", *AGENTS)
+    for array in (question.x, question.points, values.f, values.g, question.anchor, *(values.loss.value,)):
+        expected += array.astype("<f8").tobytes()
+    expected += values.loss.gradient.astype("<f8").tobytes()
+    assert encode(entry) == (3, 12, expected)
+    assert encode(SCORED) == (4, 9, struct.pack("<5d", 0.1, 0.2, 0.3, -0.0, 1e-300))
+    assert encode(StopAt(5)) == (6, 5, b"")
+
+
+def test_an_entry_of_no_known_kind_is_damage() -> None:
+    with pytest.raises(Diverged, match="an entry of kind 77, which is none"):
+        decode(Record(77, 1, b""))
+
+
+def test_whoever_checks_a_journal_reads_what_was_appended() -> None:
+    disk, folder = SimDisk(), Path("/run")
+    chronicle = Chronicle.begin(folder, "id", disk=disk)
+    entries: list[Entry] = [SCORED, replace(SCORED, round=10), StopAt(10)]
+    for entry in entries:
+        chronicle.append(entry)
+
+    assert list(read(folder, disk=disk)) == entries

@@ -1,0 +1,405 @@
+"""What the coordinator keeps is all it needs: wherever it dies, its next life tells everyone the same."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from coordinator_games import EVE, EVERYONE, GRAPH, HOST_JOIN, HOSTS, N, Play, wanting_agents
+
+from slaternet.errors import BadSpec, RunFailed
+from slaternet.limits import LIMITS
+from slaternet.model import (
+    Acknowledged,
+    Checkpointed,
+    ControlDown,
+    Description,
+    Failed,
+    Finished,
+    Holding,
+    Opening,
+    Over,
+    Progress,
+    Role,
+    Seating,
+    StopAt,
+    Topology,
+)
+from slaternet.seats import Wish
+from slaternet_coordinator.archive import Archive, Birth
+from slaternet_coordinator.engine import Coordinator, Phase
+from slaternet_coordinator.events import AwaitHolding, AwaitQuiet, Effect, Heard, Keep, Leave
+from slaternet_coordinator.memory import Entry, Memory
+from slaternet_coordinator.register import Register
+
+BORN = Birth("run-1", bytes(range(32)), "5bec" * 16)
+C = LIMITS.checkpoint_every
+LASTING = replace(HOST_JOIN, durable=True)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "register.sqlite"
+
+
+# The database
+
+
+def test_what_was_kept_is_recalled_by_the_next_life(path: Path) -> None:
+    a = Entry("a", Role.HOST, "here:1", 1, wish=Wish(2, np.array([3, 7])))
+    b = Entry("b", Role.HOST, "there:2", 3, True, seats=np.array([0, 65535]), mark=64, reached=80, acknowledged=True)
+    memory = Memory("stopping", 192, 64, 190, "", Description(2, history=1, code="c0de" * 16))
+    with Archive.open(path, BORN) as archive:
+        assert archive.recall() == (Memory(), [])
+        archive.keep(Memory(), [a, b])
+        archive.keep(memory, [replace(a, incarnation=2)])
+
+    with Archive.open(path, replace(BORN, run="another", secret=bytes(32))) as archive:
+        assert archive.born == BORN
+        recalled, entries = archive.recall()
+
+    assert recalled == memory
+    assert [(each.name, each.incarnation) for each in entries] == [("a", 2), ("b", 3)]
+    assert (entries[0].wish.count, entries[0].wish.agents.tolist()) == (2, [3, 7])
+    assert entries[1].seats.tolist() == [0, 65535]
+    assert (entries[1].role, entries[1].durable, entries[1].mark, entries[1].reached) == (Role.HOST, True, 64, 80)
+    assert (entries[0].acknowledged, entries[1].acknowledged) == (False, True)
+
+
+def test_forgetting_leaves_nothing(path: Path) -> None:
+    with Archive.open(path, BORN) as archive:
+        archive.keep(Memory("playing", 64))
+        Archive.forget(path)
+    assert not list(path.parent.iterdir())
+
+    with Archive.open(path, replace(BORN, run="another")) as archive:
+        assert archive.born.run == "another"
+        assert archive.recall() == (Memory(), [])
+
+
+def test_nothing_of_a_change_that_was_cut_short_remains(path: Path) -> None:
+    with Archive.open(path, BORN) as archive:
+        archive.keep(Memory("playing", 64))
+        bad = Entry("a", Role.HOST, "here:1", 1, mark=1 << 70)  # more than a column holds
+        with pytest.raises(OverflowError):
+            archive.keep(Memory("playing", 80), [bad])
+
+        assert archive.recall() == (Memory("playing", 64), [])
+        archive.keep(Memory("playing", 96))
+        assert archive.recall()[0].published == 96
+
+
+def scribble(path: Path) -> None:
+    path.write_bytes(b"no database at all, but long enough to be one" * 100)
+
+
+def foreign(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE recipes (name TEXT)")
+
+
+def torn(path: Path) -> None:
+    Archive.open(path, BORN).close()
+    data = bytearray(path.read_bytes())
+    data[4096:] = bytes(len(data) - 4096)
+    path.write_bytes(data)
+
+
+def emptied(path: Path) -> None:
+    Archive.open(path, BORN).close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DELETE FROM game")
+        connection.commit()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (scribble, "is damaged; put a copy back, or start with --fresh"),
+        (foreign, "is not the register of a game of this version; start with --fresh"),
+        (torn, "is damaged"),
+        (emptied, "is damaged"),
+        (Path.mkdir, "cannot be used: .*; make it writable, or choose another --state"),
+    ],
+)
+def test_what_is_no_register_of_this_game_is_named_in_one_sentence(
+    spoil: Callable[[Path], None], said: str, path: Path
+) -> None:
+    spoil(path)
+
+    with pytest.raises(BadSpec, match=f"^{path} {said}"):
+        Archive.open(path, BORN)
+
+
+def test_a_game_that_nobody_has_joined_may_become_that_of_another_spec(path: Path) -> None:
+    Archive.open(path, BORN).close()
+
+    another = Birth("run-2", bytes(32), "feed" * 16)
+    with Archive.open(path, another) as archive:
+        assert archive.born == another
+
+
+def test_the_register_of_another_spec_is_refused(path: Path) -> None:
+    with Archive.open(path, BORN) as archive:
+        archive.keep(Memory(), [Entry("a", Role.HOST, "here:1", 1)])
+
+    with pytest.raises(BadSpec, match=f"holds a game of spec {BORN.spec[:16]}, not of spec feed.*--fresh"):
+        Archive.open(path, replace(BORN, spec="feed" * 16))
+
+
+def test_a_full_disk_is_named_and_what_was_kept_stays(path: Path) -> None:
+    with Archive.open(path, BORN) as archive:
+        archive.keep(Memory("playing", 64))
+        archive._connection.execute("PRAGMA max_page_count = 1")  # the database may not grow
+        crowd = [Entry(f"agent-{number}", Role.HOST, "here:1", 1, seats=np.arange(1000)) for number in range(100)]
+        with pytest.raises(RunFailed, match=f"there is no room for {path}; .*free space and start again"):
+            archive.keep(Memory("playing", 80), crowd)
+
+        assert archive.recall() == (Memory("playing", 64), [])
+
+
+# The coordinator's next life
+
+
+class Lives(Play):
+    """A coordinator that keeps what it must, and can be followed by another at any time."""
+
+    def __init__(self, path: Path, rounds: int | None) -> None:
+        super().__init__(rounds)
+        self._path = path
+        self._rounds = rounds
+        self.said: dict[str, list[Heard]] = {}
+        self.archive = Archive.open(path, replace(BORN, secret=bytes(32)))
+        self.leaves = False
+
+    def _note(self, effects: list[Effect]) -> list[Effect]:
+        for effect in effects:
+            if isinstance(effect, Keep):
+                self.archive.keep(effect.memory, effect.entries)
+            self.leaves |= isinstance(effect, Leave)
+        return super()._note(effects)
+
+    def say(self, name: str, body: Heard) -> list[Effect]:
+        kept = [each for each in self.said.setdefault(name, []) if type(each) is not type(body)]
+        self.said[name] = [*kept, body]
+        return super().say(name, body)
+
+    def die(self) -> list[Effect]:
+        """Let the coordinator die and another take up its game; everyone comes back, and says again what it has to."""
+        self.archive.close()
+        self.archive = Archive.open(self._path, BORN)
+        memory, entries = self.archive.recall()
+        self.register = Register(N, hosts=len(HOSTS), secret=b"", fingerprint="")
+        self.coordinator = Coordinator(GRAPH, self.register, self._rounds)
+        self.coordinator.restore(memory)
+        self.register.restore(self.archive.born.secret, entries, begun=self.coordinator.epoch > 0)
+        effects = self._note(self.coordinator.resume())
+        for name in list(self.tickets):
+            if Acknowledged() in self.said.get(name, []):
+                continue
+            self.open(name, have=max((each.round + each.rounds - 1 for each in self._held(name)), default=0))
+            for body in self.said.get(name, []):
+                self.say(name, body)
+        return effects
+
+    def _held(self, name: str) -> list[Topology]:
+        return [body for body in self.told.get(name, []) if isinstance(body, Topology)]
+
+
+def story(play: Lives) -> Iterator[None]:
+    """Play a game that is stopped, step by step."""
+    for name in EVERYONE:
+        play.come(name, LASTING)
+        yield
+    play.say(EVE, Description(2))
+    yield
+    for round in range(32, 3 * C + 1, 32):
+        for name in EVERYONE:
+            play.say(name, Progress(round, 0.5 * round, 0.25 * round))
+            if name != EVE and round % C == 0:
+                play.say(name, Checkpointed(round))
+            yield
+    play.join("b", LASTING)  # it was dead in between, and goes on from the mark
+    play.said["b"] = []
+    yield
+    play.open("b", have=play.coordinator.low_water)
+    yield
+    play.stop()
+    yield
+    for name in HOSTS:
+        play.say(name, Holding(3 * C + 1))
+        yield
+    for name in EVERYONE:
+        play.say(name, Progress(play.coordinator.last or 0, 1.0, 1.0))
+        play.say(name, Finished())
+        yield
+    for name in EVERYONE:
+        play.say(name, Acknowledged())
+        yield
+
+
+def rows(play: Lives, name: str) -> dict[int, bytes]:
+    """Return what a host was told of each round; what it was told twice must agree."""
+    found: dict[int, bytes] = {}
+    for body in play.told[name]:
+        if isinstance(body, Topology):
+            k = (len(body.starts) - 1) // body.rounds
+            for offset in range(body.rounds):
+                first, last = body.starts[offset * k], body.starts[(offset + 1) * k]
+                owed = body.debts[body.debts[:, 0] == offset][:, 1:]
+                row = body.columns[first:last].tobytes() + body.weights[first:last].tobytes() + owed.tobytes()
+                assert found.setdefault(body.round + offset, row) == row
+    return found
+
+
+def places(bodies: list[ControlDown]) -> list[str]:
+    """Return the different seatings that somebody was told, in order."""
+    told = [repr(body) for body in bodies if isinstance(body, Seating)]
+    return list(dict.fromkeys(told))
+
+
+def outcome(play: Lives) -> dict[str, object]:
+    """Return all that everyone must have been told, however often the coordinator died."""
+    return {
+        name: (
+            places(play.told[name]),
+            rows(play, name),
+            {body.round for body in play.told[name] if isinstance(body, StopAt)},
+            Over() in play.told[name],
+        )
+        for name in EVERYONE
+    }
+
+
+@pytest.mark.slow
+def test_wherever_the_coordinator_dies_its_next_life_tells_the_same(tmp_path: Path) -> None:
+    reference = Lives(tmp_path / "reference", None)
+    steps = sum(1 for _ in story(reference))
+    assert reference.leaves
+
+    for death in range(steps):
+        play = Lives(tmp_path / f"death-{death}", None)
+        for step, _ in enumerate(story(play)):
+            if step == death:
+                play.die()
+        assert outcome(play) == outcome(reference), death
+        assert (play.coordinator.last, play.coordinator.low_water) == (
+            reference.coordinator.last,
+            reference.coordinator.low_water,
+        )
+        assert play.leaves
+        play.archive.close()
+    reference.archive.close()
+
+
+def test_a_coordinator_may_die_at_every_step(tmp_path: Path) -> None:
+    reference, play = Lives(tmp_path / "reference", None), Lives(tmp_path / "mortal", None)
+    for _ in story(reference):
+        pass
+    for _ in story(play):
+        play.die()
+
+    assert outcome(play) == outcome(reference)
+    assert play.coordinator.phase is Phase.OVER
+    play.archive.close()
+    reference.archive.close()
+
+
+def test_tickets_and_incarnations_outlive_the_coordinator(path: Path) -> None:
+    play = Lives(path, 5)
+    play.come("a", LASTING)
+    play.join("a", LASTING)
+    older = play.tickets["a"]
+
+    play.die()
+
+    assert play.register.identify("a", Opening(2, older.ticket)) is play.register["a"]
+    play.join("a", LASTING)
+    assert play.tickets["a"].incarnation == 3
+    play.archive.close()
+
+
+def test_who_had_joined_before_holds_a_seat_again_once_it_is_back(path: Path) -> None:
+    play = Lives(path, 5)
+    play.come("a", wanting_agents(*range(6)))
+    play.join("b")
+    del play.tickets["b"]  # it is gone for good
+
+    play.die()
+
+    assert play.waiting_for == "the adversary"
+    play.come("c")
+    play.come(EVE)
+    play.say(EVE, Description(2))
+    assert {host.name: host.seats.tolist() for host in play.register.players} == {"a": [*range(6)], "c": [6, 7]}
+    play.archive.close()
+
+
+def test_a_game_that_was_begun_and_not_yet_published_is_published_by_the_next_life(path: Path) -> None:
+    play = Lives(path, None)
+    for name in EVERYONE:
+        play.come(name)
+    play.say(EVE, Description(2))
+    begun = next(keep for keep in play.kept if keep.memory.phase == "playing")
+    assert begun.memory.published == 0
+    play.archive.keep(begun.memory, begun.entries)
+    play.told.clear()
+
+    play.die()
+
+    assert play.published == LIMITS.window
+    assert len(rows(play, "a")) == LIMITS.window
+    play.archive.close()
+
+
+def test_the_next_life_waits_for_answers_that_the_last_one_has_waited_for(path: Path) -> None:
+    play = Lives(path, None)
+    play.begin()
+    play.stop()
+    assert play.die() == [AwaitHolding()]
+    assert play.expire()
+    assert play.coordinator.last == play.published
+    play.archive.close()
+
+
+def test_hosts_that_may_still_come_are_waited_for_anew() -> None:
+    register = Register(N, hosts=None, secret=b"", fingerprint="")
+    coordinator = Coordinator(GRAPH, register, None)
+    register.restore(b"", [Entry("a", Role.HOST, "here:1", 1)], begun=False)
+
+    assert coordinator.resume() == [AwaitQuiet(1)]
+
+
+def test_a_failure_is_told_by_the_next_life(path: Path) -> None:
+    play = Lives(path, None)
+    play.begin()
+    play.say(EVE, Failed("the plugin raised"))
+    play.said[EVE] = []
+    play.told.clear()
+
+    play.die()
+
+    assert play.told["a"][-1] == Over("adversary: the plugin raised")
+    assert play.coordinator.status().failure == "adversary: the plugin raised"
+    play.archive.close()
+
+
+def test_a_last_round_that_is_settled_is_told_by_the_next_life_whoever_answers(path: Path) -> None:
+    play = Lives(path, None)
+    play.begin()
+    play.stop()
+    for name in HOSTS:
+        play.say(name, Holding(12))
+    for name in EVERYONE:
+        play.said[name] = []
+    play.told.clear()
+
+    assert play.die() == []
+
+    for name in EVERYONE:
+        assert play.told[name][-1] == StopAt(12)
+    assert (play.coordinator.last, play.coordinator.settled) == (12, 12)
+    play.archive.close()
