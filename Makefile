@@ -6,7 +6,7 @@ SOURCES := proto agent coordinator adversary lab tests benchmarks
 PACKAGES := $(if $(shell command -v npm 2>/dev/null),adversary/examples/node/node_modules)
 LOCKED := --quiet --upgrade --generate-hashes --python-version 3.11 --python-platform linux --custom-compile-command 'make lock'
 
-.PHONY: run test slow test-cluster test-deploy check lint types layers proto lock bench clean
+.PHONY: run test slow test-cluster test-deploy check lint types layers proto lock bench reliability clean
 
 run: .venv/product
 	$(BIN)/slaternet run
@@ -54,6 +54,10 @@ lock: .venv/development
 
 bench: .venv/development
 	$(BIN)/python -m benchmarks
+
+# an hour or so of what CI does for minutes; ARGUMENTS="--only cluster --kills 20 --others 10" does less of it
+reliability: .venv/development
+	$(BIN)/python -m tests.reliability $(ARGUMENTS)
 
 .venv/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Slaternet needs Python 3.11 or newer; set PYTHON=python3.11")'

@@ -74,6 +74,9 @@ class Maker(Protocol):
     def offered(self) -> frozenset[str]:
         """Return the optional methods of its rounds: those of round 1 of an instance that plays nothing else."""
 
+    def killed(self) -> bool:
+        """Say whether the process in which its instances run was killed by someone else than us."""
+
 
 @contextlib.contextmanager
 def opened(spec: Spec) -> Iterator[tuple[Adversary, Description]]:
@@ -102,7 +105,7 @@ def making(spec: Spec) -> Iterator[Maker]:
         code, (_, name) = digest(GROUP, target, key=_KEY), place(GROUP, target, key=_KEY)
         with isolation.start(target, LIMITS) as worker:
             listening = functools.partial(worker.listening, LIMITS.plugin_seconds)
-            with contextlib.closing(_Outside(spec, name, listening, code)) as outside:
+            with contextlib.closing(_Outside(spec, name, listening, code, worker.killed)) as outside:
                 yield outside
     else:
         yield _Inside(spec)
@@ -180,16 +183,28 @@ class _Inside:
             ) from error
         return frozenset(name for name in _GRADIENTS if callable(getattr(functions, name, None)))
 
+    def killed(self) -> bool:
+        """Say no: that process is ours."""
+        return False
+
 
 class _Outside:
     """Makes instances in a process that serves slaternet.v1.Plugin."""
 
-    def __init__(self, spec: Spec, name: str, address: Callable[[], str], code: str = "") -> None:
+    def __init__(
+        self,
+        spec: Spec,
+        name: str,
+        address: Callable[[], str],
+        code: str = "",
+        killed: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._spec = spec
         self._name = name
         self._address = address
         self._made: list[Remote] = []
         self.code = code
+        self.killed = killed
 
     def new(self, *, probe: bool = False) -> "Remote":
         """Return a new instance."""

@@ -10,7 +10,7 @@
                             where the constraints' are (gradients & 2): value (k, m), gradient (k, m, p)
     SCORE        its own    loss, violation, both of the baseline, disagreement
     CLOSING      0          effort of the last round, the host's name
-    STOP         the last   nothing
+    STOP         the last   nothing: the game ends with that round, or has ended earlier and is played on to it
 
 Numbers are little-endian: seconds and all values float64, agents int64. A name is its length (2 bytes) and its bytes.
 An effort is frames, bytes sent and bytes received (8 bytes each), and the seconds waited.
@@ -19,6 +19,7 @@ Whoever hands a fresh referee these entries one after the other has the state of
 """
 
 import struct
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -31,6 +32,7 @@ from slaternet import journal
 from slaternet.disk import DISK, Disk
 from slaternet.errors import Diverged
 from slaternet.journal import Durability, Journal
+from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array, Closing, Effort, Question, Role, StopAt, Tangent
 from slaternet.records import Record
 from slaternet_adversary.referee import Asked, Closed, Commit, Evaluated, Scored
@@ -196,6 +198,12 @@ class _Rest:
         return Purchase(Asked(host, question, at), Evaluated(host, round, agents, f, g, loss, constraint))
 
 
+def begun(folder: Path, *, disk: Disk = DISK) -> bool:
+    """Say whether there is a journal in a run folder."""
+    path = folder / JOURNAL
+    return path.name in disk.names(path.parent)
+
+
 def read(folder: Path, *, disk: Disk = DISK) -> Iterator[Entry]:
     """Return the entries of the journal in a run folder, for whoever checks them; nothing is written."""
     return map(decode, journal.read(folder / JOURNAL, disk=disk))
@@ -212,6 +220,9 @@ class Chronicle:
     """Commitments, by round, that are not written down yet."""
     _written: dict[int, str] = field(default_factory=dict)
     """Commitments, by round, that an earlier life has written down and this one has not made again yet."""
+    _agents: int = 0
+    _bought: Counter[int] = field(default_factory=Counter)
+    """How many agents have bought, by round, where that is not all of them yet."""
 
     @classmethod
     def begin(cls, folder: Path, run: str, *, durability: Durability = Durability.KILL, disk: Disk = DISK) -> Self:
@@ -229,6 +240,7 @@ class Chronicle:
         """Return what is written, one by one; last, those commitments made meanwhile that have to be written yet."""
         for record in self._journal.replay():
             entry = decode(record)
+            self._completes(entry)
             if isinstance(entry, Commit):
                 _match(entry, self._made, self._written)
             yield entry
@@ -237,8 +249,24 @@ class Chronicle:
             yield missing
 
     def append(self, entry: Entry) -> None:
-        """Write an entry down; when this returns it outlives the process."""
-        self._journal.append(*encode(entry))
+        """Write an entry down; when this returns it outlives the process.
+
+        With the last purchase of a round of which hosts write checkpoints, a loss of power as well: checkpoints survive
+        one, and who goes on from them must find here all that came before.
+        """
+        self._journal.append(*encode(entry), sync=self._completes(entry))
+
+    def _completes(self, entry: Entry) -> bool:
+        """Count who has bought in a round of checkpoints, and say whether this was the last."""
+        if isinstance(entry, Seats):
+            self._agents = sum(len(agents) for _, agents in entry.hosts)
+        if not isinstance(entry, Purchase) or entry.values.round % LIMITS.checkpoint_every:
+            return False
+        self._bought[entry.values.round] += len(entry.values.agents)
+        if self._bought[entry.values.round] < self._agents:
+            return False
+        del self._bought[entry.values.round]
+        return True
 
     def commit(self, commit: Commit) -> Commit | None:
         """Write commitments down, once, and return those that are new; Diverged where an earlier life had others."""

@@ -42,8 +42,16 @@ _DEATH_SECONDS = 0.2
 _SOCKET_BYTES = 64
 """Folder names up to this length leave room for a socket's: a system takes about a hundred bytes."""
 _STDERR = 2
+_KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
+"""How a process ends that was killed; the second, where it is the first of its pid namespace and did so itself."""
 
 log = structlog.get_logger()
+
+
+class PluginKilled(PluginFailed):
+    """A plugin whose process was killed, which is not its doing: another life of the adversary can play it again."""
+
+    exit_code = _KILLED[1]
 
 
 class Worker:
@@ -74,6 +82,12 @@ class Worker:
             return ""
         return f"ended with exit code {code}" if code >= 0 else f"was killed by {signal.Signals(-code).name}"
 
+    def killed(self) -> bool:
+        """Say whether it was killed as by `kill -9`, though not by us; one that is just ending is waited for."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_DEATH_SECONDS)
+        return self._process.returncode in _KILLED
+
     def end(self) -> None:
         """Kill it, and remove its socket."""
         if self._ended:
@@ -92,7 +106,7 @@ class Worker:
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         """End it; where the plugin has failed, say also how the process has ended, if it has by itself."""
         manner = ""
-        if isinstance(error, PluginFailed):
+        if isinstance(error, PluginFailed) and not isinstance(error, PluginKilled):  # which says so already
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(_DEATH_SECONDS)
             manner = self.manner

@@ -233,14 +233,18 @@ class Referee:
                 self._ledger.forget_before(min(mark, self._recorded + 1))
                 return []
             case StopAt(last):
-                self._ledger.rounds = last
-                return self._record()
+                return self._end_with(last) if self.is_news(event) else []
 
     def is_news(self, event: Closed | StopAt) -> bool:
         """Whether an event changes anything; whoever says it again, to be sure that it was heard, changes nothing."""
         if isinstance(event, StopAt):
             return event.round != self._ledger.rounds
         return self._accounts.expects(event.host, self._last_of(event.host))
+
+    def _end_with(self, last: int) -> list[Effect]:
+        """Take down the last round; where all up to an earlier one are recorded, the game is played on."""
+        self._ledger.rounds, self._summarised = last, False
+        return self._prepare(self._chained + 1) + self._record()
 
     def _last_of(self, host: str) -> int:
         return self._ledger.last(np.flatnonzero(self._owner == self._hosts[host]))

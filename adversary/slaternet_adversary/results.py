@@ -12,6 +12,7 @@ from typing import IO
 import numpy as np
 
 from slaternet.breaches import Breaches
+from slaternet.disk import DISK
 from slaternet.errors import BadSpec, Diverged
 from slaternet.spec import Spec
 from slaternet_adversary.chronicle import JOURNAL
@@ -46,20 +47,17 @@ _SUMMARY = "summary.json"
 _DECISIONS = "decisions.f64"
 """Decisions as they come, raw float64; packed into decisions.npz when the game is over."""
 
-_FILES = (
-    "spec.toml",
-    "metrics.csv",
-    "commitments.csv",
-    str(JOURNAL),
+_CONCLUSIONS = (
     _SUMMARY,
     "decisions.npz",
-    _DECISIONS,
     "assumptions.txt",
     "loss.png",
     "violation.png",
     "regret.csv",
     "regret.png",
 )
+"""What is written when a game is over."""
+_FILES = ("spec.toml", "metrics.csv", "commitments.csv", str(JOURNAL), _DECISIONS, *_CONCLUSIONS)
 _STATE = "state"
 """What the processes of a run leave behind. It alone does not make a run: `slaternet run` puts it there first."""
 
@@ -86,6 +84,15 @@ def claim(folder: Path, *, force: bool = False) -> None:
             shutil.rmtree(folder / emptied, ignore_errors=True)
     except OSError as error:
         raise BadSpec(f"cannot write the run folder {folder}: {error.strerror}; choose another --out") from None
+
+
+def retract(folder: Path) -> None:
+    """Take back what was concluded of a game that is played on; when this returns, no loss of power brings it back."""
+    held = DISK.names(folder)
+    for name in _CONCLUSIONS:
+        if name in held:
+            DISK.remove(folder / name)
+    DISK.sync_folder(folder)
 
 
 class Results:
@@ -133,7 +140,7 @@ class Results:
             self._decisions.flush()
 
     def finish(self, end: Summarise, seconds: float, seats: Mapping[str, int]) -> None:
-        """Write what remains, the summary last and in one step: where it stands, the run is complete.
+        """Write what remains, the summary last and in one step: where it stands, the run is complete, whatever comes.
 
         `seats` says how many agents each host has seated.
         """
@@ -145,6 +152,8 @@ class Results:
             spec = spec.replace(**{"run.rounds": end.rounds})
             _replace(self.folder / "spec.toml", spec.to_toml())
         self.settle()
+        self._metrics.sync()
+        self._commitments.sync()
         self.close()
         if spec.record.decisions:
             self._pack(end.rounds)
@@ -189,7 +198,10 @@ class Results:
     def _pack(self, rounds: int) -> None:
         raw = self.folder / _DECISIONS
         shape = (rounds, self._spec.run.agents, self._spec.run.dimension)
-        np.savez(self.folder / "decisions.npz", x=np.fromfile(raw, dtype="<f8").reshape(shape))
+        with (self.folder / "decisions.npz").open("wb") as file:
+            np.savez(file, x=np.fromfile(raw, dtype="<f8").reshape(shape))
+            file.flush()
+            os.fsync(file.fileno())
         raw.unlink()
 
     def close(self) -> None:
@@ -201,10 +213,11 @@ class Results:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write a file so that it is there whole or not at all."""
+    """Write a file so that it is there whole or not at all; when this returns, it survives a loss of power."""
     draft = path.with_name(path.name + ".draft")
     with draft.open("w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
     draft.replace(path)
+    DISK.sync_folder(path.parent)

@@ -41,8 +41,9 @@ from slaternet.model import (
     StopAt,
 )
 from slaternet_adversary.chronicle import Chronicle
+from slaternet_adversary.isolation import PluginKilled
 from slaternet_adversary.metrics import readings
-from slaternet_adversary.referee import Asked, Closed, Event, Record, Reply, Scored, Summarise
+from slaternet_adversary.referee import Asked, Closed, Commit, Event, Record, Reply, Summarise
 from slaternet_adversary.runtime import Outward, Runtime
 
 log = structlog.get_logger()
@@ -67,10 +68,12 @@ class Revealer:
         thread: Executor | None = None,
         *,
         durable: bool = False,
+        plugin_killed: Callable[[], bool] = lambda: False,
     ) -> None:
         self._membership = membership
         self._runtime = runtime
         self._durable = durable
+        self._plugin_killed = plugin_killed
         self._thread = thread
         self._queue: deque[tuple[_Work, asyncio.Future[None] | None]] = deque()
         self._working = True
@@ -133,7 +136,7 @@ class Revealer:
         """Redo what an earlier life has journalled, and say how far that was."""
         for entry in chronicle.replay():
             await self._redo(functools.partial(self._runtime.redo, entry))
-            if isinstance(entry, Scored):
+            if isinstance(entry, Commit):  # of every burst of rounds, be they scored or not: no more need be remembered
                 await self._redo(functools.partial(self._runtime.handle, LowWater(self._membership.low_water)))
         self._say(self._runtime.recovered())
         log.info("going on from the journal", recorded=self.round)
@@ -228,6 +231,10 @@ class Revealer:
     def _fail(self, error: SlaternetError) -> None:
         if self._durable and isinstance(error, RunFailed):  # of the disk: a later life goes on, once that is mended
             self._membership.abandon(error)
+            return
+        if self._durable and isinstance(error, PluginFailed) and self._plugin_killed():
+            # not the plugin's doing: it dies as this process might, whose next life plays it again
+            self._membership.abandon(PluginKilled(f"{error}; its process was killed: start the adversary again"))
             return
         # the error may repeat the plugin's own words, which are for the operator; what is said here goes to all
         self._membership.fail(error, told="it cannot go on; its own log says why")

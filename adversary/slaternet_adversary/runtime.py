@@ -63,7 +63,7 @@ class Runtime:
         self._seats: Seats | None = None
         self._plays: deque[Play] = deque()
         self._scores: deque[Score] = deque()
-        self._last: list[Outward] = []  # that was redone
+        self._last: list[Outward] = []  # that was redone: a round, and where it was the last, the end
 
     @property
     def idle(self) -> bool:
@@ -108,7 +108,7 @@ class Runtime:
         """Hand an event to the referee; return what must be said to others."""
         if isinstance(event, Closed | StopAt) and self._referee.is_news(event):
             self._enter(event)
-        return self._execute(self._referee.handle(event), self._buy)
+        return self._summed_up(self._execute(self._referee.handle(event), self._buy))
 
     def work(self) -> list[Outward]:
         """Do one piece of the waiting work: fixing functions first, then scoring."""
@@ -140,8 +140,10 @@ class Runtime:
         while self._plays:
             out += self._execute(self._referee.handle(self._play_again(self._plays.popleft())), recall)
         for effect in out:
-            if not isinstance(effect, Reply):
+            if isinstance(effect, Record):
                 self._last = [effect]
+            elif isinstance(effect, Summarise):
+                self._last.append(effect)
 
     def _take(self, entry: Entry) -> list[Effect]:
         match entry:
@@ -156,7 +158,10 @@ class Runtime:
                         f"the journal has a score of round {round} before its decisions; put back the right one"
                     )
                 return self._referee.handle(entry)
-            case Closed() | StopAt():
+            case StopAt():
+                self._last = self._last[:1]  # an end that it may have had before is none
+                return self._referee.handle(entry)
+            case Closed():
                 return self._referee.handle(entry)
             case Commit():
                 self._results.commit(entry)
@@ -176,7 +181,7 @@ class Runtime:
         self._results.settle()
         if self._seats is not None:
             self._began = self._clock() - self._reached
-        return self._last
+        return self._summed_up(self._last)[-1:]
 
     def close(self) -> None:
         """Close the run folder; what was recorded stays."""
@@ -202,7 +207,7 @@ class Runtime:
                 case Evaluate():
                     # before everything else that waits: a host stands still until it hears the values
                     todo.extendleft(reversed(self._referee.handle(evaluate(effect))))
-                case Reply():
+                case Reply() | Summarise():
                     out.append(effect)
                 case Play():
                     self._plays.append(effect)
@@ -210,9 +215,16 @@ class Runtime:
                     self._scores.append(effect)
                 case Commit():
                     self._write(effect)
-                case Record() | Summarise():
+                case Record():
                     self._write(effect)
                     out.append(effect)
+        return out
+
+    def _summed_up(self, out: list[Outward]) -> list[Outward]:
+        """Write the summary where the game is over: not before all is redone, for it may have been played on."""
+        for effect in out:
+            if isinstance(effect, Summarise):
+                self._write(effect)
         return out
 
     def _write(self, effect: Commit | Record | Summarise) -> None:

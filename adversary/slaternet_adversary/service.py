@@ -11,7 +11,7 @@ import structlog
 
 from slaternet import metrics
 from slaternet.addresses import is_loopback
-from slaternet.errors import BadSpec, NotSeated
+from slaternet.errors import BadSpec, Mismatch, NotSeated
 from slaternet.joining import joined
 from slaternet.link import Link
 from slaternet.logs import annotate
@@ -26,7 +26,7 @@ from slaternet.spec import Spec
 from slaternet.state import State
 from slaternet.station import Station
 from slaternet_adversary.build import build_referee, made, making, plays_apart
-from slaternet_adversary.chronicle import JOURNAL, Chronicle
+from slaternet_adversary.chronicle import JOURNAL, Chronicle, begun
 from slaternet_adversary.results import Results, claim, new_folder
 from slaternet_adversary.revealer import Revealer, within
 from slaternet_adversary.runtime import Runtime
@@ -91,9 +91,10 @@ class AdversaryService:
         async with AsyncExitStack() as life:
             folder = life.enter_context(ExitStack())
             thread = _thread(life) if plays_apart(spec) else None
-            building = functools.partial(made, spec, life.enter_context(making(spec)))
+            maker = life.enter_context(making(spec))
+            building = functools.partial(made, spec, maker)
             plugin, description = building() if thread is None else await within(thread, building)
-            chronicle, again = self._open(spec, membership.run, state)
+            chronicle, again = self._open(membership, state)
             folder.callback(chronicle.close)  # when the thread has ended, which ends with the plugin
             results = Results(
                 chronicle.folder,
@@ -104,25 +105,32 @@ class AdversaryService:
             )
             folder.callback(results.close)
             runtime = Runtime(plugin, build_referee(spec, description), results, chronicle=chronicle)
-            revealer = Revealer(membership, runtime, description, thread, durable=state.durable)
+            revealer = Revealer(
+                membership, runtime, description, thread, durable=state.durable, plugin_killed=maker.killed
+            )
             if again:
                 await revealer.recover(chronicle)
             self._revealer = revealer
             await revealer.play()
             log.info("the game is over", folder=str(self.folder))
 
-    def _open(self, spec: Spec, run: str, state: State) -> tuple[Chronicle, bool]:
+    def _open(self, membership: Membership, state: State) -> tuple[Chronicle, bool]:
         """Open the journal in the run folder, and say whether an earlier life has begun it."""
         folder, durability = state.results, self._station.durability
         if folder is not None and self._out is not None and self._out.absolute() != folder:
             raise BadSpec(f"this game is recorded in {folder}, not in {self._out}; start with --out {folder}")
-        if folder is not None and (folder / JOURNAL).exists():
+        if folder is not None and begun(folder):
             self.folder = folder
-            return Chronicle.resume(folder, run, durability=durability), True
-        self.folder = folder = folder or self._out or new_folder(spec)
+            return Chronicle.resume(folder, membership.run, durability=durability), True
+        if membership.begun:
+            raise Mismatch(
+                f"the game is under way, and its journal {(folder or Path('RUN')) / JOURNAL} is missing; put back the "
+                "run folder and the --state that it was played with, or begin the whole game anew"
+            )
+        self.folder = folder = folder or self._out or new_folder(membership.spec)
         claim(folder, force=self._force)
         state.keep(folder)
-        return Chronicle.begin(folder, run, durability=durability), False
+        return Chronicle.begin(folder, membership.run, durability=durability), False
 
     def _check_seam(self, target: str) -> None:
         """Refuse a plugin that is asked over the network in plaintext, unless that was said aloud."""

@@ -58,6 +58,10 @@ class Table:
             self._file.seek(at)
             self._file.truncate()
 
+    def sync(self) -> None:
+        """Return once every row would survive a loss of power."""
+        os.fsync(self._file.fileno())
+
     def close(self) -> None:
         """Close the file."""
         self._file.close()

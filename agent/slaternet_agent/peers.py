@@ -38,7 +38,7 @@ class Peers:
         self._accepts = [0] * len(seating.peers)
         self._by_name = {peer.name: peer for peer in seating.peers}
         # how to send to a peer whose wishes are known; None: no stream, or not yet
-        self._senders: list[Callable[[bytes], None] | None] = [None] * len(seating.peers)
+        self._senders: list[Link | Line | None] = [None] * len(seating.peers)
         self._accepted: dict[str, Link] = {}
         self._first = seating.seats[0]
         self.lines = [self._line(i, peer) for i, peer in enumerate(seating.peers) if self._first < peer.seats[0]]
@@ -69,14 +69,23 @@ class Peers:
             if (older := self._accepted.get(new.name)) is not None:
                 older.end(Superseded("a newer incarnation of this host has joined"))
 
-    def send(self, index: int, frame: Frame) -> bool:
-        """Send a frame to a peer; False where there is no stream: it will say what it lacks when there is one."""
+    def send(self, index: int, frame: Frame, *, later: bool = False) -> bool:
+        """Send a frame to a peer; False where there is no stream: it will say what it lacks when there is one.
+
+        One of many that a peer lacks goes out `later`, as fast as it takes them.
+        """
         sender = self._senders[index]
         if sender is None:
             return False
-        for part in codec.encode_gossip(self._membership.head(frame.round), frame):
-            sender(part)
+        if later:
+            sender.send_later(lambda: self._encode(frame))
+        else:
+            for part in self._encode(frame):
+                sender.send(part)
         return True
+
+    def _encode(self, frame: Frame) -> list[bytes]:
+        return codec.encode_gossip(self._membership.head(frame.round), frame)
 
     def _fall_silent(self, index: int) -> None:
         """Forget how to send to a peer: what a line that is down drops must not be counted as sent."""
@@ -103,7 +112,7 @@ class Peers:
             traffic=self._membership.meter.of(_GOSSIP),
             opening=opening,
             heartbeat=self._heartbeat,
-            hear=lambda data: self._take(index, decoder, data, line.send),
+            hear=lambda data: self._take(index, decoder, data, line),
             closed=lambda: self._fall_silent(index),
         )
         return line
@@ -126,17 +135,17 @@ class Peers:
         try:
             wanted = self._wanted()
             link.send(codec.encode_gossip(self._membership.head(wanted), Wanted(wanted))[0])
-            self._senders[index] = link.send
+            self._senders[index] = link
             self._hear(PeerWants(index, opening.round))
             while (data := await link.read()) is not None:
-                self._take(index, decoder, data, link.send)
+                self._take(index, decoder, data, link)
         finally:
             if self._accepted.get(name) is link:
                 del self._accepted[name]
                 self._senders[index] = None
                 self._membership.miss(name)
 
-    def _take(self, index: int, decoder: codec.GossipDecoder, data: bytes, sender: Callable[[bytes], None]) -> None:
+    def _take(self, index: int, decoder: codec.GossipDecoder, data: bytes, sender: Link | Line) -> None:
         message = decoder.decode(data)
         if message is None:
             return

@@ -31,7 +31,7 @@ from slaternet.model import (
 )
 from slaternet_agent.algorithms.base import Algorithm
 from slaternet_agent.build import build_algorithm
-from slaternet_agent.engine import Ask, Checkpoint, Effect, Event, Finish, FrameArrived, Host, Report, Send
+from slaternet_agent.engine import Ask, Checkpoint, Effect, Event, Finish, FrameArrived, Host, PeerWants, Report, Send
 from slaternet_agent.keeper import Keeper
 from slaternet_agent.metrics import ROUNDS, SEATS, readings
 from slaternet_agent.patience import Patience
@@ -241,7 +241,7 @@ class Player:
     def _execute(self, effect: Effect, event: Event) -> None:
         match effect:
             case Send(peer, frame) if self._peers is not None:
-                self.tally.frames_sent += self._peers.send(peer, frame)
+                self.tally.frames_sent += self._peers.send(peer, frame, later=isinstance(event, PeerWants))
             case Ask(question):
                 self._ask(question, self._awaited(event))
             case Report(round):

@@ -16,6 +16,7 @@ import numpy as np
 from slaternet.errors import BadSpec, RunFailed, SlaternetError
 from slaternet.model import Agents, Description, Role
 from slaternet.seats import Wish
+from slaternet_coordinator.engine import Phase
 from slaternet_coordinator.memory import Entry, Memory
 
 REGISTER = "register.sqlite"
@@ -37,6 +38,9 @@ CREATE TABLE members (
 ) STRICT;
 """
 _UPDATE = "UPDATE game SET phase = ?, published = ?, low_water = ?, settled = ?, failure = ?, description = ?"
+_GO_ON = """
+UPDATE game SET spec = ?, settled = NULL, phase = CASE WHEN phase IN ('stopping', 'over') THEN 'playing' ELSE phase END
+"""
 # a row keeps its place where its name is known: members are read in the order of their first joining
 _ENTER = """
 INSERT INTO members VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET
@@ -65,10 +69,21 @@ class Archive:
     @classmethod
     def open(cls, path: Path, born: Birth) -> Self:
         """Open the database of a game, or make one for a game that is born now; BadSpec where it is no such thing."""
+        return cls._open(path, born)
+
+    @classmethod
+    def reopen(cls, path: Path) -> Self:
+        """Open the database of a game that was born before; BadSpec where there is none."""
+        if not path.is_file():
+            raise BadSpec(f"{path} is missing; put it back, or start with --fresh to forget its game")
+        return cls._open(path, None)
+
+    @classmethod
+    def _open(cls, path: Path, born: Birth | None) -> Self:
         with _translated(path):
             archive = cls(path, sqlite3.connect(path, isolation_level=None))
             try:
-                archive._prepare(born)
+                archive._prepare(born or archive.born)
             except BaseException:
                 archive.close()
                 raise
@@ -145,7 +160,7 @@ class Archive:
                 "SELECT phase, published, low_water, settled, failure, description FROM game"
             ).fetchone()
             description = Description(**json.loads(described)) if described else None
-            memory = Memory(phase, published, low_water, settled, failure, description)
+            memory = Memory(Phase(phase), published, low_water, settled, failure, description)
             rows = self._connection.execute("SELECT * FROM members ORDER BY rowid").fetchall()
             return memory, [_entry(row) for row in rows]
 
@@ -154,6 +169,15 @@ class Archive:
         with _translated(self._path), self._transaction() as run:
             run.execute(_UPDATE, _game_row(memory))
             run.executemany(_ENTER, [_member_row(entry) for entry in entries])
+
+    def play_on(self, spec: str) -> None:
+        """Have a game that has ended, or was to end, go on as that of another spec.
+
+        Nobody has been told of its end, and all go on from M: newer checkpoints are of the old spec.
+        """
+        with _translated(self._path), self._transaction() as run:
+            run.execute(_GO_ON, (spec,))
+            run.execute("UPDATE members SET acknowledged = 0, mark = (SELECT low_water FROM game)")
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:

@@ -15,7 +15,7 @@ coordinator: what others must not see before it would survive stands behind a `K
 from collections.abc import Iterator
 from enum import StrEnum
 
-from slaternet.errors import BadSpec, Mismatch, NotSeated, NotYours, PluginFailed, RoundNotOpen
+from slaternet.errors import BadSpec, Diverged, Mismatch, NotSeated, NotYours, PluginFailed, RoundNotOpen
 from slaternet.limits import LIMITS, Limits
 from slaternet.model import (
     Acknowledged,
@@ -159,6 +159,7 @@ class Coordinator:
                 return self._admit(name, join)
             case Opened(name, opening):
                 member = self._register.identify(name, opening)
+                self._check_told(name, opening.round)
                 self._register.note(member, connected=True)
                 return self._begin_if_ready() or list(self._recall(member, opening.round))
             case Closed(name):
@@ -319,6 +320,14 @@ class Coordinator:
     def _check_published(self, round: int) -> None:
         if round > self.published:
             raise RoundNotOpen("nobody can have come to a round whose topology is not published")
+
+    def _check_told(self, name: str, have: int) -> None:
+        """Refuse to go on where more was told than is remembered: what else is forgotten, nobody knows."""
+        if have > self.published:
+            raise Diverged(
+                f"{name} holds the topology up to round {have} and the coordinator remembers none after round "
+                f"{self.published}: its state is not its newest; put that back, or begin the whole game anew"
+            )
 
     def _publish(self) -> list[Effect]:
         if self._phase is not Phase.PLAYING:

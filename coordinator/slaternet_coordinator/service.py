@@ -369,4 +369,5 @@ class CoordinatorService:
                 self._watch.score(round)
             case Refusals(breaches):
                 self._watch.refuse(name, breaches)
-        return isinstance(body, Acknowledged)
+        # a stream ends in order only when that is kept: else it is said again, to the next life
+        return isinstance(body, Acknowledged) and self._keeper.broken is None

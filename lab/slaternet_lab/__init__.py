@@ -1,7 +1,7 @@
 """The laboratory: play games, read them back, draw them.
 
-`load` finds and resolves a spec, `play` and `simulate` play it, `Run` reads what they wrote, `regret` judges it,
-`compare` plays several algorithms on the same functions.
+`load` finds and resolves a spec, `play` and `simulate` play it, `resume` goes on with what `play` has begun, `Run`
+reads what they wrote, `regret` judges it, `compare` plays several algorithms on the same functions.
 """
 
 from typing import TYPE_CHECKING
@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from slaternet_lab.hindsight.regret import regret
     from slaternet_lab.network import play
     from slaternet_lab.resolve import load
+    from slaternet_lab.resumption import resume
     from slaternet_lab.simulation import simulate
 
-__all__ = ["Run", "compare", "load", "play", "regret", "simulate"]
+__all__ = ["Run", "compare", "load", "play", "regret", "resume", "simulate"]
 
 _HOMES = {
     "Run": "slaternet_lab.folder",
@@ -22,6 +23,7 @@ _HOMES = {
     "load": "slaternet_lab.resolve",
     "play": "slaternet_lab.network",
     "regret": "slaternet_lab.hindsight.regret",
+    "resume": "slaternet_lab.resumption",
     "simulate": "slaternet_lab.simulation",
 }
 

@@ -17,6 +17,7 @@ from slaternet_agent.command import agent
 from slaternet_lab.commands import (
     adversaries,
     algorithms,
+    audit,
     certs,
     comparing,
     graphs,
@@ -25,6 +26,7 @@ from slaternet_lab.commands import (
     recording,
     regret,
     results,
+    resume,
     scaffold,
     service,
     serving,
@@ -62,6 +64,7 @@ def _register(command: Callable[..., None], panel: str, example: str) -> None:
 _PLAY, _LOOK, _AFTER, _SERVICES = "Play", "Before a game", "After a game", "Services"
 
 _register(playing.run, _PLAY, "slaternet run paper --hosts 4 --set run.rounds=200")
+_register(resume.resume, _PLAY, "slaternet resume runs/mine --rounds 2000")
 _register(playing.simulate, _PLAY, "slaternet simulate mine.toml --set adversary.options.b=5 --out runs/mine")
 _register(comparing.compare, _PLAY, "slaternet compare paper --algorithms zhang2024,yi2023 --seeds 10 --out runs/two")
 _register(verifying.verify, _PLAY, "slaternet verify mine.toml --theorem 2 --seeds 20")
@@ -76,6 +79,7 @@ _register(results.show, _AFTER, "slaternet show runs/mine --json")
 _register(results.plot, _AFTER, "slaternet plot runs/mine runs/yours --out figures")
 _register(regret.regret, _AFTER, "slaternet regret runs/mine")
 _register(results.diff, _AFTER, "slaternet diff runs/mine runs/yours")
+_register(audit.audit, _AFTER, "slaternet audit runs/mine")
 _register(certs.certs, _SERVICES, "slaternet certs certificates --hosts 8")
 _register(serving.coordinator, _SERVICES, "slaternet coordinator paper --hosts 2 --listen 127.0.0.1:7000")
 _register(serving.adversary, _SERVICES, "slaternet adversary --coordinator 127.0.0.1:7000 --out runs/first")

@@ -5,7 +5,7 @@ import functools
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 from slaternet.errors import BadSpec
 from slaternet.model import Array
 from slaternet.spec import Spec
+
+if TYPE_CHECKING:
+    from slaternet_lab.audit.report import Report
 
 _WHOLE = {"round", "agents", "frames", "bytes_sent", "bytes_received"}
 _TEXT = {"digest"}
@@ -80,6 +83,12 @@ class Run:
     def rounds(self) -> int:
         """The rounds that metrics.csv holds."""
         return len(self.metrics["round"])
+
+    def audit(self) -> "Report":
+        """Check the run from its journal and its spec; BadSpec where it has no journal, as a simulation has none."""
+        from slaternet_lab.audit.auditor import audit
+
+        return audit(self)
 
     @property
     def name(self) -> str:

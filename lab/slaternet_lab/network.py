@@ -7,7 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from slaternet.errors import BadSpec, Diverged, NotSeated, PluginFailed, RunFailed, SlaternetError, Unreachable
+from slaternet.journal import Durability
 from slaternet.limits import LIMITS
+from slaternet.model import COORDINATOR
 from slaternet.spec import Spec
 from slaternet.transport import Channel, open_channel
 from slaternet_adversary.results import claim, new_folder
@@ -15,6 +17,7 @@ from slaternet_lab.children import Child, Part, end_all
 from slaternet_lab.finish import finish
 from slaternet_lab.folder import Run
 from slaternet_lab.interrupts import Interrupts
+from slaternet_lab.launch import ADVERSARY, Launch, spec_of, states_of, write_spec
 from slaternet_lab.progress import Watcher
 from slaternet_lab.remote import ask_status, ask_stop
 
@@ -39,11 +42,13 @@ def play(
     progress: Watcher | None = None,
     figures: bool = True,
     restart: bool = True,
+    durability: Durability = Durability.KILL,
 ) -> Run:
     """Play a resolved spec over gRPC with agent hosts as processes, and return its run folder.
 
     Ctrl-C or SIGTERM ends the game after the round it is in, as `slaternet stop` does; a second one kills it. A process
-    that dies is started again and goes on, unless `restart` is False: then its death ends the game.
+    that dies is started again and goes on, unless `restart` is False: then its death ends the game. What was played
+    survives the death of all of them, or with `durability` FSYNC a loss of power, for `resume` to go on from.
     """
     if hosts > spec.run.agents:
         raise BadSpec(
@@ -51,12 +56,21 @@ def play(
         )
     folder = out or new_folder(spec)
     claim(folder, force=force)
-    _run(_Game(spec, hosts, folder, progress, restart=restart))
+    launch = Launch(hosts, durability, spec.run.rounds)
+    write_spec(folder, spec)
+    launch.write(folder)
+    run_processes(folder, launch, progress, restart=restart)
     return finish(folder, figures=figures)
 
 
-def _run(game: "_Game") -> None:
-    """Play in this thread, or beside it where an event loop runs here already, as in a notebook."""
+def run_processes(
+    folder: Path, launch: Launch, progress: Watcher | None, *, restart: bool = True, again: bool = False
+) -> None:
+    """Run the processes of a game, `again` where they ran before, until it is over.
+
+    They run in this thread, or beside it where an event loop runs here already, as in a notebook.
+    """
+    game = _Game(folder, launch, progress, restart=restart, again=again)
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -79,12 +93,12 @@ def _run_beside(game: "_Game") -> None:
 class _Game:
     """The processes of one run."""
 
-    def __init__(self, spec: Spec, hosts: int, folder: Path, progress: Watcher | None, *, restart: bool) -> None:
-        self._spec = spec
-        self._hosts = hosts
+    def __init__(self, folder: Path, launch: Launch, progress: Watcher | None, *, restart: bool, again: bool) -> None:
         self._folder = folder
+        self._launch = launch
         self._progress = progress
         self._restart = restart
+        self._again = again
         self._parts: dict[str, Part] = {}
         self._children: dict[str, Child] = {}
         self._restarts: Counter[str] = Counter()  # of each process since the game last came further
@@ -105,30 +119,30 @@ class _Game:
 
     @property
     def _coordinator(self) -> Child:
-        return self._children["coordinator"]
+        return self._children[COORDINATOR]
 
     async def _start(self, name: str, service: str, *arguments: str, heard: bool = False) -> Child:
         """Start a process whose state, and whose log, stand in the run folder."""
-        states = self._folder / "state"
-        part = self._parts[name] = Part(name, service, (*arguments, "--state", str(states)))
-        child = self._children[name] = await Child.start(part, states / name / "log", heard=heard)
+        states = states_of(self._folder)
+        kept = ("--state", str(states), "--durability", self._launch.durability)
+        part = self._parts[name] = Part(name, service, (*arguments, *kept))
+        child = await Child.start(part, states / name / "log", heard=heard, again=self._again)
+        self._children[name] = child
         return child
 
     async def _start_all(self) -> str:
         """Start every process; return where the coordinator listens."""
-        spec = self._folder / "state" / "coordinator" / "spec.toml"
-        spec.parent.mkdir(parents=True, exist_ok=True)
-        spec.write_text(self._spec.to_toml(), encoding="utf-8")
-        seats = ("--hosts", str(self._hosts), "--listen", _LOOPBACK)
-        coordinator = await self._start("coordinator", "coordinator", str(spec), *seats, heard=True)
+        spec, hosts = str(spec_of(self._folder)), str(self._launch.hosts)
+        seats = ("--hosts", hosts, "--listen", _LOOPBACK)
+        coordinator = await self._start(COORDINATOR, "coordinator", spec, *seats, heard=True)
         address = await coordinator.announced("listening on ", within=_START_SECONDS)
-        part = self._parts["coordinator"]  # where it will be looked for, should it die
+        part = self._parts[COORDINATOR]  # where it will be looked for, should it die
         there = tuple(address if each == _LOOPBACK else each for each in part.arguments)
-        self._parts["coordinator"] = replace(part, arguments=there)
+        self._parts[COORDINATOR] = replace(part, arguments=there)
         common = ("--coordinator", address, "--listen", _LOOPBACK)
-        await self._start("adversary", "adversary", *common, "--out", str(self._folder))
-        for number in range(1, self._hosts + 1):
-            await self._start(f"agent-{number}", "agent", *common, "--name", f"agent-{number}")
+        await self._start(ADVERSARY, "adversary", *common, "--out", str(self._folder))
+        for name in self._launch.agents:
+            await self._start(name, "agent", *common, "--name", name)
         return address
 
     async def _see_through(self, channel: Channel) -> None:
@@ -156,7 +170,7 @@ class _Game:
             await self._mend()
             if not ended:
                 names = ", ".join(child.name for child in self._children.values() if not child.ended.done())
-                raise RunFailed(f"the game is over, but {names} did not end; see the logs in {self._folder / 'state'}")
+                raise RunFailed(f"the game is over, but {names} did not end; see the logs in {states_of(self._folder)}")
 
     @property
     def _running(self) -> set["asyncio.Task[int]"]:
@@ -188,7 +202,7 @@ class _Game:
         except NotSeated:
             raise KeyboardInterrupt from None  # there is no game yet that could end in order
         except Unreachable:
-            if not self._restarts["coordinator"]:
+            if not self._restarts[COORDINATOR]:
                 raise KeyboardInterrupt from None
             return False  # it has just been started again
         return True

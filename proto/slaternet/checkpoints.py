@@ -50,8 +50,8 @@ class Checkpoints:
             records = list(reader)
             if len(records) != 1 or records[0].round != round or reader.remainder:
                 raise Diverged(
-                    f"{path} is damaged: it must hold one record, of round {round}, and nothing more; put back an "
-                    "undamaged copy, or start with --fresh"
+                    f"{path} is damaged: it must hold one record, of round {round}, and nothing more; restore it "
+                    "from a copy, or begin the whole game anew"
                 )
         finally:
             file.close()

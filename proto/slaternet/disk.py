@@ -101,7 +101,7 @@ def refusal(path: Path, error: OSError) -> SlaternetError:
             f"there is no room for {path}: {error.strerror}; nothing acknowledged is lost: free space and start again"
         )
     if error.errno == errno.ENOENT:
-        return BadSpec(f"{path} is missing; put it back, or start with --fresh")
+        return BadSpec(f"{path} is missing; put it back, or begin the whole game anew")
     if error.errno in _FORBIDDEN:
         return BadSpec(f"{path} cannot be used: {error.strerror}; make it accessible, or choose another folder")
     return RunFailed(f"{path} cannot be used: {error.strerror}; see to its disk and start again")

@@ -99,13 +99,14 @@ class Journal:
         self._seal, self._end = reader.seal, reader.end
         if reader.remainder:
             self._file.truncate(self._end)
-        if self._durability is Durability.FSYNC:
-            # A record may have been written whole, and its writer died before it was synced: from here on it counts.
-            self._file.sync()
+        # A record may have been written whole, and its writer died before it was synced: from here on it counts.
+        self._file.sync()
         self._closed = ""
 
-    def append(self, kind: int, round: int, *payload: Buffer) -> None:
+    def append(self, kind: int, round: int, *payload: Buffer, sync: bool = False) -> None:
         """Write a record down; when this returns it is acknowledged, and survives what `durability` says.
+
+        With `sync`, it and all before it survive a loss of power in any case.
 
         Where it fails the record is taken back, and the journal takes no other: after a failed sync nobody knows what
         the disk holds. The process ends, and its next life replays what was acknowledged.
@@ -121,7 +122,7 @@ class Journal:
         record = b"".join((head, *payload))
         try:
             self._file.append(record)
-            if self._durability is Durability.FSYNC:
+            if sync or self._durability is Durability.FSYNC:
                 self._file.sync()
         except BaseException:
             self._closed = "an earlier one could not be written; start the process again"

@@ -56,7 +56,7 @@ class Limits:
     stochastic: float = 1e-12
     """How far a row or column of W_t may miss the sum 1."""
     opening_seconds: float = 5.0
-    """How long a stream may take to open."""
+    """How long a stream may take to open, and a call to bring its request."""
     unary_seconds: float = 5.0
     """Deadline of every unary call."""
     heartbeat_seconds: float = 5.0
@@ -72,7 +72,7 @@ class Limits:
     hold_seconds: float = 5.0
     """How long a host may take to answer Hold."""
     farewell_seconds: float = 60.0
-    """How long the coordinator waits for acknowledgements when the game is over."""
+    """How long the coordinator waits for acknowledgements when the game is over, and others until it has heard them."""
     backoff_seconds: float = 2.0
     """Longest pause between two attempts to connect."""
     grace_seconds: float = 2.0
@@ -83,6 +83,8 @@ class Limits:
     """What went wrong last, as a status tells it."""
     scrapes: int = 8
     """Requests for metrics that are answered at once."""
+    probes: int = 8
+    """Calls for health or reflection that a server lets be open at once."""
     chunk_bytes: int = 1 << 22
     """Largest array the referee's scoring asks a plugin to fill at once."""
     plugin_message_bytes: int = 1 << 26

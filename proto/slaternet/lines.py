@@ -86,6 +86,7 @@ class Line:
         self._times = 0  # that the server was heard on a new stream
         self._reasons: deque[str] = deque(maxlen=_REASONS)  # why it was down, since it was last up
         self._down = asyncio.Event()
+        self._ended = asyncio.Event()
         self._moved = asyncio.Event()
 
     @property
@@ -108,6 +109,11 @@ class Line:
         if self._link is not None:
             self._link.send(data)
 
+    def send_later(self, make: Callable[[], list[bytes]]) -> None:
+        """Send what `make` returns once all else is out, or drop it where the line is down."""
+        if self._link is not None:
+            self._link.send_later(make)
+
     def redirect(self, address: str) -> None:
         """Take down that the server has come back, at this address: what is left of a stream to its older life ends."""
         self._address = address
@@ -119,6 +125,10 @@ class Line:
         """Wait until the line is down; it may come up again."""
         await self._down.wait()
 
+    async def wait_ended(self) -> None:
+        """Wait until the server has ended the newest stream in order: it has heard what it waited for."""
+        await self._ended.wait()
+
     async def run(self) -> None:
         """Keep the line up; ends only by cancellation, or by an error after which going on would be wrong."""
         backoff = Backoff()
@@ -126,6 +136,7 @@ class Line:
             self._moved.clear()
             try:
                 await self._talk(backoff)
+                self._ended.set()
                 log.debug("stream ended", server=self._server)
             except (Refused, Diverged, BadSpec):
                 raise  # the same bytes would be refused again, and an address that may not be dialled stays one
@@ -148,6 +159,7 @@ class Line:
             link.keep_alive(self._heartbeat)
             self._link = link
             self._down.clear()
+            self._ended.clear()
             self._opened()
             while (data := await link.read()) is not None:
                 self._take(data)

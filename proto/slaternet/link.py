@@ -30,6 +30,7 @@ class Link(ABC):
         self._traffic = traffic
         self._loop = asyncio.get_running_loop()
         self._outbox: deque[bytes] = deque()
+        self._backlog: deque[Callable[[], list[bytes]]] = deque()
         self._most = limits.parts + 2 * limits.window  # one payload in parts, and a window of rounds each way
         self._writer: asyncio.Task[None] | None = None
         self._reader: asyncio.Task[object] | None = None
@@ -47,9 +48,21 @@ class Link(ABC):
         if len(self._outbox) >= self._most:
             self.end(OverBudget(f"{self.peer} does not take the messages meant for it"))
             return
+        self._queue(data)
+        self._start_writing()
+
+    def send_later(self, make: Callable[[], list[bytes]]) -> None:
+        """Send what `make` returns once all else is out: of many messages no more than one is there as bytes."""
+        if self._error is None:
+            self._backlog.append(make)
+            self._start_writing()
+
+    def _queue(self, data: bytes) -> None:
         self._outbox.append(data)
         self._traffic.send(data)
         self._sent_at = self._loop.time()
+
+    def _start_writing(self) -> None:
         if self._writer is None:
             self._writer = self._loop.create_task(self._write_out())
 
@@ -120,17 +133,25 @@ class Link(ABC):
     def close(self) -> None:
         """Let go of everything; nothing is sent or read any more."""
         self.end(Unreachable(f"the link to {self.peer} is closed"))
-        self._outbox.clear()
+        self._clear()
         if self._writer is not None:
             self._writer.cancel()
+
+    def _clear(self) -> None:
+        self._outbox.clear()
+        self._backlog.clear()
 
     async def _write_out(self) -> None:
         # gRPC allows one write at a time. A task for each burst of messages leaves nothing to clean up when quiet.
         try:
-            while self._outbox:
-                await self._transmit(self._outbox.popleft())
+            while self._outbox or self._backlog:
+                if self._outbox:
+                    await self._transmit(self._outbox.popleft())
+                else:
+                    for data in self._backlog.popleft()():
+                        self._queue(data)
         except STREAM_BROKEN:
-            self._outbox.clear()  # whoever reads learns why
+            self._clear()  # whoever reads learns why
         finally:
             self._writer = None
 

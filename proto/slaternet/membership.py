@@ -1,7 +1,6 @@
 """Being a member of a game: joining, and the control stream. Hosts and the adversary do it alike."""
 
 import asyncio
-import contextlib
 import hmac
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -107,6 +106,8 @@ class Membership:
         self.run = head.run
         self.spec = Spec.parse(welcome.spec, source="the coordinator's spec")
         self.epoch = 0
+        self.begun = head.epoch > 0
+        """Whether the game had begun when this process joined: then it is a spare, or was in it before."""
         self._decoder = codec.ControlDownDecoder()
         self._progress = Progress(0)
         self._checkpoint = 0
@@ -255,9 +256,7 @@ class Membership:
             if line.done():
                 line.result()
             over = self._over.result()
-            with contextlib.suppress(TimeoutError):  # the coordinator ends the stream once it has heard us
-                async with asyncio.timeout(LIMITS.grace_seconds):
-                    await self._line.wait_down()
+            await self._see_off(over, line)
         finally:
             self._attending = False
             line.cancel()
@@ -268,6 +267,18 @@ class Membership:
             raise self._failure
         if over.failure:
             raise RunFailed(f"the game failed: {over.failure}")
+
+    async def _see_off(self, over: Over, line: asyncio.Task[None]) -> None:
+        """Stay until the coordinator has heard that we know of the end, which we say again on every new stream.
+
+        It ends the stream once that is written down. One that dies before would wait for us in its next life.
+        """
+        heard = asyncio.create_task(self._line.wait_ended())
+        patience = LIMITS.grace_seconds if over.failure else LIMITS.farewell_seconds
+        try:
+            await asyncio.wait((line, heard), timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            heard.cancel()
 
     def say(self, body: ControlUp, round: int = 0) -> None:
         """Tell the coordinator something."""

@@ -141,7 +141,7 @@ class Reader:
         if version != VERSION:
             raise BadSpec(
                 f"{self._path} has version {version} and this Slaternet reads {VERSION}; "
-                "use the Slaternet that wrote it, or start with --fresh"
+                "use the Slaternet that wrote it, or begin the whole game anew"
             )
         text, seal = (self._file.read(_START.size + skip, size) for skip, size in ((0, length), (length, _SEAL_BYTES)))
         if hashlib.sha256(start + text).digest() != seal:
@@ -161,5 +161,5 @@ class Reader:
     def _damaged(self, what: str) -> Diverged:
         where = f"record {self.count + 1}, byte {self.end}" if self.end else "the beginning"
         return Diverged(
-            f"{self._path} is damaged at {where}: {what}; put back an undamaged copy, or start with --fresh"
+            f"{self._path} is damaged at {where}: {what}; restore it from a copy, or begin the whole game anew"
         )

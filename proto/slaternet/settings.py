@@ -10,6 +10,8 @@ def _common_options(limits: Limits) -> Options:
         ("grpc.max_receive_message_length", limits.message_bytes),
         ("grpc.max_send_message_length", limits.message_bytes),
         ("grpc.max_metadata_size", limits.metadata_bytes),
+        # else headers between this and twice as many bytes are refused by chance
+        ("grpc.absolute_max_metadata_size", limits.metadata_bytes),
         ("grpc.keepalive_time_ms", _milliseconds(limits.silence_seconds)),
         ("grpc.keepalive_timeout_ms", _milliseconds(limits.unary_seconds)),
         ("grpc.http2.max_pings_without_data", 0),

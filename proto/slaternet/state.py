@@ -65,12 +65,13 @@ class State:
                 f"the state {states / name} is held by another process; end that one, or choose another --name or "
                 "--state"
             )
-        try:
-            state._recall(fresh=fresh)
-        except BaseException:
-            state.release()
-            raise
-        return state
+        return state._recalled(fresh=fresh)
+
+    @classmethod
+    def claim_idle(cls, states: Path, name: str, *, role: str) -> Self | None:
+        """Hold the folder of `name` as `claim` does, for a process that is not there; None where it is."""
+        state = cls._claim(states, name, role)
+        return None if state is None else state._recalled(fresh=False)
 
     @classmethod
     def _claim_free(cls, states: Path, role: str) -> Self:
@@ -150,6 +151,11 @@ class State:
         """The run folder of the game that is remembered; None where none was chosen."""
         return Path(self._past.results) if self._past is not None and self._past.results else None
 
+    @property
+    def past_run(self) -> str:
+        """The id of the game that was begun; empty where none was."""
+        return self._past.run if self._past is not None else ""
+
     def keep(self, results: Path) -> None:
         """Write down the run folder of the game; when this returns, it outlives a loss of power."""
         if self._past is not None:
@@ -159,6 +165,19 @@ class State:
         """Write down that the game is over; when this returns, it outlives a loss of power."""
         if self._past is not None and not self._past.over:
             self._write(replace(self._past, over=True, rounds=rounds))
+
+    def play_on(self, spec: str) -> None:
+        """Write down that the game goes on as that of another spec; when this returns, it outlives a loss of power."""
+        if self._past is not None:
+            self._write(replace(self._past, spec=spec, over=False, rounds=0))
+
+    def _recalled(self, *, fresh: bool) -> Self:
+        try:
+            self._recall(fresh=fresh)
+        except BaseException:
+            self.release()
+            raise
+        return self
 
     def _recall(self, *, fresh: bool) -> None:
         if self.folder is None:
@@ -231,7 +250,7 @@ def _read(file: Path, role: str) -> Past | None:
     except ValueError:
         held = None
     if not isinstance(held, dict) or {key: type(value) for key, value in held.items()} != _TYPES:
-        raise BadSpec(f"{file} is damaged; start with --fresh to forget it, or choose another --state")
+        raise BadSpec(f"{file} is damaged; restore it from a copy, or start with --fresh to forget its game")
     past = Past(**held)
     if past.role != role:
         raise BadSpec(f"{file} is the state of a process in the role {past.role}, not {role}; choose another --state")

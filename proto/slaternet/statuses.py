@@ -28,14 +28,17 @@ _UNTYPED: dict[grpc.StatusCode, tuple[type[SlaternetError], str]] = {
     grpc.StatusCode.UNAVAILABLE: (Unreachable, "start the process there, or correct the address"),
     grpc.StatusCode.DEADLINE_EXCEEDED: (Unreachable, "see whether it is stuck, or a firewall in between"),
     grpc.StatusCode.INTERNAL: (SlaternetError, "see its log"),
-    grpc.StatusCode.RESOURCE_EXHAUSTED: (OverBudget, "send less, or start fewer hosts"),
+    grpc.StatusCode.RESOURCE_EXHAUSTED: (OverBudget, "send less"),
     grpc.StatusCode.UNIMPLEMENTED: (Mismatch, "give the address of the right service, of this version"),
 }
+# What is too large stays so; where gRPC is out of anything else, such as room for one more call, later may be better.
+_TOO_LARGE = re.compile(r"larger than max|metadata size")
 # Why a connection does not come about: a mark in gRPC's long-winded text, what it means, what to do.
 _REASONS: tuple[tuple[str, str, str], ...] = (
     (r"errors resolving|[Dd]omain name not found", "its name cannot be resolved", "correct the name"),
     # one given up while it is made may be called shut down, or reset; these two bear marks of TLS as well
     (r"(?i)timed out|timeout|shutdown|SO_ERROR\): .* reset", "timed out", "see whether a firewall is in between"),
+    (r"limit exceeded", "it has too many callers", "try later, and see who else calls it"),
     (r"Stream removed", "the connection broke off", "see its log, and whether it still runs"),
     (r"Hostname Verification", "its certificate is of another name", "correct the address"),
     (r"certificate has expired", "its certificate has expired", "make a new one with `slaternet certs`"),
@@ -69,6 +72,8 @@ def raised(
             return _TYPED[str(value)](details or INTERNAL)
     if code is grpc.StatusCode.INTERNAL and details != INTERNAL:
         code = grpc.StatusCode.UNKNOWN  # not a handler's accident but a stream that broke
+    if code is grpc.StatusCode.RESOURCE_EXHAUSTED and not _TOO_LARGE.search(details or ""):
+        code = grpc.StatusCode.UNAVAILABLE
     kind, remedy = _UNTYPED.get(code, (Unreachable, "see its log"))
     late = code is grpc.StatusCode.DEADLINE_EXCEEDED
     reason = "timed out" if late else (details or code.name).rsplit(": ", 1)[-1].rstrip(".")

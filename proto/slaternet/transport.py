@@ -24,6 +24,7 @@ from slaternet.errors import BadSpec, SlaternetError, Unknown, Unreachable
 from slaternet.limits import LIMITS, Limits
 from slaternet.link import STREAM_BROKEN, Link
 from slaternet.meter import Meter, Traffic
+from slaternet.probes import Probes
 from slaternet.security import LOOPBACK, Plain, Security
 from slaternet.settings import client_options, server_options
 from slaternet.statuses import INTERNAL, abort, raised
@@ -103,13 +104,19 @@ class Server:
         await self._server.start()
 
     def _unary(self, handler: UnaryHandler) -> _Handler:
-        async def answer(data: bytes, context: _Context) -> bytes:
-            return await self._guarded(context, self._answer(handler, data, context))
+        async def answer(_requests: object, context: _Context) -> bytes:
+            return await self._guarded(context, self._answer(handler, context))
 
-        return grpc.unary_unary_rpc_method_handler(answer)
+        # the same on the wire as a unary handler, whose request grpc.aio would wait for as long as the caller likes
+        return grpc.stream_unary_rpc_method_handler(answer)
 
-    async def _answer(self, handler: UnaryHandler, data: bytes, context: _Context) -> bytes:
-        return await handler(data, self._caller(context))
+    async def _answer(self, handler: UnaryHandler, context: _Context) -> bytes:
+        try:
+            async with asyncio.timeout(self._limits.opening_seconds):
+                data: object = await context.read()
+        except TimeoutError:
+            raise Unreachable(f"{context.peer()} has not sent its request") from None
+        return await handler(data if isinstance(data, bytes) else b"", self._caller(context))
 
     def _caller(self, context: _Context) -> Caller | None:
         """Return whose certificate the caller has; None where connections are not secured."""
@@ -176,11 +183,11 @@ async def serve(
 
     A handler that raises a SlaternetError ends its call with that status; anything else is logged here and told to the
     peer as "internal error". A stream ends in order when its handler returns. Without credentials
-    nothing is encrypted, and off this machine nothing is served unless that was said aloud.
-    `meter` counts what the streams carry.
+    nothing is encrypted, and nothing served off this machine unless that was said aloud. `meter` counts the streams.
     """
     meter = meter or Meter()
-    made = grpc.aio.server(options=server_options(hosts, limits), maximum_concurrent_rpcs=4 * hosts + 32)
+    probes = Probes(service, limits.probes)
+    made = grpc.aio.server(None, None, [probes], server_options(hosts, limits), 4 * hosts + 32)
     server = Server(made, security, limits)
     handlers = {name: server._unary(handler) for name, handler in unary.items()}
     handlers |= {name: server._stream(handler, meter.of(name)) for name, handler in streams.items()}

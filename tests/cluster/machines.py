@@ -20,7 +20,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from namespaces import inside
+from namespaces import inside, ip
 from relay import Faults, Statistics
 
 SLATERNET = str(Path(sys.executable).with_name("slaternet"))
@@ -60,6 +60,11 @@ class Process:
                 env={**os.environ, "PYTHONUNBUFFERED": "1", "NO_COLOR": "1", **variables},
                 start_new_session=True,
             )
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._popen.pid
 
     @property
     def alive(self) -> bool:
@@ -109,10 +114,16 @@ class Machine:
         self.folder = folder
         self.processes: list[Process] = []
 
+    @property
+    def entrance(self) -> tuple[str, ...]:
+        """What stands before a command that shall run here."""
+        return ("ip", "netns", "exec", self.namespace)
+
     def start(self, name: str, *command: object, variables: dict[str, str] | None = None) -> Process:
         """Start a command here, in the machine's folder."""
-        here = ["ip", "netns", "exec", self.namespace, *map(str, command)]
-        process = Process(name, here, self.folder / f"{name}.log", self.folder, variables or {})
+        process = Process(
+            name, [*self.entrance, *map(str, command)], self.folder / f"{name}.log", self.folder, variables or {}
+        )
         self.processes.append(process)
         return process
 
@@ -122,7 +133,7 @@ class Machine:
 
     def ask(self, *arguments: object) -> Any:
         """Run a command of `slaternet` here to its end; return the JSON that it prints."""
-        here = ["ip", "netns", "exec", self.namespace, SLATERNET, *map(str, arguments), "--json"]
+        here = [*self.entrance, SLATERNET, *map(str, arguments), "--json"]
         done = subprocess.run(here, cwd=self.folder, capture_output=True, text=True, timeout=DEADLINE)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
@@ -135,13 +146,21 @@ class Machine:
         end.bind((self.address, 0))
         return end
 
-    def clear(self) -> None:
-        """Kill whatever still runs here."""
+    def plug(self, *, up: bool) -> None:
+        """Have its wire up, or down."""
+        ip("-n", self.namespace, "link", "set", _DEVICE, "up" if up else "down")
+
+    def end(self) -> None:
+        """Kill whatever was started here."""
         for process in self.processes:
             process.signal(signal.SIGKILL)
             process.ends()
-        # a process may have left others, such as a plugin's worker: all that live in this namespace are ours
-        for pid in _ip("netns", "pids", self.namespace).split():
+
+    def clear(self) -> None:
+        """Kill whatever still runs here."""
+        self.end()
+        # what a process has left, such as a plugin's worker: all that live in this namespace are ours
+        for pid in ip("netns", "pids", self.namespace).split():
             os.kill(int(pid), signal.SIGKILL)
 
 
@@ -161,13 +180,8 @@ class Wires:
 
     def set(self, faults: Faults, source: Machine | None = None, destination: Machine | None = None) -> None:
         """Set the faults of a link from now on; without a source or a destination, of all links that fit."""
-        answer = self._ask(
-            {
-                "faults": asdict(faults),
-                "source": source and source.name,
-                "destination": destination and destination.name,
-            }
-        )
+        ends = {"source": source and source.name, "destination": destination and destination.name}
+        answer = self._ask({"faults": asdict(faults)} | ends)
         assert answer["links"] > 0
 
     def statistics(self) -> dict[tuple[str, str], Statistics]:
@@ -199,11 +213,17 @@ class Wires:
 
 
 class Network:
-    """Some machines, and the wires between them."""
+    """Some machines, and the wires between them where there are any."""
 
-    def __init__(self, machines: Sequence[Machine], wires: Wires) -> None:
+    def __init__(self, machines: Sequence[Machine], wires: Wires | None = None) -> None:
         self.machines = {each.name: each for each in machines}
-        self.wires = wires
+        self._wires = wires
+
+    @property
+    def wires(self) -> Wires:
+        """The wires of machines that have some."""
+        assert self._wires is not None, "these machines are one: nothing lies between them"
+        return self._wires
 
     def __getitem__(self, name: str) -> Machine:
         return self.machines[name]
@@ -225,26 +245,31 @@ def network(folder: Path, *names: str, seed: int = 1, faults: Faults = PERFECT) 
     with _terminated_in_order(), ExitStack() as stack:
         for machine in machines:
             machine.folder.mkdir(parents=True)
-            _ip("netns", "add", machine.namespace)
-            stack.callback(_ip, "netns", "delete", machine.namespace)
+            ip("netns", "add", machine.namespace)
+            stack.callback(ip, "netns", "delete", machine.namespace)
             stack.callback(machine.clear)
-            _ip("-n", machine.namespace, "tuntap", "add", "dev", _DEVICE, "mode", "tun")
-            _ip("-n", machine.namespace, "address", "add", f"{machine.address}/24", "dev", _DEVICE)
+            ip("-n", machine.namespace, "tuntap", "add", "dev", _DEVICE, "mode", "tun")
+            ip("-n", machine.namespace, "address", "add", f"{machine.address}/24", "dev", _DEVICE)
         wires = Wires(seed, machines)
         stack.callback(wires.close)
         wires.set(faults)
         for machine in machines:
-            for device in (
-                "lo",
-                _DEVICE,
-            ):  # a device without its relay would come up later, and silently drop till then
-                _ip("-n", machine.namespace, "link", "set", device, "up")
-        try:
+            # not before: a device without its relay would come up later, and silently drop till then
+            for device in ("lo", _DEVICE):
+                ip("-n", machine.namespace, "link", "set", device, "up")
+        with shown(machines):
             yield Network(machines, wires)
-        except BaseException:
-            for process in (each for machine in machines for each in machine.processes):
-                print(f"--- {process.name} ({'alive' if process.alive else process.ends()})\n{process.tail()}")
-            raise
+
+
+@contextmanager
+def shown(machines: Sequence[Machine]) -> Iterator[None]:
+    """Show the log of every process where the block fails, or of its last life."""
+    try:
+        yield
+    except BaseException:
+        for process in {each.name: each for machine in machines for each in machine.processes}.values():
+            print(f"--- {process.name} ({'alive' if process.alive else process.ends()})\n{process.tail()}")
+        raise
 
 
 def _require_root() -> None:
@@ -269,10 +294,3 @@ def _terminated_in_order() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _ip(*arguments: str) -> str:
-    """Run Debian's `ip`; return what it prints."""
-    done = subprocess.run(["ip", *arguments], capture_output=True, text=True)
-    assert done.returncode == 0, f"ip {' '.join(arguments)}: {done.stderr}"
-    return done.stdout

@@ -4,6 +4,7 @@ import ctypes
 import fcntl
 import os
 import struct
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,3 +37,10 @@ def attach(namespace: str, device: str) -> int:
         tun = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
         fcntl.ioctl(tun, _TUNSETIFF, struct.pack("16sH22x", device.encode(), _IFF_TUN_NO_PI))
     return tun
+
+
+def ip(*arguments: str) -> str:
+    """Run Debian's `ip`; return what it prints."""
+    done = subprocess.run(["ip", *arguments], capture_output=True, text=True)
+    assert done.returncode == 0, f"ip {' '.join(arguments)}: {done.stderr}"
+    return done.stdout

@@ -3,6 +3,7 @@
 import functools
 import json
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,8 @@ COORDINATOR = "coordinator"
 ADVERSARY = "adversary"
 OPERATOR = "operator"
 PORT = 7000
+PAPER = ("paper",)
+"""The spec of the paper's example; settings may follow a spec's name."""
 
 Status = dict[str, Any]
 
@@ -42,15 +45,15 @@ def run(*arguments: object) -> str:
 
 
 def settings(rounds: int | None) -> list[str]:
-    """Return what makes of the paper's example a game of so many rounds; None: one that nothing ends but a stop."""
+    """Return what makes of a spec a game of so many rounds; None: one that nothing ends but a stop."""
     return ["--set", f"run.rounds={rounds or ''}"]
 
 
 @functools.cache
-def simulated(rounds: int) -> str:
-    """Return the digest of `slaternet simulate` for so many rounds of the paper's example."""
+def simulated(rounds: int, spec: tuple[str, ...] = PAPER) -> str:
+    """Return the digest of `slaternet simulate` for so many rounds of a spec, with its settings."""
     with tempfile.TemporaryDirectory() as folder:
-        summary = run("simulate", "paper", *settings(rounds), "--out", f"{folder}/run", "--json")
+        summary = run("simulate", *spec, *settings(rounds), "--out", f"{folder}/run", "--json")
     return str(json.loads(summary)["digest"])
 
 
@@ -60,30 +63,59 @@ def digest(folder: Path) -> str:
 
 
 class Services:
-    """The services of a game of the paper's example; each is started by its name."""
+    """The services of a game; each is started by its name, and started again when it has ended."""
 
-    def __init__(self, network: Network, number: int, rounds: int | None, wire: Wire) -> None:
+    def __init__(
+        self,
+        network: Network,
+        number: int,
+        rounds: int | None,
+        wire: Wire,
+        spec: Sequence[str] = PAPER,
+        options: Sequence[str] = (),
+    ) -> None:
         self.network = network
         self.hosts = hosts(number)
         self.names = [COORDINATOR, ADVERSARY, *self.hosts]
         self.address = f"{network[COORDINATOR].address}:{PORT}"
-        self._rounds = rounds
+        self._coordinator = ["coordinator", *spec, *settings(rounds)]
         self._security = ("--insecure",) if wire is Wire.PLAIN else ("--tls", "certs")
+        self._options = options
         self._processes: dict[str, Process] = {}
 
     def __getitem__(self, name: str) -> Process:
         return self._processes[name]
 
-    def start(self, *names: str, options: Sequence[str] = ()) -> None:
-        """Start these services, in this order, with options of their own."""
+    def missing(self) -> list[str]:
+        """Return who was never started."""
+        return [name for name in self.names if name not in self._processes]
+
+    def fallen(self) -> list[str]:
+        """Return who has ended other than with exit code 0."""
+        return [name for name, process in self._processes.items() if not process.alive and process.ends()]
+
+    @property
+    def run(self) -> Path:
+        """The run folder."""
+        return self.network[ADVERSARY].folder / "run"
+
+    def kill(self, *names: str) -> None:
+        """Kill these services at once; when this returns, they are gone."""
         for name in names:
-            command = (*self._command(name), *self._security, *options)
-            self._processes[name] = self.network[name].slaternet(name, *command)
+            self[name].signal(signal.SIGKILL)
+        for name in names:
+            self[name].ends()
+
+    def start(self, *names: str, options: Sequence[str] = (), variables: dict[str, str] | None = None) -> None:
+        """Start these services, in this order, with options and variables of their own."""
+        for name in names:
+            command = (*self._command(name), *self._security, *self._options, *options)
+            self._processes[name] = self.network[name].slaternet(name, *command, variables=variables)
 
     def _command(self, name: str) -> list[object]:
         if name == COORDINATOR:
-            everyone = ["--hosts", len(self.hosts), "--listen", f"0.0.0.0:{PORT}"]
-            return ["coordinator", "paper", *settings(self._rounds), *everyone]
+            everyone = ["--hosts", len(self.hosts), "--listen", self.address]
+            return [*self._coordinator, *everyone]
         if name == ADVERSARY:
             return ["adversary", "--coordinator", self.address, "--out", "run"]
         return ["agent", "--coordinator", self.address, "--name", name]
@@ -107,18 +139,24 @@ class Services:
 
     def under_way(self, rounds: int = 20) -> None:
         """Wait until so many rounds are scored."""
-        table = self.network[ADVERSARY].folder / "run" / "metrics.csv"
 
-        def scored() -> int:
-            return len(table.read_text().splitlines()) - 1 if table.exists() else 0
+        def reached() -> bool:
+            assert not self.fallen(), f"nobody waits for rounds that cannot come: {self.fallen()} have ended"
+            return len(self.scored()) >= rounds
 
-        eventually(lambda: scored() >= rounds, lambda: f"{scored()} rounds are scored")
+        eventually(reached, lambda: f"{len(self.scored())} rounds are scored")
+
+    def scored(self) -> list[str]:
+        """Return the lines of metrics.csv that are whole, one for each round that is scored."""
+        table = self.run / "metrics.csv"
+        lines = table.read_text().splitlines(keepends=True)[1:] if table.exists() else []
+        return [line for line in lines if line.endswith("\n")]
 
     def end_well(self) -> str:
         """Wait until every service has ended with exit code 0; return the digest."""
         codes = {name: self[name].ends() for name in self.names}
         assert codes == dict.fromkeys(self.names, 0)
-        return digest(self.network[ADVERSARY].folder / "run")
+        return digest(self.run)
 
 
 @contextmanager
@@ -130,6 +168,8 @@ def services(
     wire: Wire = Wire.PLAIN,
     faults: Faults = PERFECT,
     seed: int = 1,
+    spec: Sequence[str] = PAPER,
+    options: Sequence[str] = (),
 ) -> Iterator[Services]:
     """Make a machine for a coordinator, an adversary and that many agent hosts; nothing is started yet."""
     with network(folder, COORDINATOR, ADVERSARY, *hosts(number), seed=seed, faults=faults) as machines:
@@ -138,7 +178,7 @@ def services(
             for machine in machines.machines.values():
                 hand_over(folder / "certs", machine.name, machine)
             hand_over(folder / "certs", OPERATOR, machines[COORDINATOR])
-        yield Services(machines, number, rounds, wire)
+        yield Services(machines, number, rounds, wire, spec, options)
 
 
 def certify(folder: Path, number: int) -> None:

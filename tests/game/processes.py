@@ -151,7 +151,20 @@ def _name(pid: int) -> str:
 @contextmanager
 def playing(spec: Path, folder: Path, *arguments: object) -> Iterator[Playing]:
     """Start `slaternet run`; whatever is left of it is killed with the block."""
-    command = [SLATERNET, "run", str(spec), "--out", str(folder), *map(str, arguments)]
+    with _started(folder, "run", spec, "--out", folder, *arguments) as game:
+        yield game
+
+
+@contextmanager
+def resuming(folder: Path, *arguments: object) -> Iterator[Playing]:
+    """Start `slaternet resume`; whatever is left of it is killed with the block."""
+    with _started(folder, "resume", folder, *arguments) as game:
+        yield game
+
+
+@contextmanager
+def _started(folder: Path, *arguments: object) -> Iterator[Playing]:
+    command = [SLATERNET, *map(str, arguments)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     game = Playing(process, folder)
     try:

@@ -1,6 +1,7 @@
 """An adversary that is ended within a game and started again with the same state goes on to the same digest."""
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,10 +10,12 @@ from unittest import mock
 import pytest
 from harness import DEADLINE, LOOPBACK, Game, gathering, small_spec
 
-from slaternet.errors import BadSpec, RunFailed
+from slaternet.errors import BadSpec, Mismatch, RunFailed
+from slaternet.failpoints import VARIABLE
 from slaternet.journal import Durability, Journal
 from slaternet.station import Station
-from slaternet_adversary.chronicle import Purchase, read
+from slaternet_adversary.chronicle import JOURNAL, Purchase, read
+from slaternet_adversary.isolation import PluginKilled
 from slaternet_adversary.service import AdversaryService
 from slaternet_agent.service import HostService
 
@@ -89,6 +92,25 @@ async def test_a_game_that_is_recorded_elsewhere_is_not_begun_again(tmp_path: Pa
         lives.start()
 
 
+@pytest.mark.parametrize("lost", ["game", "state"])
+async def test_an_adversary_without_its_journal_does_not_begin_another_within_the_game(
+    lost: str, tmp_path: Path
+) -> None:
+    async with playing(tmp_path) as (game, lives):
+        await game.goes_on()
+        await lives.end()
+        (tmp_path / lost).rename(tmp_path / "elsewhere")
+        with pytest.raises(
+            Mismatch, match=r"under way, and its journal .*adversary is missing; put back the run folder"
+        ):
+            await lives.start()
+        assert not (tmp_path / "game" / JOURNAL).exists() or lost == "state"
+
+        shutil.rmtree(tmp_path / lost, ignore_errors=True)
+        (tmp_path / "elsewhere").rename(tmp_path / lost)
+        lives.start()
+
+
 async def test_a_full_disk_ends_the_process_and_not_the_game(tmp_path: Path) -> None:
     async with playing(tmp_path) as (game, lives):
         await game.goes_on()
@@ -98,6 +120,21 @@ async def test_a_full_disk_ends_the_process_and_not_the_game(tmp_path: Path) -> 
             pytest.raises(RunFailed, match="there is no room"),
         ):
             await asyncio.wait_for(lives.last, DEADLINE)
+        lives.start()
+        await game.goes_on()
+
+
+@pytest.mark.slow
+async def test_a_plugin_whose_process_is_killed_is_played_again_by_the_next_life_of_the_adversary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, "adversary_during_evaluation:kill@20")
+    async with playing(tmp_path, "adversary.isolation=process") as (game, lives):
+        assert lives.last is not None
+        with pytest.raises(PluginKilled, match=r"its process was killed: start the adversary again$") as killed:
+            await asyncio.wait_for(lives.last, DEADLINE)
+        assert killed.value.exit_code == 137
+        monkeypatch.delenv(VARIABLE)
         lives.start()
         await game.goes_on()
 

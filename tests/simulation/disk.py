@@ -103,6 +103,11 @@ class SimDisk:
             for path in [each for each in names if folder in each.parents]:
                 del names[path]
 
+    def is_safe(self, path: Path) -> bool:
+        """Whether a file, as it is now, would survive a loss of power."""
+        content = self._now.get(path)
+        return content is not None and self._safe.get(path) is content and not content.since
+
     def damage(self, path: Path, byte: int, mask: int) -> None:
         """Flip bits of a byte that was thought to be safe."""
         content = self._now[path]

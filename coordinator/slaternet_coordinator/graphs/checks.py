@@ -53,13 +53,26 @@ def connects(graph: Graph, rounds: int) -> bool:
 
 def window(graph: Graph, rounds: int) -> int | None:
     """Return the smallest B such that every window of B rounds in 1..rounds connects all agents, if there is one."""
-    forest, smallest = _Forest(), 0
-    for end in range(1, rounds + 1):
-        latest = forest.add(graph.matrix(end), end)
+    windows = Windows()
+    for t in range(1, rounds + 1):
+        windows.add(graph.matrix(t), t)
+    return windows.smallest
+
+
+class Windows:
+    """The smallest B such that every window of B rounds seen so far connects all agents; rounds come from 1 on."""
+
+    def __init__(self) -> None:
+        self._forest = _Forest()
+        self.smallest: int | None = None
+        """None as long as not even all rounds together connect."""
+
+    def add(self, matrix: Matrix, t: int) -> None:
+        """Take in the graph of round t."""
+        latest = self._forest.add(matrix, t)
         if latest is not None:
             # No window that ends before the first connected one may lie within 1..rounds, so B is at least its end.
-            smallest = max(smallest or end, end - latest + 1)
-    return smallest or None
+            self.smallest = max(self.smallest or t, t - latest + 1)
 
 
 class _Forest:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from slaternet.journal import Durability
 from slaternet.spec import Spec
 from slaternet_lab.commands.common import JsonOption, SetOption, SpecArgument, print_fields, print_json
 from slaternet_lab.commands.traffic import network_fields, print_hosts
@@ -18,6 +19,10 @@ NoRestartOption = Annotated[
     bool, typer.Option("--no-restart", help="End the game where a process dies, rather than start it again.")
 ]
 HostsOption = Annotated[int, typer.Option("--hosts", min=1, help="Agent hosts to start.")]
+DurabilityOption = Annotated[
+    Durability,
+    typer.Option(envvar="SLATERNET_DURABILITY", help="What is played survives: kill -9, or with fsync a power cut."),
+]
 AdversaryOption = Annotated[
     str | None,
     typer.Option(
@@ -32,6 +37,7 @@ def run(
     spec: SpecArgument = None,
     hosts: HostsOption = 2,
     no_restart: NoRestartOption = False,
+    durability: DurabilityOption = Durability.KILL,
     adversary: AdversaryOption = None,
     settings: SetOption = None,
     out: OutOption = None,
@@ -43,7 +49,15 @@ def run(
 
     game = _resolved(spec, settings, adversary)
     with Progress(game.run.rounds, Console(stderr=as_json)) as progress:
-        played = play(game, hosts=hosts, out=out, force=force, progress=progress, restart=not no_restart)
+        played = play(
+            game,
+            hosts=hosts,
+            out=out,
+            force=force,
+            progress=progress,
+            restart=not no_restart,
+            durability=durability,
+        )
     show_summary(played, as_json=as_json)
 
 

@@ -5,7 +5,6 @@ from slaternet.codec.wire import (
     HEARTBEAT,
     SeatReader,
     below,
-    finite,
     from_round_one,
     pack,
     parse,
@@ -34,6 +33,8 @@ from slaternet.model import (
 )
 from slaternet.v1 import adversary_pb2 as pb
 from slaternet.v1 import common_pb2
+
+_MOST_EFFORT = 1 << 50  # the sum over all hosts of a game must fit the signed integers of arrays
 
 
 def encode_reveal_up(head: Head, body: RevealUp) -> list[bytes]:
@@ -82,7 +83,11 @@ def _write_effort(effort: Effort) -> pb.Effort:
 
 
 def _read_effort(message: pb.Effort) -> Effort:
-    return Effort(message.frames, message.bytes_sent, finite(message.waited), message.bytes_received)
+    effort = Effort(message.frames, message.bytes_sent, message.waited, message.bytes_received)
+    numbers = effort.frames, effort.bytes_sent, effort.bytes_received, effort.waited
+    if not all(0 <= number <= _MOST_EFFORT for number in numbers):
+        raise Malformed("an effort is beyond what a round can take")
+    return effort
 
 
 def encode_reveal_down(head: Head, body: RevealDown) -> list[bytes]:

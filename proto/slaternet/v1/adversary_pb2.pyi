@@ -147,7 +147,7 @@ Global___Question: _TypeAlias = Question  # noqa: Y015
 
 @_typing.final
 class Effort(_message.Message):
-    """What a host spent on a round, from its question to the next; for the record only."""
+    """What a host spent on a round, from its question to the next; for the record only. No number is above 2^50."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

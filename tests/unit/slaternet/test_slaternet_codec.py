@@ -563,6 +563,10 @@ def _answer(**fields: Any) -> bytes:
         {"data": F8[:8]},
         {"data": _floats(*[1.0] * 19, math.nan)},
         {"effort": Pb.Effort(waited=math.inf)},
+        {"effort": Pb.Effort(waited=-1.0)},
+        {"effort": Pb.Effort(frames=1 << 51)},
+        {"effort": Pb.Effort(bytes_sent=1 << 63)},
+        {"effort": Pb.Effort(bytes_received=(1 << 64) - 1)},
     ],
 )
 def test_a_faulty_question_is_malformed(fields: dict[str, Any]) -> None:

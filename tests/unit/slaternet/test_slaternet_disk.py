@@ -31,7 +31,7 @@ def no_file_longer_than(size: int) -> Iterator[None]:
         (errno.EIO, RunFailed, "see to its disk and start again"),
         (errno.EACCES, BadSpec, "make it accessible, or choose another folder"),
         (errno.EROFS, BadSpec, "make it accessible, or choose another folder"),
-        (errno.ENOENT, BadSpec, "put it back, or start with --fresh"),
+        (errno.ENOENT, BadSpec, "put it back, or begin the whole game anew"),
     ],
 )
 def test_what_a_file_system_refuses_is_a_sentence_with_path_and_remedy(

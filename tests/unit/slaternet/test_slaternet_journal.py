@@ -180,7 +180,7 @@ def test_a_missing_journal_is_refused_and_not_begun_anew() -> None:
     disk = SimDisk()
     disk.make_folder(PATH.parent)
 
-    with pytest.raises(BadSpec, match="journal is missing; put it back, or start with --fresh"):
+    with pytest.raises(BadSpec, match="journal is missing; put it back, or begin the whole game anew"):
         opened(disk)
     assert disk.names(PATH.parent) == []
 

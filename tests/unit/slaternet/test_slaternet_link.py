@@ -1,6 +1,7 @@
 """A link whose peer dies: what could not be written is given up, and nothing is left behind."""
 
 import asyncio
+import functools
 import gc
 from collections.abc import Iterator
 
@@ -77,6 +78,32 @@ async def test_a_link_that_has_lost_a_burst_writes_the_next() -> None:
     link.writing.set_result(None)
     await link.flush()
     link.close()
+
+
+async def test_messages_that_can_wait_are_made_one_at_a_time_and_only_when_nothing_else_is_left_to_send() -> None:
+    link, most = Frail(), LIMITS.parts + 2 * LIMITS.window
+    made: list[int] = []
+
+    def make(number: int) -> list[bytes]:
+        made.append(number)
+        return [b"%d of two" % number, b"%d as well" % number]
+
+    for number in range(2 * most):  # a peer that lacks so many does not lose its stream
+        link.send_later(functools.partial(make, number))
+    await asyncio.sleep(0)
+    assert made == [0]
+
+    link.send(b"now")
+    for _ in range(3):
+        link.writing.set_result(None)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    assert link.taken == [b"0 of two", b"0 as well", b"now", b"1 of two"]
+
+    link.close()
+    link.send_later(functools.partial(make, -1))
+    await link.flush()
+    assert made == [0, 1]
 
 
 async def test_a_link_closed_before_its_first_write_goes_on_leaves_nothing_behind() -> None:

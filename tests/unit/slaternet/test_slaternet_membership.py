@@ -293,6 +293,22 @@ async def test_that_the_game_is_over_is_remembered_before_it_is_acknowledged(tmp
     assert '"rounds": 40' in remembered[0]
 
 
+async def test_who_knows_of_the_end_says_so_until_the_coordinator_has_heard_it() -> None:
+    heard: list[ControlUp] = []
+
+    async def control(link: Link) -> None:
+        await hear_opening(link)
+        tell(link, Over())
+        heard.append(await hear(link))
+        if len(heard) < 3:
+            raise Unreachable("the coordinator dies before it has written that down")
+
+    async with member(control) as membership:
+        await membership.attend()
+
+    assert heard == [Acknowledged()] * 3
+
+
 async def test_a_game_that_has_failed_may_be_begun_again(tmp_path: Path) -> None:
     async def control(link: Link) -> None:
         await hear_opening(link)
@@ -326,7 +342,7 @@ async def test_who_cannot_remember_the_end_does_not_say_that_it_knows_it(tmp_pat
 async def test_a_process_whose_stream_ends_is_missed_until_it_is_back_or_our_own_part_is_done() -> None:
     async def control(link: Link) -> None:
         await hear_opening(link)
-        await hear(link)
+        await hear_all(link, 2)
         await see_off(link)
 
     async with member(control) as membership:

@@ -135,7 +135,7 @@ def test_a_damaged_state_is_refused_and_the_lock_let_go(tmp_path: Path, text: st
         state.remember("run-1", SPEC)
     (tmp_path / "agent-1" / "state.json").write_bytes(text.encode("latin-1"))
 
-    with pytest.raises(BadSpec, match=r"state\.json is damaged; start with --fresh to forget it, or choose another"):
+    with pytest.raises(BadSpec, match=r"state\.json is damaged; restore it from a copy, or start with --fresh"):
         claim(tmp_path)
     assert claim(tmp_path, fresh=True).past_spec == ""
 

@@ -3,7 +3,7 @@
 import grpc
 import pytest
 
-from slaternet.errors import Unreachable
+from slaternet.errors import OverBudget, SlaternetError, Unreachable
 from slaternet.statuses import raised
 
 NOWHERE = "failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.9:7000: "
@@ -38,3 +38,16 @@ def test_a_call_that_nobody_answers_in_time_has_timed_out() -> None:
 
     assert isinstance(error, Unreachable)
     assert str(error).startswith("10.0.0.9:7000 does not serve us (timed out); ")
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("CLIENT: Received message larger than max (1048577 vs. 1048576)", OverBudget),
+        ("received metadata size exceeds hard limit (20066 vs. 8192)", OverBudget),
+        ("Concurrent RPC limit exceeded!", Unreachable),
+        ("too_many_pings", Unreachable),
+    ],
+)
+def test_what_is_too_large_stays_so_and_who_finds_no_room_may_try_again(said: str, kind: type[SlaternetError]) -> None:
+    assert type(raised(grpc.StatusCode.RESOURCE_EXHAUSTED, said, (), "10.0.0.9:7000")) is kind

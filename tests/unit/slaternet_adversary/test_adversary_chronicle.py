@@ -3,12 +3,14 @@
 import struct
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
 from simulation.disk import SimDisk
 
 from slaternet.errors import Diverged
+from slaternet.limits import LIMITS
 from slaternet.model import Closing, Effort, Question, StopAt, Tangent
 from slaternet.records import Record
 from slaternet_adversary.chronicle import Chronicle, Entry, Purchase, Seats, decode, encode, read
@@ -126,3 +128,27 @@ def test_whoever_checks_a_journal_reads_what_was_appended() -> None:
         chronicle.append(entry)
 
     assert list(read(folder, disk=disk)) == entries
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_loss_of_power_takes_nothing_from_which_a_checkpoint_of_all_follows(seed: int) -> None:
+    disk, folder, sample = SimDisk(), Path("run"), purchase(1, loss=False, constraint=False)
+    hosts, rounds = ("a", "b"), range(1, 2 * LIMITS.checkpoint_every - 1)
+    chronicle = Chronicle.begin(folder, "id", disk=disk)
+    chronicle.append(Seats(tuple((name, AGENTS) for name in hosts)))
+    synced = 0
+    for round in rounds:
+        if round == LIMITS.checkpoint_every // 2:  # another life goes on counting
+            chronicle.close()
+            chronicle = Chronicle.resume(folder, "id", disk=disk)
+            synced = len(list(chronicle.replay()))
+        for name in hosts:
+            asked = Asked(name, replace(sample.asked.question, round=round))
+            chronicle.append(Purchase(asked, replace(sample.values, host=name, round=round)))
+    disk.crash(Random(seed))
+
+    left = list(Chronicle.resume(folder, "id", disk=disk).replay())
+
+    assert synced < 1 + 2 * LIMITS.checkpoint_every <= len(left)
+    bought = [(each.values.round, each.values.host) for each in left if isinstance(each, Purchase)]
+    assert bought == [(round, name) for round in rounds for name in hosts][: len(bought)]

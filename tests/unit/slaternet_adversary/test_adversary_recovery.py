@@ -6,7 +6,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from slaternet_adversary import Adversary, Game, History
 from slaternet_adversary.chronicle import JOURNAL, Chronicle, Entry, Purchase, Seats, read
 from slaternet_adversary.commitments import Commitments
 from slaternet_adversary.referee import Asked, Closed, Commit, Referee, Reply, Scored, Summarise
-from slaternet_adversary.results import Results
+from slaternet_adversary.results import Results, retract
 from slaternet_adversary.runtime import Outward, Runtime
 
 N, P, M, T = 3, 2, 2, 4
@@ -228,7 +228,8 @@ def outcome(life: Life) -> dict[str, Any]:
         "summary": json.loads((folder / "summary.json").read_text()),
         "rows": rows,
         "decisions": decisions,
-        "commitments": (folder / "commitments.csv").read_text(),
+        # whether the round after a stop was bound as well depends on when the stop was heard
+        "commitments": (folder / "commitments.csv").read_text().splitlines()[: 1 + len(rows)],
         "values": values,
         "spec": (folder / "spec.toml").read_text(),
         "files": sorted(path.name for path in folder.iterdir()),
@@ -272,6 +273,49 @@ def test_a_process_that_dies_again_and_again_gets_there(name: str, tmp_path: Pat
 
 
 # What a crash may leave, and what it may not
+
+
+def played_on(life: Life, hosts: Hosts, rounds: int) -> tuple[Life, Hosts]:
+    """Return a game that is over with another last round, as `slaternet resume --rounds` leaves it."""
+    retract(life.folder)
+    journal = Chronicle.resume(life.folder, "id", disk=life.disk)
+    for _ in journal.replay():
+        pass
+    journal.append(StopAt(rounds))
+    journal.close()
+    kind = replace(life.kind, rounds=rounds, stop=0)
+    return replace(life, kind=kind, low_water=life.kind.stop or T), replace(hosts, kind=kind)
+
+
+def lasting(life: Life) -> dict[str, Any]:
+    """Return what a game leaves behind that is the same however it came there."""
+    left = outcome(life)
+    rows = [[row[name] for name in ("round", "loss", "cumulative_violation", "digest")] for row in left["rows"]]
+    return {"rows": rows, "digest": left["summary"]["digest"]} | {
+        name: left[name] for name in ("decisions", "commitments", "values", "spec", "files")
+    }
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_game_that_is_over_is_played_on_and_on_as_if_it_had_been_longer(name: str, tmp_path: Path) -> None:
+    kind = KINDS[name]
+    longer = Life(replace(kind, rounds=9, stop=0), tmp_path / "reference")
+    longer.run(Hosts(longer.kind).play)
+    expected = lasting(longer)
+    assert len(expected["rows"]) == 9
+
+    for death in itertools.count():
+        life, hosts = Life(kind, tmp_path / f"{death}"), Hosts(kind)
+        life.run(hosts.play)
+        life, hosts = played_on(life, hosts, 6)
+        cut_short = life.die(hosts, death)
+        life.run(hosts.play)
+        life, hosts = played_on(life, hosts, 9)
+        life.run(hosts.play)
+        assert lasting(life) == expected, f"death at operation {death}"
+        if not cut_short:
+            break
+    assert death > 2 * len(SEATS)
 
 
 def died(tmp_path: Path, operations: int = 18) -> tuple[Life, Hosts]:

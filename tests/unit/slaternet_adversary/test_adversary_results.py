@@ -1,5 +1,6 @@
 import csv
 import json
+import os
 import re
 from pathlib import Path
 
@@ -126,6 +127,27 @@ def test_the_summary_comes_last_and_completes_the_run(tmp_path: Path) -> None:
         assert archive["x"].shape == (5, 3, 2)
     files = {path.name for path in results.folder.iterdir()}
     assert files == {"spec.toml", "metrics.csv", "commitments.csv", "summary.json", "decisions.npz"}
+
+
+def test_all_else_survives_a_loss_of_power_before_the_summary_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    sync = os.fsync
+
+    def note(descriptor: int) -> None:
+        synced.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
+        sync(descriptor)
+
+    results = begin(tmp_path / "run")
+    results.commit(Commit(1, ("ab",)))
+    results.record(row(1), seconds=0.5)
+    monkeypatch.setattr(os, "fsync", note)
+    results.finish(Summarise(1, "dd"), seconds=0.75, seats={})
+
+    last = synced.index("summary.json.draft")
+    assert {"metrics.csv", "commitments.csv", "decisions.npz"} <= set(synced[:last])
+    assert synced[last + 1 :] == ["run"]
 
 
 def test_the_summary_says_what_the_network_carried_in_all_and_by_host(tmp_path: Path) -> None:

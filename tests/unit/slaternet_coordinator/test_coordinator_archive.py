@@ -115,6 +115,14 @@ def emptied(path: Path) -> None:
         connection.commit()
 
 
+def test_a_phase_that_is_none_is_damage(path: Path) -> None:
+    with Archive.open(path, BORN) as archive:
+        archive.keep(Memory("plaxing"))
+
+        with pytest.raises(BadSpec, match=f"^{path} is damaged"):
+            archive.recall()
+
+
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [

@@ -7,7 +7,7 @@ from coordinator_games import EVE, EVE_JOIN, EVERYONE, HOST_JOIN, HOSTS, Play
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slaternet.errors import Mismatch, NotSeated, NotYours, RoundNotOpen, Superseded
+from slaternet.errors import Diverged, Mismatch, NotSeated, NotYours, RoundNotOpen, Superseded
 from slaternet.limits import LIMITS
 from slaternet.model import (
     Acknowledged,
@@ -130,6 +130,15 @@ def test_what_is_told_of_topology_and_mark_was_kept_before(rounds: list[int]) ->
                     case Tell(_, LowWater(mark)):
                         assert mark <= kept.low_water
     assert kept == Memory() or kept.published == play.published
+
+
+def test_a_coordinator_whose_memory_is_older_than_what_it_has_told_goes_no_further() -> None:
+    play = lasting()
+    play.coordinator.restore(replace(play.kept[-1].memory, published=L - 1))
+
+    with pytest.raises(Diverged, match=rf"a holds the topology up to round {L} .* none after round {L - 1}: its state"):
+        play.open("a", L)
+    assert play.open("a", L - 1)
 
 
 def test_beside_hosts_without_checkpoints_the_mark_is_a_round_that_the_others_have_one_of() -> None:

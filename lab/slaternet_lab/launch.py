@@ -1,0 +1,79 @@
+"""How a run's processes are started, and started again: written into the run folder before the first of them."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Self
+
+from slaternet.disk import DISK, draft, publish
+from slaternet.errors import BadSpec
+from slaternet.journal import Durability
+from slaternet.model import COORDINATOR, Role
+from slaternet.spec import Spec
+
+ADVERSARY = "adversary"
+"""The name of the one that there is."""
+
+_FILE = "run.json"
+
+
+def states_of(folder: Path) -> Path:
+    """Return where the processes of a run keep their states, each in a folder of its name."""
+    return folder / "state"
+
+
+def spec_of(folder: Path) -> Path:
+    """Return where the spec stands that the coordinator of a run is started with."""
+    return states_of(folder) / COORDINATOR / "spec.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What must be known to start the processes of a run again, besides its spec."""
+
+    hosts: int
+    durability: Durability = Durability.KILL
+    rounds: int | None = None
+    """The last round, to which the spec is brought where it has another; None: there is none."""
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """The processes by name, and what each of them does."""
+        return {COORDINATOR: COORDINATOR, ADVERSARY: Role.ADVERSARY, **dict.fromkeys(self.agents, Role.HOST)}
+
+    @property
+    def agents(self) -> list[str]:
+        """The names of the agent hosts."""
+        return [f"agent-{number}" for number in range(1, self.hosts + 1)]
+
+    def write(self, folder: Path) -> None:
+        """Write it into a run folder; when this returns, it outlives a loss of power."""
+        path = states_of(folder) / _FILE
+        DISK.make_folder(path.parent)
+        publish(DISK, draft(DISK, path, (json.dumps(asdict(self), indent=2) + "\n").encode()), path)
+
+    @classmethod
+    def read(cls, folder: Path) -> Self | None:
+        """Return how the run in a folder was started; None where it does not say, BadSpec where it is damaged."""
+        path = states_of(folder) / _FILE
+        try:
+            held = json.loads(path.read_text(encoding="utf-8"))
+            hosts, durability, rounds = held["hosts"], Durability(held["durability"]), held["rounds"]
+        except FileNotFoundError:
+            return None
+        except (ValueError, TypeError, KeyError):
+            raise _damaged(path) from None
+        if type(hosts) is not int or type(rounds) not in (int, type(None)):
+            raise _damaged(path)
+        return cls(hosts, durability, rounds)
+
+
+def write_spec(folder: Path, spec: Spec) -> None:
+    """Write the spec that the coordinator is started with; when this returns, it outlives a loss of power."""
+    path = spec_of(folder)
+    DISK.make_folder(path.parent)
+    publish(DISK, draft(DISK, path, spec.to_toml().encode()), path)
+
+
+def _damaged(path: Path) -> BadSpec:
+    return BadSpec(f"{path} is damaged; put back what `slaternet run` wrote there, or play the spec anew")

@@ -1,0 +1,118 @@
+"""Giving a game another last round: a finished one is played on, and one that was cut short ends elsewhere.
+
+The rounds that were played stay as they are: the journal is complete, and hosts go on from the low-water mark M as
+after a crash. What changes is the spec, and with it the name by which every process knows its game.
+
+`Launch.write` decides: until it returns the old game stands, and from then on the longer one. All that follows can be
+done again, and is done by the next `resume` if it was not finished; the coordinator's spec, which comes last, says so.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from slaternet.checkpoints import Checkpoints
+from slaternet.errors import BadSpec
+from slaternet.model import COORDINATOR, StopAt
+from slaternet.spec import Spec
+from slaternet.state import State
+from slaternet_adversary.chronicle import JOURNAL, Chronicle
+from slaternet_adversary.results import retract
+from slaternet_coordinator.archive import REGISTER, Archive
+from slaternet_lab.launch import Launch, spec_of, states_of, write_spec
+from slaternet_lab.resolve import resolve
+
+
+def check(folder: Path, spec: Spec, rounds: int) -> None:
+    """Refuse another last round to a game that depends on it, or that could not be played so far."""
+    if spec.algorithm.horizon is not None:
+        raise BadSpec(
+            f"{folder} cannot be given another last round: {spec.algorithm.name} with schedule "
+            f"{spec.algorithm.schedule} depends on it; play `slaternet run {folder} --set run.rounds={rounds}`"
+        )
+    longer = spec.replace(**{"run.rounds": rounds})
+    if resolve(longer, folder) != longer:
+        raise BadSpec(
+            f"{folder} cannot be given another last round: the code that {spec_of(folder)} names is not the one it was "
+            "played with; put that back"
+        )
+
+
+@dataclass(frozen=True)
+class Reopening:
+    """A game whose processes are all at rest, and whose states are held here."""
+
+    folder: Path
+    launch: Launch
+    states: Mapping[str, State]
+    run: str
+    """The id of the game; empty where it was never begun."""
+
+    def decide(self, rounds: int) -> "Reopening":
+        """Give the game another last round: nothing has changed yet, and nothing will be as it was."""
+        launch = replace(self.launch, rounds=rounds)
+        self._check_checkpoints()
+        launch.write(self.folder)
+        return replace(self, launch=launch)
+
+    def complete(self, spec: Spec) -> Spec:
+        """Bring everything to what was decided, from wherever an earlier attempt has left it; return the new spec."""
+        longer = spec.replace(**{"run.rounds": self.launch.rounds})
+        if longer == spec:
+            return spec
+        retract(self.folder)
+        if self.run:
+            self._journal(StopAt(longer.run.rounds or 0))
+            for name in self.launch.agents:
+                self._rename_checkpoint(self.states[name], longer.digest())
+        for name, state in self.states.items():
+            if name != COORDINATOR:
+                state.play_on(longer.digest())
+        if self.run:
+            with Archive.reopen(self._register) as archive:
+                archive.play_on(longer.digest())
+        self.states[COORDINATOR].play_on(longer.digest())
+        write_spec(self.folder, longer)
+        return longer
+
+    @property
+    def _register(self) -> Path:
+        return states_of(self.folder) / COORDINATOR / REGISTER
+
+    @property
+    def _mark(self) -> int:
+        with Archive.reopen(self._register) as archive:
+            return archive.recall()[0].low_water
+
+    def _journal(self, end: StopAt) -> None:
+        """Write down the last round; written twice, it says the same."""
+        if not (self.folder / JOURNAL).exists():
+            return
+        chronicle = Chronicle.resume(self.folder, self.run, durability=self.launch.durability)
+        try:
+            for _ in chronicle.replay():
+                pass
+            chronicle.append(end)
+        finally:
+            chronicle.close()
+
+    def _check_checkpoints(self) -> None:
+        """Refuse while that is possible what could not be gone on from."""
+        if not self.run:
+            return
+        mark = self._mark
+        for name in self.launch.agents:
+            state = self.states[name]
+            if mark and state.checkpoints is not None and state.past_run:
+                Checkpoints(state.checkpoints, name, self.run, state.past_spec).read(mark)
+
+    def _rename_checkpoint(self, state: State, spec: str) -> None:
+        """Write the checkpoint at M, from which a host goes on, as one of the new spec."""
+        mark = self._mark
+        if not mark or state.checkpoints is None or state.past_spec == spec:
+            return
+        before, after = (Checkpoints(state.checkpoints, state.name, self.run, each) for each in (state.past_spec, spec))
+        try:
+            after.read(mark)
+        except BadSpec:  # it is still the old one
+            after.write(mark, before.read(mark))

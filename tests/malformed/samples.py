@@ -1,0 +1,226 @@
+"""A sound message of every kind that travels, and who takes it in."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from slaternet import codec, model
+from slaternet.codec import plugin
+from slaternet.model import Head
+
+HEAD = Head("run-1", 2, 7, "host-1")
+STRANGER = Head("", 0, 0, "host-1")
+P = 5
+SEATS = np.array([0, 3, 4])
+TICKET = bytes(range(32))
+
+_RANDOM = np.random.default_rng(3)
+_X, _POINTS = _RANDOM.standard_normal((3, P)), _RANDOM.standard_normal((3, 2, P))
+_DESCRIPTION = model.Description(2, True, False, 3, False, "0f" * 32)
+_PEER = model.Peer("host-2", "10.0.0.2:70", 4, np.array([1, 2]), TICKET, b"")
+_TOPOLOGY = model.Topology(
+    round=7,
+    rounds=2,
+    starts=np.array([0, 2, 3, 5, 6]),
+    columns=np.array([0, 1, 1, 0, 65535, 1]),
+    weights=np.array([0.5, 0.5, 1.0, 0.25, 0.75, 1.0]),
+    debts=np.array([[0, 0, 0], [0, 1, 0], [1, 0, 0], [1, 0, 1]]),
+    low_water=3,
+)
+_BREACHES = (model.Breach("OverBudget", "host-1", 3, "adversary"), model.Breach("Unknown", "", 1 << 40, "coordinator"))
+_STATUS = model.Status(
+    round=7,
+    phase="playing",
+    agents=9,
+    rounds=100,
+    published=64,
+    cumulative_loss=1.5,
+    cumulative_violation=0.25,
+    hosts=(model.HostStatus("host-1", "h:1", 3, 5, True, silent=0.5, waits_for=("host-2", "adversary")),),
+    waiting_for="host-2",
+    failure="the disk is full",
+    breaches=_BREACHES,
+    rounds_per_second=12.5,
+    troubles=(model.Trouble(1.5, "host-2 has gone"),),
+)
+
+Decode = Callable[[bytes], Any]
+Encode = Callable[[Any], list[bytes]]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of message: how a fresh receiver takes it in, and how what it took in is sent again."""
+
+    name: str
+    receiver: Callable[[], Decode]
+    encode: Encode
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A sound message, and those that must come before it on its stream."""
+
+    kind: Kind
+    data: bytes
+    before: tuple[bytes, ...] = field(default=())
+
+
+def _with_head(encode: Callable[..., bytes | list[bytes]]) -> Encode:
+    def encoded(decoded: tuple[Head, Any]) -> list[bytes]:
+        data = encode(*decoded)
+        return data if isinstance(data, list) else [data]
+
+    return encoded
+
+
+CONTROL_UP = Kind("ControlUp", lambda: codec.decode_control_up, _with_head(codec.encode_control_up))
+CONTROL_DOWN = Kind("ControlDown", lambda: codec.ControlDownDecoder().decode, _with_head(codec.encode_control_down))
+GOSSIP = Kind("GossipMessage", lambda: codec.GossipDecoder(P).decode, _with_head(codec.encode_gossip))
+REVEAL_UP = Kind("RevealUp", lambda: codec.RevealUpDecoder(P).decode, _with_head(codec.encode_reveal_up))
+REVEAL_DOWN = Kind("RevealDown", lambda: codec.RevealDownDecoder().decode, _with_head(codec.encode_reveal_down))
+JOIN = Kind("JoinRequest", lambda: codec.decode_join, _with_head(codec.encode_join))
+WELCOME = Kind("Welcome", lambda: codec.decode_welcome, _with_head(codec.encode_welcome))
+STATUS = Kind("StatusRequest", lambda: codec.decode_status_request, _with_head(codec.encode_status_request))
+STATUS_REPLY = Kind("StatusReply", lambda: codec.decode_status_reply, _with_head(codec.encode_status_reply))
+STOP = Kind("StopRequest", lambda: codec.decode_stop_request, lambda head: [codec.encode_stop_request(head)])
+STOP_REPLY = Kind("StopReply", lambda: codec.decode_stop_reply, lambda head: [codec.encode_stop_reply(head)])
+
+_ALL = plugin.Evaluate("a", 7, SEATS, _POINTS, *(True,) * 5)
+_M = 2
+DESCRIBE = Kind("DescribeRequest", lambda: plugin.decode_describe, lambda body: [plugin.encode_describe(body)])
+DESCRIBED = Kind("DescribeReply", lambda: plugin.decode_described, lambda body: [plugin.encode_described(body)])
+PLAY = Kind("PlayRequest", lambda: plugin.decode_play, lambda body: [plugin.encode_play(body)])
+PLAYED = Kind("PlayReply", lambda: plugin.decode_played, lambda body: [plugin.encode_played(body)])
+EVALUATE = Kind("EvaluateRequest", lambda: plugin.decode_evaluate, lambda body: [plugin.encode_evaluate(body)])
+EVALUATED = Kind(
+    "EvaluateReply",
+    lambda: lambda data: plugin.decode_evaluated(data, _ALL, P, _M),
+    lambda body: [plugin.encode_evaluated(body)],
+)
+SCORE = Kind("ScoreRequest", lambda: plugin.decode_score, lambda body: [plugin.encode_score(body)])
+SCORED = Kind(
+    "ScoreReply", lambda: lambda data: plugin.decode_scored(data, 2), lambda body: [plugin.encode_scored(body)]
+)
+
+_UP: list[model.ControlUp] = [
+    model.Opening(1, TICKET, 9),
+    model.Heartbeat(),
+    _DESCRIPTION,
+    model.Progress(7, 1.5, 0.25),
+    model.Checkpointed(7),
+    model.Waiting(7, ("host-2", "adversary")),
+    model.Holding(7),
+    model.Finished(),
+    model.Acknowledged(),
+    model.Failed("the disk is full; make room"),
+    model.Refusals(_BREACHES),
+]
+_DOWN: list[model.ControlDown] = [
+    model.Heartbeat(),
+    model.Seating(SEATS, (_PEER, replace(_PEER, accept=TICKET)), _PEER, _DESCRIPTION),
+    model.Spare(),
+    _TOPOLOGY,
+    model.Hold(),
+    model.StopAt(7),
+    model.LowWater(7),
+    model.Over("host-2 died; start it again"),
+]
+_QUESTION = model.Question(7, SEATS, _X, _POINTS, model.Effort(2, 1 << 40, 0.125, 9))
+_ANSWER = model.Answer(7, SEATS, _POINTS[..., 0], _RANDOM.standard_normal((3, 2, 4)))
+_TANGENTS = (
+    model.Tangent(_RANDOM.standard_normal(3), _X),
+    model.Tangent(_RANDOM.standard_normal((3, 4)), _RANDOM.standard_normal((3, 4, P))),
+)
+_GOSSIP: list[model.Gossip] = [
+    model.Opening(1, TICKET, 9),
+    model.Wanted(7),
+    model.Heartbeat(),
+    model.Frame(7, SEATS, _X),
+]
+_REVEAL_UP: list[model.RevealUp] = [
+    model.Opening(1, TICKET),
+    model.Heartbeat(),
+    _QUESTION,
+    replace(_QUESTION, anchor=_X, loss_gradient=True, constraint_gradient=True),
+    model.Closing(model.Effort(1, 2, 3.0, 4)),
+]
+_REVEAL_DOWN: list[model.RevealDown] = [
+    model.Heartbeat(),
+    _ANSWER,
+    replace(_ANSWER, loss=_TANGENTS[0], constraint=_TANGENTS[1]),
+]
+_UNARY: list[tuple[Kind, Any]] = [
+    (JOIN, (STRANGER, model.Join(model.Role.HOST, "h:1", 3, 1, "ab" * 32, SEATS, "cd" * 32, True))),
+    (WELCOME, (HEAD, model.Welcome(3, TICKET, "[run]\nname = 'ü'\n", 64))),
+    (STATUS, (STRANGER, True)),
+    (STATUS_REPLY, (HEAD, _STATUS)),
+    (STOP, STRANGER),
+    (STOP_REPLY, HEAD),
+]
+_PLUGIN: list[tuple[Kind, Any]] = [
+    (DESCRIBE, plugin.Describe(9, 3, 2**64 - 1, '{"kind":"box"}', '{"a":1}', True)),
+    (DESCRIBED, plugin.Described("a", 4, 3, True, plugin.Methods(True, True, True, True, True), "0f" * 32)),
+    (PLAY, plugin.Play("a", 7, 3, _POINTS)),
+    (PLAYED, plugin.Methods(True, False, True, False, True)),
+    (EVALUATE, _ALL),
+    (
+        EVALUATED,
+        plugin.Evaluated(
+            _POINTS[..., 0],
+            _RANDOM.standard_normal((3, 2, _M)),
+            _POINTS,
+            _RANDOM.standard_normal((3, 2, _M, P)),
+            (_RANDOM.standard_normal((P, P)), _RANDOM.standard_normal(P), 0.1),
+            (_RANDOM.standard_normal((3 * _M, P)), _RANDOM.standard_normal(3 * _M)),
+        ),
+    ),
+    (SCORE, plugin.Score("a", 7, SEATS, _X)),
+    (SCORED, plugin.Scored(np.array([np.nan, 1.0]), np.zeros(2))),
+]
+
+
+def _whole(kind: Kind, decoded: Any) -> Sample:
+    [data] = kind.encode(decoded)
+    return Sample(kind, data)
+
+
+def _in_parts(kind: Kind, generated: Any, body: str, payload: str) -> list[Sample]:
+    """Return the first and the last part of a message that travels in two."""
+    whole = bytes(getattr(getattr(generated, body), payload))
+    parts = []
+    for part, piece in enumerate((whole[:24], whole[24:])):
+        message = type(generated).FromString(generated.SerializeToString())
+        for name, value in ((payload, piece), ("part", part), ("parts", 2)):
+            setattr(getattr(message, body), name, value)
+        parts.append(message.SerializeToString())
+    return [Sample(kind, parts[0]), Sample(kind, parts[1], (parts[0],))]
+
+
+def _parts() -> list[Sample]:
+    from slaternet.v1 import adversary_pb2, agent_pb2, coordinator_pb2
+
+    split = [
+        (CONTROL_DOWN, coordinator_pb2.ControlDown, _TOPOLOGY, "topology", "data"),
+        (GOSSIP, agent_pb2.GossipMessage, _GOSSIP[-1], "frame", "rows"),
+        (REVEAL_UP, adversary_pb2.RevealUp, _QUESTION, "question", "data"),
+        (REVEAL_DOWN, adversary_pb2.RevealDown, _ANSWER, "answer", "data"),
+    ]
+    samples: list[Sample] = []
+    for kind, generated, body, name, payload in split:
+        [data] = kind.encode((HEAD, body))
+        samples += _in_parts(kind, generated.FromString(data), name, payload)  # type: ignore[attr-defined]
+    return samples
+
+
+SAMPLES: list[Sample] = [
+    *(_whole(CONTROL_UP, (HEAD, body)) for body in _UP),
+    *(_whole(CONTROL_DOWN, (HEAD, body)) for body in _DOWN),
+    *(_whole(GOSSIP, (HEAD, body)) for body in _GOSSIP),
+    *(_whole(REVEAL_UP, (HEAD, body)) for body in _REVEAL_UP),
+    *(_whole(REVEAL_DOWN, (HEAD, body)) for body in _REVEAL_DOWN),
+    *(_whole(kind, decoded) for kind, decoded in (*_UNARY, *_PLUGIN)),
+    *_parts(),
+]

@@ -1,0 +1,34 @@
+"""Plays out worlds: `cd tests && python -m simulation 7 --trace`, or `python -m simulation 0 1000` for many."""
+
+import argparse
+import sys
+from collections import Counter
+
+from simulation.world import Wrong, run
+
+
+def main() -> int:
+    """Play out the worlds of some seeds; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m simulation", description=__doc__)
+    parser.add_argument("first", type=int, help="a seed")
+    parser.add_argument("last", type=int, nargs="?", help="the seed before which to stop; none: just one")
+    parser.add_argument("--trace", action="store_true", help="tell what happens")
+    parser.add_argument("--harsh", action="store_true", help="let everything go wrong, and often")
+    asked = parser.parse_args()
+    seeds = range(asked.first, asked.first + 1 if asked.last is None else asked.last)
+    faults: Counter[str] = Counter()
+    failed = 0
+    for seed in seeds:
+        try:
+            outcome = run(seed, print if asked.trace else None, harsh=asked.harsh)
+        except Wrong as error:
+            failed += 1
+            print(error, flush=True)
+        else:
+            faults += outcome.faults
+    print(f"{len(seeds)} seeds, {failed} of them wrong;", ", ".join(f"{n} {what}" for what, n in faults.most_common()))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

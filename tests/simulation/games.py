@@ -1,0 +1,121 @@
+"""The games that are played: tiny, of different kinds; and each as it ends where nothing goes wrong."""
+
+import functools
+import hashlib
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+import numpy as np
+
+from slaternet.model import Array
+from slaternet.spec import Spec
+from slaternet_coordinator.graphs import build as build_graph
+from slaternet_lab.resolve import load
+from slaternet_lab.simulation import Simulation
+
+LIMITS = {"window": 4, "checkpoint_every": 3, "report_every": 2, "burst": 2}
+"""Small, so that a game of a dozen rounds outgrows them several times."""
+
+_LONGEST = 60
+"""Rounds of a game without end before it is stopped, at most."""
+
+KINDS = {
+    "zhang2024": ("paper-short", ("run.agents=5", "run.dimension=2", "adversary.options.constraints=1")),
+    "yi2023": (
+        "paper-short",
+        ("run.agents=4", "run.dimension=2", "adversary.options.constraints=2", "algorithm.name=yi2023"),
+    ),
+    "adaptive": ("resource-fair", ("run.agents=4", "run.dimension=2", "graph.degree=2.0")),
+    "stopped": ("paper-short", ("run.agents=6", "run.dimension=2", "adversary.options.constraints=1")),
+}
+"""By name: a shipped spec, and what is changed in it."""
+
+ENDLESS = ("stopped",)
+
+
+@dataclass(frozen=True)
+class Game:
+    """One game, and who plays it."""
+
+    kind: str
+    spec: Spec
+    hosts: int
+    stop: int = 0
+    """After which round an operator ends it; 0: it has an end."""
+
+    @classmethod
+    def draw(cls, random: Random, *, harsh: bool = False) -> "Game":
+        """Draw a game; in a harsh world, one of several hosts."""
+        kind = random.choice(list(KINDS))
+        rounds, hosts = random.randint(12, 18), random.randint(2 if harsh else 1, 4)
+        spec = resolved(kind)
+        if kind in ENDLESS:
+            return cls(kind, spec.replace(**{"run.rounds": None}), hosts, stop=random.randint(2, 14))
+        return cls(kind, spec.replace(**{"run.rounds": rounds}), hosts)
+
+    @property
+    def reference(self) -> "Reference":
+        """How it goes where nothing goes wrong."""
+        return reference(self.kind)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A game as the engines play it by direct calls: a game that ends earlier is a part of it, to the bit."""
+
+    x: tuple[Array, ...]
+    """Decisions (n, p) by round, the first at 0."""
+    rows: tuple[tuple[str, ...], ...]
+    """metrics.csv without the columns that say how the game went on its way."""
+    weights: tuple[Array, ...]
+    """W_t (n, n), as the generator gives it."""
+
+    def digest(self, rounds: int) -> str:
+        """Return the digest of a game that ends with this round."""
+        chain = bytes(32)
+        for x in self.x[:rounds]:
+            chain = hashlib.sha256(chain + x.tobytes()).digest()
+        return chain.hex()
+
+
+@functools.cache
+def resolved(kind: str) -> Spec:
+    """Return the spec of a kind of game, longer than any that is played."""
+    shipped, settings = KINDS[kind]
+    return load(shipped, (*settings, f"run.rounds={_LONGEST}", "record.decisions=false"))
+
+
+@functools.cache
+def reference(kind: str) -> Reference:
+    """Play a kind of game without faults."""
+    spec = resolved(kind).replace(**{"record.decisions": True})
+    with tempfile.TemporaryDirectory() as folder:
+        game = Simulation(spec, Path(folder))
+        try:
+            game.play()
+        finally:
+            game.close()
+        x = np.load(Path(folder) / "decisions.npz")["x"]
+        rows = lasting(Path(folder) / "metrics.csv")
+    graph = build_graph(spec.graph, spec.run.agents, spec.run.seed)
+    weights = tuple(_dense(graph.matrix(t), spec.run.agents) for t in range(1, _LONGEST + 1))
+    return Reference(tuple(x), tuple(rows), weights)
+
+
+def _dense(matrix: object, agents: int) -> Array:
+    dense = np.zeros((agents, agents))
+    starts, columns, weights = (getattr(matrix, name) for name in ("starts", "columns", "weights"))
+    dense[np.repeat(np.arange(agents), np.diff(starts)), columns] = weights
+    return dense
+
+
+_PASSING = {"frames", "bytes_sent", "bytes_received", "waited", "skew", "seconds"}
+
+
+def lasting(metrics: Path) -> list[tuple[str, ...]]:
+    """Return the rows of metrics.csv, without the columns that say how the game went on its way."""
+    names, *rows = [line.split(",") for line in metrics.read_text().splitlines()]
+    kept = [index for index, name in enumerate(names) if name not in _PASSING]
+    return [tuple(row[index] for index in kept) for row in rows]

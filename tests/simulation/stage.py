@@ -1,0 +1,151 @@
+"""Puts a world under the product: its clock, network, disks and chance stand where the real ones do."""
+
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import wraps
+from random import Random
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import grpc.aio
+import structlog
+from simulation.games import LIMITS as SMALL
+from simulation.loop import current
+from simulation.machines import Disks
+
+import slaternet_coordinator.service
+from slaternet import failpoints, lines, transport
+from slaternet.disk import DISK
+from slaternet.limits import LIMITS
+from slaternet.state import State
+from slaternet_adversary.runtime import Runtime
+from slaternet_adversary.tables import Table
+from slaternet_agent.tally import Tally
+from slaternet_coordinator.archive import Archive
+
+if TYPE_CHECKING:
+    from simulation.world import World
+
+_DISK_OPERATIONS = ("create", "open", "rename", "remove", "names", "make_folder", "sync_folder")
+
+
+@contextmanager
+def staged(world: "World", disks: Disks) -> Iterator[None]:
+    """Let the product play in a world."""
+    with ExitStack() as stack:
+        enter = stack.enter_context
+        enter(_small_limits())
+        enter(_quiet(world))
+        for patch in (*_network(world), *_clocks(world), *_chance(world.random)):
+            enter(patch)
+        for operation in _DISK_OPERATIONS:
+            enter(mock.patch.object(DISK, operation, getattr(disks, operation), create=True))
+        enter(
+            mock.patch.object(failpoints, "_failpoint", SimpleNamespace(reach=lambda name: world.point(f"at {name}")))
+        )
+        enter(mock.patch.object(os, "fsync", _syncing(world)))
+        for patch in _held(world):
+            enter(patch)
+        yield
+
+
+@contextmanager
+def _small_limits() -> Iterator[None]:
+    # in place: the one object is the default of many parameters
+    before = {name: getattr(LIMITS, name) for name in SMALL}
+    try:
+        for name, value in SMALL.items():
+            object.__setattr__(LIMITS, name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            object.__setattr__(LIMITS, name, value)
+
+
+@contextmanager
+def _quiet(world: "World") -> Iterator[None]:
+    """Let logs be a part of the story, where one is told."""
+    before = structlog.get_config()
+
+    def tell(_logger: object, method: str, event: dict[str, Any]) -> str:
+        what = event.pop("event")
+        world.say(f"{method}: {what} {event}")
+        raise structlog.DropEvent
+
+    structlog.configure(
+        processors=[tell], wrapper_class=structlog.make_filtering_bound_logger(0 if world.telling else 50)
+    )
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
+
+
+def _network(world: "World") -> Iterator[Any]:
+    yield mock.patch.object(grpc.aio, "server", world.network.server)
+    yield mock.patch.object(grpc.aio, "insecure_channel", world.network.channel)
+    yield mock.patch.object(transport.reflection, "enable_server_reflection", lambda *_: None)
+
+
+def _clocks(world: "World") -> Iterator[Any]:
+    clock = world.loop.time
+    yield mock.patch.object(lines, "time", SimpleNamespace(monotonic=clock))
+    yield mock.patch.object(slaternet_coordinator.service, "time", SimpleNamespace(monotonic=clock))
+    yield mock.patch.object(Tally.__init__, "__defaults__", (clock,))
+    yield mock.patch.object(Runtime.__init__, "__defaults__", (clock, None))
+
+
+def _chance(random: Random) -> Iterator[Any]:
+    service = slaternet_coordinator.service
+    yield mock.patch.object(lines, "random", random)
+    yield mock.patch.object(
+        service, "uuid", SimpleNamespace(uuid4=lambda: uuid.UUID(int=random.getrandbits(128), version=4))
+    )
+    yield mock.patch.object(service, "secrets", SimpleNamespace(token_bytes=random.randbytes))
+
+
+def _syncing(world: "World") -> Callable[[int], None]:
+    def sync(descriptor: int) -> None:
+        if (life := current()) is not None:
+            world.point("before sync of a file")
+            world.machines[life.name].synced(descriptor)
+            world.point("after sync of a file")
+
+    return sync
+
+
+def _held(world: "World") -> Iterator[Any]:
+    """Have what a process holds open closed at its death, and let it die around what it keeps."""
+
+    def holding(method: Callable[..., Any], close: Callable[[Any, Any], None]) -> Callable[..., Any]:
+        @wraps(method)
+        def wrapped(*args: Any, **options: Any) -> Any:
+            result = method(*args, **options)
+            if (life := current()) is not None and life.name in world.machines:
+                world.machines[life.name].at_death(lambda: close(args[0], result))
+            return result
+
+        return wrapped
+
+    claim = State.claim.__func__  # type: ignore[attr-defined]
+    yield mock.patch.object(State, "claim", classmethod(holding(claim, lambda _, state: state.release())))
+    opening = Archive.open.__func__  # type: ignore[attr-defined]
+    yield mock.patch.object(Archive, "open", classmethod(holding(opening, lambda _, archive: archive.close())))
+    yield mock.patch.object(Table, "__init__", holding(Table.__init__, lambda table, _: table.close()))
+    keep, append = Archive.keep, Table.append
+
+    def keeping(archive: Archive, *args: Any) -> None:
+        world.point("before the archive")
+        keep(archive, *args)
+        world.point("behind the archive")
+
+    def appending(table: Table, *rows: str) -> None:
+        world.point("before a row")
+        append(table, *rows)
+        world.point("behind a row")
+
+    yield mock.patch.object(Archive, "keep", keeping)
+    yield mock.patch.object(Table, "append", appending)
