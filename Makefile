@@ -16,7 +16,7 @@ test: .venv/development $(PACKAGES)
 
 # the few tests that take long, such as forty hosts as processes
 slow: .venv/development
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest -n 2 --dist worksteal -m slow
 
 # services in network namespaces through a relay that loses and reorders packets; without root all is skipped, saying so
 test-cluster: .venv/development

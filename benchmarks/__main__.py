@@ -7,6 +7,7 @@ ratios measured side by side mean anything. Times are those of the game alone, w
     simulate   the engines in one process
     run K      the services over gRPC on loopback with K agent hosts
     isolated K `run K` with the adversary's functions in a worker process of their own
+    forgetful K `run K` without journal, checkpoints and register (benchmarks/forgetful)
     bare K     the messages of `run K` without everything else (benchmarks/bare.py)
 
 `--before TREE` lets another checkout play too, in the same turns, and compares the ratio of run to simulate in both.
@@ -20,7 +21,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -36,20 +37,21 @@ CLAIMS = (
     ("simulate", "plain", 0.8),
     ("run 2", "bare 2", 0.5),
     ("run 2", "simulate", 0.3),
+    ("run 2", "forgetful 2", 0.85),
 )
 """(who, against whom, at least this share of its rounds per second)"""
 KEPT = 0.95
 """How much of the ratio of run to simulate must be kept since another checkout."""
+FORGETFUL = Path(__file__).parent / "forgetful"
 ROOTS = ("proto", "agent", "coordinator", "adversary", "lab")
 
 console = Console(highlight=False)
 
 
-def slaternet(command: str, *arguments: str, settings: list[str], tree: Path | None = None) -> dict[str, float]:
-    """Play a game by the command line, perhaps of another checkout, and return its summary."""
-    environment = dict(os.environ)
-    if tree is not None:
-        environment["PYTHONPATH"] = os.pathsep.join(str(tree.resolve() / root) for root in ROOTS)
+def slaternet(command: str, *arguments: str, settings: list[str], first: Sequence[Path] = ()) -> dict[str, float]:
+    """Play a game by the command line, perhaps with other code first on the path, and return its summary."""
+    path = [str(each.resolve()) for each in first] + list(filter(None, [os.environ.get("PYTHONPATH")]))
+    environment = os.environ | ({"PYTHONPATH": os.pathsep.join(path)} if path else {})
     with tempfile.TemporaryDirectory() as folder:
         options = [option for setting in settings for option in ("--set", setting)]
         program = [sys.executable, "-m", "slaternet_lab", command, "paper", *arguments, *options]
@@ -65,9 +67,9 @@ def slaternet(command: str, *arguments: str, settings: list[str], tree: Path | N
     return summary
 
 
-def per_round(command: str, *arguments: str, settings: tuple[str, ...] = (), tree: Path | None = None) -> float:
+def per_round(command: str, *arguments: str, settings: tuple[str, ...] = (), first: Sequence[Path] = ()) -> float:
     """Return milliseconds per round of the paper's example."""
-    summary = slaternet(command, *arguments, settings=[f"run.rounds={ROUNDS}", *settings], tree=tree)
+    summary = slaternet(command, *arguments, settings=[f"run.rounds={ROUNDS}", *settings], first=first)
     return 1e3 * summary["seconds"] / summary["rounds"]
 
 
@@ -88,10 +90,12 @@ def contestants(before: Path | None) -> dict[str, Callable[[], float]]:
     for hosts in HOSTS:
         games[f"run {hosts}"] = partial(per_round, "run", "--hosts", str(hosts))
     games["isolated 2"] = partial(per_round, "run", "--hosts", "2", settings=("adversary.isolation=process",))
+    games["forgetful 2"] = partial(per_round, "run", "--hosts", "2", first=[FORGETFUL])
     games["bare 2"] = partial(bare_game, 2)
     if before is not None:
-        games["simulate before"] = partial(per_round, "simulate", tree=before)
-        games["run 2 before"] = partial(per_round, "run", "--hosts", "2", tree=before)
+        roots = [before / root for root in ROOTS]
+        games["simulate before"] = partial(per_round, "simulate", first=roots)
+        games["run 2 before"] = partial(per_round, "run", "--hosts", "2", first=roots)
     return games
 
 

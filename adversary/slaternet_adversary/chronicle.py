@@ -1,7 +1,8 @@
 """The adversary's journal: all that its referee was told, written down before anyone outside can know of it.
 
     kind         round      payload
-    SEATING      0          for every host: name, how many agents (4 bytes), the agents
+    SEATING      epoch      how many hosts (4 bytes); for each: name, how many agents (4 bytes), the agents;
+                            for every departure: its round (8 bytes), how many agents (4 bytes), the agents
     COMMITMENT   the first  32 bytes for each of consecutive rounds
     PURCHASE     its own    k, s, p, m (4 bytes each), gradients (1), seconds since the game began, effort of the round
                             before, the host's name, agents (k), x (k, p), points (k, s, p), f (k, s), g (k, s, m);
@@ -11,15 +12,21 @@
     SCORE        its own    loss, violation, both of the baseline, disagreement
     CLOSING      0          effort of the last round, the host's name
     STOP         the last   nothing: the game ends with that round, or has ended earlier and is played on to it
+    SNAPSHOT     its own    the state after that round: the last round of the game (8 bytes, 0: none), d_t (32 bytes),
+                            cumulative loss and violation, both of the baseline, the sum of the skews; for each host:
+                            name, frames, bytes sent and bytes received so far (8 bytes each), seconds waited, lags
 
 Numbers are little-endian: seconds and all values float64, agents int64. A name is its length (2 bytes) and its bytes.
 An effort is frames, bytes sent and bytes received (8 bytes each), and the seconds waited.
 
-Whoever hands a fresh referee these entries one after the other has the state of the one that was told them first.
+Whoever hands a fresh referee these entries one after the other has the state of the one that was told them first. A
+journal that was cut (slaternet_adversary.compaction) begins with a snapshot, and goes on with seatings and with what is
+of later rounds.
+
+A purchase of an agent in a round before which, as a later seating says, it has left the game is void.
 """
 
 import struct
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -29,22 +36,23 @@ from typing import Self
 import numpy as np
 
 from slaternet import journal
+from slaternet.departures import Attendance
 from slaternet.disk import DISK, Disk
 from slaternet.errors import Diverged
 from slaternet.journal import Durability, Journal
 from slaternet.limits import LIMITS
-from slaternet.model import Agents, Array, Closing, Effort, Question, Role, StopAt, Tangent
+from slaternet.model import Agents, Closing, Departure, Question, Role, StopAt, Tangent
 from slaternet.records import Record
+from slaternet_adversary.payloads import COUNT, Rest, effort_bytes, group_bytes, indices_bytes, name_bytes
 from slaternet_adversary.referee import Asked, Closed, Commit, Evaluated, Scored
+from slaternet_adversary.snapshot import Snapshot, snapshot_bytes, snapshot_of
 
 JOURNAL = Path("journal") / "adversary"
 """Where the journal stands in a run folder."""
 
 _DIGEST_BYTES = 32
-_LENGTH = struct.Struct("<H")
-_COUNT = struct.Struct("<I")
+_ROUND = struct.Struct("<Q")
 _QUESTION = struct.Struct("<IIIIBd")
-_EFFORT = struct.Struct("<QQQd")
 _SCORE = struct.Struct("<5d")
 
 
@@ -57,13 +65,26 @@ class Kind(IntEnum):
     SCORE = 4
     CLOSING = 5
     STOP = 6
+    SNAPSHOT = 7
 
 
 @dataclass(frozen=True, slots=True)
 class Seats:
-    """Which host speaks for which agents; with this the game begins."""
+    """Which host speaks for which agents, and who leaves when; with the first of them the game begins."""
 
     hosts: tuple[tuple[str, Agents], ...]
+    epoch: int = 1
+    departures: tuple[Departure, ...] = ()
+
+    def compare(self, told: "Seats") -> None:
+        """Diverged where the coordinator says something else of the same epoch."""
+        known, now = ({name: agents.tolist() for name, agents in seats.hosts} for seats in (self, told))
+        if known != now:
+            names = ", ".join(sorted(name for name in known | now if known.get(name) != now.get(name)))
+            raise Diverged(f"the coordinator seats {names} otherwise than the journal says; put back its state")
+        left, leaving = ([(each.round, each.agents.tolist()) for each in seats.departures] for seats in (self, told))
+        if left != leaving:
+            raise Diverged("the coordinator has other agents leave than the journal says; put back its state")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +95,16 @@ class Purchase:
     values: Evaluated
 
 
-Entry = Seats | Commit | Purchase | Scored | Closed | StopAt
+Entry = Seats | Commit | Purchase | Scored | Closed | StopAt | Snapshot
 
 
 def encode(entry: Entry) -> tuple[Kind, int, bytes]:
     """Return an entry as a record's kind, round and payload."""
     match entry:
-        case Seats(hosts):
-            pieces = (_name(name) + _COUNT.pack(len(agents)) + _indices(agents) for name, agents in hosts)
-            return Kind.SEATING, 0, b"".join(pieces)
+        case Seats(hosts, epoch, departures):
+            seats = (name_bytes(name) + group_bytes(agents) for name, agents in hosts)
+            partings = (_ROUND.pack(each.round) + group_bytes(each.agents) for each in departures)
+            return Kind.SEATING, epoch, b"".join((COUNT.pack(len(hosts)), *seats, *partings))
         case Commit(round, commitments):
             return Kind.COMMITMENT, round, b"".join(map(bytes.fromhex, commitments))
         case Purchase(asked, values):
@@ -91,9 +113,11 @@ def encode(entry: Entry) -> tuple[Kind, int, bytes]:
             numbers = entry.loss, entry.violation, entry.zero_loss, entry.zero_violation, entry.disagreement
             return Kind.SCORE, entry.round, _SCORE.pack(*numbers)
         case Closed(host, closing):
-            return Kind.CLOSING, 0, _effort(closing.effort) + _name(host)
+            return Kind.CLOSING, 0, effort_bytes(closing.effort) + name_bytes(host)
         case StopAt(last):
             return Kind.STOP, last, b""
+        case Snapshot():
+            return Kind.SNAPSHOT, entry.round, snapshot_bytes(entry)
 
 
 def _purchase(asked: Asked, values: Evaluated) -> bytes:
@@ -101,9 +125,9 @@ def _purchase(asked: Asked, values: Evaluated) -> bytes:
     gradients = question.loss_gradient + 2 * question.constraint_gradient
     pieces = [
         _QUESTION.pack(k, s, question.x.shape[1], m, gradients, asked.at),
-        _effort(question.effort),
-        _name(asked.host),
-        _indices(question.agents),
+        effort_bytes(question.effort),
+        name_bytes(asked.host),
+        indices_bytes(question.agents),
     ]
     arrays = [question.x, question.points, values.f, values.g]
     if question.anchor is not None:
@@ -114,25 +138,12 @@ def _purchase(asked: Asked, values: Evaluated) -> bytes:
     return b"".join([*pieces, *(np.asarray(each, "<f8").tobytes() for each in arrays)])
 
 
-def _name(name: str) -> bytes:
-    data = name.encode()
-    return _LENGTH.pack(len(data)) + data
-
-
-def _indices(agents: Agents) -> bytes:
-    return agents.astype("<i8").tobytes()
-
-
-def _effort(effort: Effort) -> bytes:
-    return _EFFORT.pack(effort.frames, effort.bytes_sent, effort.bytes_received, effort.waited)
-
-
 def decode(record: Record) -> Entry:
     """Return what a record says; Diverged where it is of no kind that is known."""
     rest = _Rest(record.payload)
     match record.kind:
         case Kind.SEATING:
-            return Seats(tuple(rest.seats()))
+            return Seats(tuple(rest.seats()), record.round, tuple(rest.departures()))
         case Kind.COMMITMENT:
             digests = range(0, len(record.payload), _DIGEST_BYTES)
             return Commit(record.round, tuple(record.payload[at : at + _DIGEST_BYTES].hex() for at in digests))
@@ -145,46 +156,22 @@ def decode(record: Record) -> Entry:
             return Closed(rest.name(), Closing(effort))
         case Kind.STOP:
             return StopAt(record.round)
+        case Kind.SNAPSHOT:
+            return snapshot_of(record.round, rest)
         case _:
             raise Diverged(f"the journal has an entry of kind {record.kind}, which is none; put back an undamaged copy")
 
 
-@dataclass(slots=True)
-class _Rest:
-    """What is left of a payload."""
-
-    data: bytes
-    at: int = 0
-
-    def numbers(self, layout: struct.Struct) -> tuple[float, ...]:
-        self.at += layout.size
-        return layout.unpack_from(self.data, self.at - layout.size)
-
-    def name(self) -> str:
-        (length,) = _LENGTH.unpack_from(self.data, self.at)
-        self.at += _LENGTH.size + length
-        return self.data[self.at - length : self.at].decode()
-
-    def effort(self) -> Effort:
-        frames, sent, received, waited = _EFFORT.unpack_from(self.data, self.at)
-        self.at += _EFFORT.size
-        return Effort(frames, sent, waited, received)
-
-    def agents(self, count: int) -> Agents:
-        self.at += 8 * count
-        return np.frombuffer(self.data, "<i8", count, self.at - 8 * count).astype(np.intp)
-
-    def array(self, *shape: int) -> Array:
-        count = int(np.prod(shape))
-        self.at += 8 * count
-        return np.frombuffer(self.data, "<f8", count, self.at - 8 * count).reshape(shape)
+class _Rest(Rest):
+    """What is left of an entry."""
 
     def seats(self) -> Iterator[tuple[str, Agents]]:
+        for _ in range(self.whole(COUNT)):
+            yield self.name(), self.agents(self.whole(COUNT))
+
+    def departures(self) -> Iterator[Departure]:
         while self.at < len(self.data):
-            name = self.name()
-            (count,) = _COUNT.unpack_from(self.data, self.at)
-            self.at += _COUNT.size
-            yield name, self.agents(count)
+            yield Departure(self.whole(_ROUND), self.agents(self.whole(COUNT)))
 
     def purchase(self, round: int) -> Purchase:
         k, s, p, m, gradients, at = _QUESTION.unpack_from(self.data, self.at)
@@ -214,31 +201,36 @@ class Chronicle:
     """The journal of a game that is played."""
 
     folder: Path
-    _journal: Journal
+    journal: Journal
     _replaying: bool = False
     _made: dict[int, str] = field(default_factory=dict)
     """Commitments, by round, that are not written down yet."""
     _written: dict[int, str] = field(default_factory=dict)
     """Commitments, by round, that an earlier life has written down and this one has not made again yet."""
-    _agents: int = 0
-    _bought: Counter[int] = field(default_factory=Counter)
-    """How many agents have bought, by round, where that is not all of them yet."""
+    disk: Disk = DISK
+    _attendance: Attendance = field(default_factory=lambda: Attendance(0))
+    _bought: dict[int, set[int]] = field(default_factory=dict)
+    """Who has bought, by round, where not all have yet."""
 
     @classmethod
     def begin(cls, folder: Path, run: str, *, durability: Durability = Durability.KILL, disk: Disk = DISK) -> Self:
         """Begin the journal of a game in its run folder."""
         path = folder / JOURNAL
-        return cls(folder, Journal.create(path, role=Role.ADVERSARY, run=run, durability=durability, disk=disk))
+        created = Journal.create(path, role=Role.ADVERSARY, run=run, durability=durability, disk=disk)
+        return cls(folder, created, disk=disk)
 
     @classmethod
     def resume(cls, folder: Path, run: str, *, durability: Durability = Durability.KILL, disk: Disk = DISK) -> Self:
         """Go on with the journal in a run folder: `replay` it first. BadSpec where it is another game's."""
         path = folder / JOURNAL
-        return cls(folder, Journal.open(path, role=Role.ADVERSARY, run=run, durability=durability, disk=disk), True)
+        opened = Journal.open(path, role=Role.ADVERSARY, run=run, durability=durability, disk=disk)
+        # who has begun it may have died before its name was safe: from here on it counts
+        disk.sync_folder(path.parent)
+        return cls(folder, opened, True, disk=disk)
 
     def replay(self) -> Iterator[Entry]:
         """Return what is written, one by one; last, those commitments made meanwhile that have to be written yet."""
-        for record in self._journal.replay():
+        for record in self.journal.replay():
             entry = decode(record)
             self._completes(entry)
             if isinstance(entry, Commit):
@@ -254,18 +246,19 @@ class Chronicle:
         With the last purchase of a round of which hosts write checkpoints, a loss of power as well: checkpoints survive
         one, and who goes on from them must find here all that came before.
         """
-        self._journal.append(*encode(entry), sync=self._completes(entry))
+        self.journal.append(*encode(entry), sync=self._completes(entry))
 
     def _completes(self, entry: Entry) -> bool:
         """Count who has bought in a round of checkpoints, and say whether this was the last."""
         if isinstance(entry, Seats):
-            self._agents = sum(len(agents) for _, agents in entry.hosts)
+            self._attendance = Attendance(sum(len(agents) for _, agents in entry.hosts), entry.departures)
         if not isinstance(entry, Purchase) or entry.values.round % LIMITS.checkpoint_every:
             return False
-        self._bought[entry.values.round] += len(entry.values.agents)
-        if self._bought[entry.values.round] < self._agents:
+        round, bought = entry.values.round, self._bought.setdefault(entry.values.round, set())
+        bought.update(entry.values.agents.tolist())
+        if not bought.issuperset(self._attendance.players(round).tolist()):
             return False
-        del self._bought[entry.values.round]
+        del self._bought[round]
         return True
 
     def commit(self, commit: Commit) -> Commit | None:
@@ -284,7 +277,7 @@ class Chronicle:
 
     def close(self) -> None:
         """Let go of the file."""
-        self._journal.close()
+        self.journal.close()
 
 
 def _match(commit: Commit, expected: dict[int, str], others: dict[int, str]) -> None:

@@ -1,9 +1,10 @@
 """What a game costs its hosts: what they say they have spent on each round, and when their questions came."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
+from slaternet.departures import FOREVER
 from slaternet.model import Effort
 
 
@@ -37,12 +38,30 @@ class Accounts:
 
     def __init__(self) -> None:
         self._told: dict[str, int] = {}  # per host the last round whose effort is known
+        self._last: dict[str, int] = {}  # per host the last round whose effort it will tell
+        self._even = True  # all hosts tell of the same rounds
+        self._settled = 0  # the last round that had been settled when the books were opened
         self._spent: defaultdict[int, dict[str, Effort]] = defaultdict(dict)
         self._asked: defaultdict[int, dict[str, float]] = defaultdict(dict)
 
-    def open(self, host: str) -> None:
-        """Expect a host to tell its efforts from round 1 on."""
-        self._told.setdefault(host, 0)
+    def restore(self, round: int) -> None:
+        """Begin after a round that is settled; before any host is expected to tell anything."""
+        self._settled = round
+
+    def open(self, host: str, told: int = 0, last: int = FOREVER) -> None:
+        """Expect a host to tell its efforts of the rounds beyond one, and none beyond the last that it plays."""
+        self._told[host] = max(self._told.get(host, self._settled), told)
+        self._last[host] = last
+        self._even = self._even and self._told[host] == self._settled and last >= FOREVER - 1
+
+    def keep(self, hosts: Container[str]) -> None:
+        """Expect nothing any more of hosts other than these."""
+        for gone in [host for host in self._told if host not in hosts]:
+            del self._told[gone], self._last[gone]
+            self._even = False
+
+    def __contains__(self, host: str) -> bool:
+        return host in self._told
 
     def ask(self, host: str, round: int, at: float) -> None:
         """Book when a host's question of a round came."""
@@ -60,13 +79,15 @@ class Accounts:
 
     def complete(self, round: int) -> bool:
         """Whether every host has told what it spent on a round."""
-        return len(self._spent.get(round, ())) == len(self._told)
+        if self._even:
+            return len(self._spent.get(round, ())) == len(self._told)
+        return all(told >= min(round, self._last[host]) for host, told in self._told.items())
 
     def settle(self, round: int) -> Costs:
         """Return the costs of a round and forget it."""
         asked = self._asked.pop(round, {})
         first = min(asked.values(), default=0.0)
-        return Costs(self._spent.pop(round), {host: at - first for host, at in asked.items()})
+        return Costs(self._spent.pop(round, {}), {host: at - first for host, at in asked.items()})
 
 
 @dataclass(slots=True)
@@ -105,7 +126,8 @@ class Network:
     def summary(self, seats: Mapping[str, int]) -> dict[str, object]:
         """Return sums, and means over the rounds of what is a delay, in all and by host."""
         rounds = max(self.rounds, 1)
-        totals = {host: self.hosts.get(host, Total()) for host in seats}
+        everyone = {**seats, **self.hosts}  # also those that have left
+        totals = {host: self.hosts.get(host, Total()) for host in everyone}
         return {
             "frames": sum(total.frames for total in totals.values()),
             "bytes_sent": sum(total.bytes_sent for total in totals.values()),
@@ -114,7 +136,7 @@ class Network:
             "skew": self.skew / rounds,
             "hosts": {
                 host: {
-                    "seats": seats[host],
+                    "seats": seats.get(host, 0),
                     "frames": total.frames,
                     "bytes_sent": total.bytes_sent,
                     "bytes_received": total.bytes_received,

@@ -41,8 +41,9 @@ class Functions:
         """Do a piece of the scoring of a round, the same until it is done; return the score when it is."""
         try:
             if self._scoring is None:
-                centre, constraints = self._plugin.game.set.centre, self._plugin.constraints
-                self._scoring = Scoring(self._rounds[effect.round], effect.round, effect.x, centre, constraints)
+                centre, constraints, agents = self._plugin.game.set.centre, self._plugin.constraints, effect.agents
+                x = effect.x if len(agents) == len(effect.x) else effect.x[agents]
+                self._scoring = Scoring(self._rounds[effect.round], effect.round, x, centre, constraints, agents)
             scored = self._scoring.step()
         except Exception as error:
             raise self._raised(error, f"the score of round {effect.round}") from None

@@ -1,8 +1,14 @@
-"""The ledger: which agent has bought what. One purchase per agent and round; the same question again is free."""
+"""The ledger: which agent has bought what. One purchase per agent and round; the same question again is free.
+
+A question may speak for agents of which some have bought the round before, at another host: they pay nothing again.
+"""
+
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slaternet.departures import Attendance
 from slaternet.errors import AlreadyAsked, Forgotten, RoundNotOpen
 from slaternet.model import Agents, Array, Question, Tangent
 
@@ -55,7 +61,7 @@ class Page:
     """One round of the ledger: every agent's decision, points and values, at the agent's index.
 
     There is room for as many points as the game grants, and for gradients where it grants any; `counts` says how many
-    points an agent has asked about.
+    points an agent has asked about. Agents that have left count as if they had asked; their decisions are NaN.
     """
 
     __slots__ = ("answered", "asked", "counts", "f", "g", "points", "slopes", "x")
@@ -69,6 +75,11 @@ class Page:
         self.f: Array = np.empty((agents, points))
         self.g: Array = np.empty((agents, points, constraints))
         self.slopes = slopes
+
+    def leave(self, agents: Agents) -> None:
+        """Make void what some agents may have asked: they do not play this round."""
+        self.asked[agents] = True
+        self.x[agents] = np.nan
 
 
 class Ledger:
@@ -92,31 +103,51 @@ class Ledger:
         self._pages: dict[int, Page] = {}
         self._last = np.zeros(agents, dtype=np.int64)
         self._forgotten = 0
+        self._attendance = Attendance(agents)
         self.rounds = rounds
+
+    def restore(self, round: int) -> None:
+        """Begin after a round that everyone has bought, and that nobody asks about any more."""
+        self._last.fill(round)
+        self._forgotten = round + 1
 
     def page(self, round: int) -> Page:
         """Return a round's page; it must have been bought from."""
         return self._pages[round]
 
-    def buy(self, question: Question) -> bool:
-        """Enter a question; True if it is new, False if it was asked before in the same words."""
+    def depart(self, attendance: Attendance) -> None:
+        """Expect nothing of agents from the round on in which they leave; what they have bought then is void."""
+        self._attendance = attendance
+        for round, page in self._pages.items():
+            self._excuse(page, round)
+
+    def buy(self, question: Question) -> Question | None:
+        """Enter a question; return what of it is new, None if all of it was asked before in the same words."""
+        if len(self._attendance.of(question.agents, question.round)) < len(question.agents):
+            raise RoundNotOpen("a question speaks for an agent that has left the game before its round")
         last = self._last[question.agents]
         if not np.count_nonzero(last != question.round - 1):
             self._enter(question)
-            return True
+            return question
         if not np.count_nonzero(last < question.round):
             self._compare(question)
-            return False
-        raise RoundNotOpen("a question must be about the round after the last one bought, or repeat an earlier one")
+            return None
+        if np.count_nonzero(last < question.round - 1):
+            raise RoundNotOpen("a question must be about the round after the last one bought, or repeat an earlier one")
+        self._compare(part(question, last >= question.round))
+        new = part(question, last < question.round)
+        self._enter(new)
+        return new
 
     def _enter(self, question: Question) -> None:
-        if question.round > self._last.min() + 1 + self._window or (
+        if question.round > self._slowest() + 1 + self._window or (
             self.rounds is not None and question.round > self.rounds
         ):
             raise RoundNotOpen("the round lies outside the window of the game")
         page = self._pages.get(question.round)
         if page is None:
             page = self._pages[question.round] = Page(*self._shape, self._slopes())
+            self._excuse(page, question.round)
         agents, count = question.agents, question.points.shape[1]
         page.asked[agents] = True
         page.counts[agents] = count
@@ -125,6 +156,16 @@ class Ledger:
         if page.slopes is not None:
             page.slopes.enter(question)
         self._last[agents] = question.round
+
+    def _excuse(self, page: Page, round: int) -> None:
+        if not self._attendance.full:
+            page.leave(np.flatnonzero(self._attendance.ends <= round))
+
+    def _slowest(self) -> int:
+        """Return the last round that everyone has bought who has something to buy yet."""
+        if self._attendance.full:
+            return int(self._last.min())
+        return int(self._last[self._last < self._attendance.ends - 1].min())
 
     def _slopes(self) -> Slopes | None:
         if not any(self._gradients):
@@ -148,8 +189,10 @@ class Ledger:
             raise AlreadyAsked("this round's question was asked before in other words")
 
     def last(self, agents: Agents) -> int:
-        """Return the last round that all of these agents have bought."""
-        return int(self._last[agents].min())
+        """Return the last round that all of these agents have bought, but for those that have left before."""
+        last, ends = self._last[agents], self._attendance.ends[agents]
+        waiting = last < ends - 1
+        return int(last[waiting].min()) if waiting.any() else self._attendance.last(agents)
 
     def complete(self, round: int) -> bool:
         """Whether every agent has bought its values of a round."""
@@ -187,3 +230,15 @@ class Ledger:
         for old in range(self._forgotten, mark):
             self._pages.pop(old, None)
         self._forgotten = max(self._forgotten, mark)
+
+
+def part(question: Question, chosen: NDArray[np.bool_]) -> Question:
+    """Return what a question says for the agents chosen."""
+    anchor = None if question.anchor is None else question.anchor[chosen]
+    return replace(
+        question,
+        agents=question.agents[chosen],
+        x=question.x[chosen],
+        points=question.points[chosen],
+        anchor=anchor,
+    )

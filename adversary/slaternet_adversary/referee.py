@@ -2,22 +2,27 @@
 
 It never evaluates a function: `Play`, `Evaluate` and `Score` go out as effects and come back as events, so the rules
 stand apart from the plugin. A round's functions are fixed (`Played`) before the first question about it is evaluated.
+
+Hosts may be seated anew in the middle of a game, agents may leave it. Then all hosts ask again what they have asked
+since the low-water mark; questions that are not evaluated yet stay with those who speak for their agents now. Rounds
+from a departure on are those of the agents that play them.
 """
 
 import hashlib
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from slaternet.departures import Attendance
 from slaternet.errors import NotYours, OutsideSet, OverBudget
 from slaternet.limits import LIMITS, Limits
-from slaternet.model import Agents, Answer, Array, Closing, LowWater, Question, StopAt, Tangent
+from slaternet.model import Agents, Answer, Array, Closing, Departure, LowWater, Question, StopAt, Tangent
 from slaternet.sets import FeasibleSet
 from slaternet_adversary.commitments import Commitments
 from slaternet_adversary.costs import Accounts, Costs
-from slaternet_adversary.ledger import Ledger
+from slaternet_adversary.ledger import Ledger, part
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,23 +120,35 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Score the decisions (n, p) of a round."""
+    """Score the decisions (n, p) of a round, which some agents or all of them play."""
 
     round: int
     x: Array
+    agents: Agents
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The state after a round, of a game in which everyone has bought that round and nobody a later one."""
+
+    round: int
+    rounds: int | None  # of the game, as far as was known when the functions of the next round were fixed
+    digest: bytes
+    totals: tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A round is complete: one row of the metrics, and its decisions."""
+    """A round is complete: one row of the metrics, and its decisions, NaN of agents that have left."""
 
     round: int
     score: Scored | None  # None: this round is not scored
     totals: tuple[float, float, float, float]  # cumulative loss, violation, and both of the baseline
-    agents: int
+    agents: int  # that have played
     costs: Costs
     digest: str
     x: Array
+    standing: Standing | None = None  # after rounds with which a burst of commitments ends: where a journal may be cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,10 +199,17 @@ class Referee:
         )
         self._hosts: dict[str, int] = {}
         self._owner = np.full(agents, -1, dtype=np.intp)
+        self._attendance = Attendance(agents)
+        self._apart: dict[tuple[str, int], Question | None] = {}
+        """Questions of hosts and rounds that are evaluated in pieces; None: it was asked by an older seating, and not
+        since."""
 
         self._played = 0
         self._playing = 0
         self._burst = limits.burst
+        self._cuts: deque[tuple[int, int | None]] = deque()
+        """The round before each burst that is not recorded yet, and the last of the game as it was known then."""
+
         self._waiting: defaultdict[int, list[Evaluate]] = defaultdict(list)
         self._chain = [bytes(32)]  # d_{t} of rounds not yet recorded, the last recorded one first
         self._chained = 0
@@ -206,12 +230,45 @@ class Referee:
         """Cumulative loss and violation, then those of the baseline."""
         return self._totals
 
-    def seat(self, hosts: Iterable[tuple[str, Agents]]) -> list[Effect]:
-        """Say which host speaks for which agents; the first seating begins the game."""
-        for name, seats in hosts:
+    def restore(self, standing: Standing) -> None:
+        """Take up a game after a round; before the first seating, and not where the plugin knows decisions."""
+        self._chained = self._recorded = self._played = self._playing = standing.round
+        self._chain = [standing.digest]
+        self._totals = standing.totals
+        self._ledger.restore(standing.round)
+        self._ledger.rounds = standing.rounds
+        self._accounts.restore(standing.round)
+
+    def seat(self, hosts: Iterable[tuple[str, Agents]], departures: Iterable[Departure] = ()) -> list[Effect]:
+        """Say which host speaks for which agents, and who leaves when; the first seating begins the game.
+
+        Of hosts that are not named any more nothing is expected. Departures only grow.
+        """
+        self._attendance = Attendance(self._agents, departures)
+        self._ledger.depart(self._attendance)
+        seated = dict(hosts)
+        self._owner.fill(-1)
+        self._accounts.keep(seated)
+        for name, seats in seated.items():
             self._owner[seats] = self._hosts.setdefault(name, len(self._hosts))
-            self._accounts.open(name)
-        return self._prepare(1)
+            # who takes over tells what it spends from the last round on that was bought before
+            self._accounts.open(name, max(self._ledger.last(seats) - 1, 0), self._attendance.last(seats))
+        self._reassign()
+        return [*self._prepare(self._chained + 1), *self._chain_on(), *self._record()]
+
+    def _reassign(self) -> None:
+        """Hand what is not evaluated yet to those who speak for its agents now; nobody hears of it until he asks."""
+        names, waiting = list(self._hosts), self._waiting
+        self._waiting = defaultdict(list)
+        self._apart.clear()
+        for round, evaluate in [(round, each) for round, some in waiting.items() for each in some]:
+            question, owners = evaluate.asked.question, self._owner[evaluate.asked.question.agents]
+            plays = self._attendance.ends[question.agents] > round
+            for owner in np.unique(owners[plays]):
+                name = names[owner]
+                piece = part(question, plays & (owners == owner))
+                self._waiting[round].append(Evaluate(Asked(name, piece, evaluate.asked.at)))
+                self._apart[name, round] = None
 
     def handle(self, event: Event) -> list[Effect]:
         """Take one event in and return what must now be done, in order."""
@@ -227,6 +284,7 @@ class Referee:
                 self._played = round
                 return list(self._waiting.pop(round, ()))
             case Closed(host, closing):
+                self._check_seated(host)
                 self._accounts.spend(host, self._last_of(host), closing.effort)
                 return self._record()
             case LowWater(mark):
@@ -239,7 +297,11 @@ class Referee:
         """Whether an event changes anything; whoever says it again, to be sure that it was heard, changes nothing."""
         if isinstance(event, StopAt):
             return event.round != self._ledger.rounds
-        return self._accounts.expects(event.host, self._last_of(event.host))
+        return event.host in self._accounts and self._accounts.expects(event.host, self._last_of(event.host))
+
+    def _check_seated(self, host: str) -> None:
+        if host not in self._accounts:
+            raise NotYours("no agent is seated at this host any more")
 
     def _end_with(self, last: int) -> list[Effect]:
         """Take down the last round; where all up to an earlier one are recorded, the game is played on."""
@@ -252,8 +314,12 @@ class Referee:
     def _grant(self, asked: Asked) -> list[Effect]:
         host, question = asked.host, asked.question
         self._check(host, question)
-        if not self._ledger.buy(question):
-            return self._reply_again(host, question)
+        new = self._ledger.buy(question)
+        if new is not question:
+            if new is None:
+                return self._reply_again(host, question)
+            self._apart[host, question.round] = question
+            asked = replace(asked, question=new)
         self._accounts.ask(host, question.round, asked.at)
         self._accounts.spend(host, question.round - 1, question.effort)
         evaluate = Evaluate(asked)
@@ -288,12 +354,20 @@ class Referee:
             raise OutsideSet("an anchor must lie in the feasible set")
 
     def _reply_again(self, host: str, question: Question) -> list[Effect]:
-        values = self._ledger.values(question.round, question.agents)
-        return [] if values is None else [Reply(host, Answer(question.round, question.agents, *values))]
+        values, key = self._ledger.values(question.round, question.agents), (host, question.round)
+        if values is None:
+            if key in self._apart:
+                self._apart[key] = question
+            return []
+        self._apart.pop(key, None)
+        return [Reply(host, Answer(question.round, question.agents, *values))]
 
     def _reply(self, done: Evaluated) -> list[Effect]:
-        values = done.f, done.g, done.loss, done.constraint
+        values, key = (done.f, done.g, done.loss, done.constraint), (done.host, done.round)
         self._ledger.fill(done.round, done.agents, *values)
+        if key in self._apart:
+            question = self._apart[key]
+            return [] if question is None else self._reply_again(done.host, question)
         return [Reply(done.host, Answer(done.round, done.agents, *values))]
 
     def _prepare(self, round: int) -> list[Effect]:
@@ -306,6 +380,7 @@ class Referee:
         if self._ledger.rounds is not None:
             last = min(last, self._ledger.rounds)
         self._playing = last
+        self._cuts.append((first - 1, self._ledger.rounds))
         past = np.array(self._past).reshape(-1, self._agents, self._set.dimension) if self._history else None
         known = self._chain[-1] if self._history else b""  # d_{t-1}: all decisions before the round are chained
         rounds = range(first, last + 1)
@@ -313,14 +388,18 @@ class Referee:
         return [commit, *(Play(t, past) for t in rounds)]
 
     def _chain_on(self) -> list[Effect]:
-        """d_t = SHA-256(d_{t-1} || x_{0,t} .. x_{n-1,t}), for every round whose decisions are all in."""
+        """d_t = SHA-256(d_{t-1} || x_{0,t} .. x_{n-1,t}), for every round whose decisions are all in.
+
+        Agents that have left are passed over.
+        """
         effects: list[Effect] = []
         while self._ledger.complete(self._chained + 1):
             self._chained += 1
-            x = self._ledger.page(self._chained).x
-            self._chain.append(hashlib.sha256(self._chain[-1] + x.tobytes()).digest())
+            x, players = self._ledger.page(self._chained).x, self._attendance.players(self._chained)
+            decided = x if len(players) == len(x) else x[players]
+            self._chain.append(hashlib.sha256(self._chain[-1] + decided.tobytes()).digest())
             if self._chained % self._score_every == 0:
-                effects.append(Score(self._chained, x))
+                effects.append(Score(self._chained, x, players))
             if self._history:
                 self._past = [*self._past, x][-self._history :]
                 effects += self._prepare(self._chained + 1)
@@ -353,4 +432,12 @@ class Referee:
             )
         del self._chain[0]
         x, costs = self._ledger.page(round).x, self._accounts.settle(round)
-        return Record(round, score, self._totals, self._agents, costs, self._chain[0].hex()[:16], x)
+        players = len(self._attendance.players(round))
+        return Record(round, score, self._totals, players, costs, self._chain[0].hex()[:16], x, self._standing(round))
+
+    def _standing(self, round: int) -> Standing | None:
+        while self._cuts and self._cuts[0][0] < round:
+            self._cuts.popleft()
+        if not self._cuts or self._cuts[0][0] > round:
+            return None
+        return Standing(round, self._cuts[0][1], self._chain[0], self._totals)

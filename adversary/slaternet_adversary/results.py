@@ -4,7 +4,9 @@ import itertools
 import json
 import os
 import shutil
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import IO
@@ -12,12 +14,14 @@ from typing import IO
 import numpy as np
 
 from slaternet.breaches import Breaches
-from slaternet.disk import DISK
+from slaternet.disk import DISK, draft, publish
 from slaternet.errors import BadSpec, Diverged
+from slaternet.model import Departure
 from slaternet.spec import Spec
 from slaternet_adversary.chronicle import JOURNAL
 from slaternet_adversary.costs import Network
 from slaternet_adversary.referee import Commit, Record, Summarise
+from slaternet_adversary.snapshot import Snapshot
 from slaternet_adversary.tables import Table
 
 COLUMNS = (
@@ -45,11 +49,12 @@ _PASSING = ("frames", "bytes_sent", "bytes_received", "waited", "skew", "seconds
 
 _SUMMARY = "summary.json"
 _DECISIONS = "decisions.f64"
-"""Decisions as they come, raw float64; packed into decisions.npz when the game is over."""
+"""Decisions as they come, raw float64; packed when the game is over."""
+_PACKED = "decisions.npz"
 
 _CONCLUSIONS = (
     _SUMMARY,
-    "decisions.npz",
+    _PACKED,
     "assumptions.txt",
     "loss.png",
     "violation.png",
@@ -89,10 +94,19 @@ def claim(folder: Path, *, force: bool = False) -> None:
 def retract(folder: Path) -> None:
     """Take back what was concluded of a game that is played on; when this returns, no loss of power brings it back."""
     held = DISK.names(folder)
+    if _PACKED in held and _DECISIONS not in held:
+        _unpack(folder)
     for name in _CONCLUSIONS:
         if name in held:
             DISK.remove(folder / name)
     DISK.sync_folder(folder)
+
+
+def _unpack(folder: Path) -> None:
+    """Make rows again of decisions that were packed: those of the first rounds may stand nowhere else any more."""
+    with suppress(OSError, ValueError, KeyError, zipfile.BadZipFile), np.load(folder / _PACKED) as archive:
+        raw = folder / _DECISIONS
+        publish(DISK, draft(DISK, raw, archive["x"].tobytes()), raw)
 
 
 class Results:
@@ -117,8 +131,39 @@ class Results:
         self._decisions: IO[bytes] | None = None
         if not self.complete:
             _replace(folder / "spec.toml", spec.to_toml())
-            # where they are recorded again, they come whole from the journal
-            self._decisions = (folder / _DECISIONS).open("wb") if spec.record.decisions else None
+            # where they are recorded again, they come from the journal, and what it has no more stands there already
+            raw = folder / _DECISIONS
+            self._decisions = raw.open("r+b" if again and raw.exists() else "wb") if spec.record.decisions else None
+
+    def depart(self, departures: Sequence[Departure]) -> None:
+        """Write down who leaves the game and when: played again, the spec gives the same game."""
+        if departures and not self.complete:
+            self._spec = self._spec.departing(departures)
+            _replace(self.folder / "spec.toml", self._spec.to_toml())
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go on after a round up to which everything is written, and not in the journal any more."""
+        standing, round = snapshot.standing, snapshot.round
+        self._totals, self.network = standing.totals, snapshot.network()
+        row, bound = self._metrics.pass_over(round), self._commitments.pass_over(round)
+        sums = ",".join(map(str, standing.totals))
+        whole = row.startswith(f"{round},") and f",{sums}," in row and row.endswith(f",{standing.digest.hex()[:16]}")
+        if not whole or not bound.startswith(f"{round},"):
+            raise Diverged(
+                f"{self.folder} has another round {round} than its journal begins with; put back the right one"
+            )
+        if self._decisions is not None:
+            size = 8 * round * self._spec.run.agents * self._spec.run.dimension
+            if self._decisions.seek(0, os.SEEK_END) < size:
+                raise Diverged(f"{self.folder / _DECISIONS} lacks decisions that the journal has no more; put it back")
+            self._decisions.seek(size)
+
+    def sync(self) -> None:
+        """Return once all that was recorded would survive a loss of power."""
+        self._metrics.sync()
+        self._commitments.sync()
+        if self._decisions is not None:
+            os.fsync(self._decisions.fileno())
 
     def commit(self, effect: Commit) -> None:
         """Append commitments; when this returns they outlive the process, and their rounds may be revealed."""
@@ -152,8 +197,7 @@ class Results:
             spec = spec.replace(**{"run.rounds": end.rounds})
             _replace(self.folder / "spec.toml", spec.to_toml())
         self.settle()
-        self._metrics.sync()
-        self._commitments.sync()
+        self.sync()
         self.close()
         if spec.record.decisions:
             self._pack(end.rounds)
@@ -168,6 +212,7 @@ class Results:
             "scored_rounds": end.rounds // spec.record.score_every,
             "seed": spec.run.seed,
             "hosts": len(seats),
+            "departures": [{"round": each.round, "agents": each.agents} for each in spec.departures],
             "cumulative_loss": self._totals[0],
             "cumulative_violation": self._totals[1],
             "zero_loss": self._totals[2],
@@ -194,11 +239,13 @@ class Results:
         """Cut off rows of an earlier life that were not recorded again: what they tell of is not in the journal."""
         self._metrics.settle()
         self._commitments.settle()
+        if self._decisions is not None:
+            self._decisions.truncate()
 
     def _pack(self, rounds: int) -> None:
         raw = self.folder / _DECISIONS
         shape = (rounds, self._spec.run.agents, self._spec.run.dimension)
-        with (self.folder / "decisions.npz").open("wb") as file:
+        with (self.folder / _PACKED).open("wb") as file:
             np.savez(file, x=np.fromfile(raw, dtype="<f8").reshape(shape))
             file.flush()
             os.fsync(file.fileno())

@@ -3,18 +3,23 @@
 import asyncio
 import contextlib
 import functools
+import itertools
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from typing import TypeVar
 
+import numpy as np
 import structlog
 
 from slaternet import codec
 from slaternet.errors import (
+    BadSpec,
     Diverged,
+    Forgotten,
     Malformed,
     NotSeated,
+    NotYours,
     PluginFailed,
     Replaced,
     RunFailed,
@@ -37,14 +42,17 @@ from slaternet.model import (
     Peer,
     Progress,
     Question,
+    Recall,
     Seating,
     StopAt,
 )
 from slaternet_adversary.chronicle import Chronicle
 from slaternet_adversary.isolation import PluginKilled
 from slaternet_adversary.metrics import readings
+from slaternet_adversary.recollection import recalled
 from slaternet_adversary.referee import Asked, Closed, Commit, Event, Record, Reply, Summarise
 from slaternet_adversary.runtime import Outward, Runtime
+from slaternet_adversary.snapshot import Snapshot
 
 log = structlog.get_logger()
 
@@ -67,6 +75,7 @@ class Revealer:
         description: Description,
         thread: Executor | None = None,
         *,
+        chronicle: Chronicle,
         durable: bool = False,
         plugin_killed: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -77,6 +86,8 @@ class Revealer:
         self._thread = thread
         self._queue: deque[tuple[_Work, asyncio.Future[None] | None]] = deque()
         self._working = True
+        self._chronicle = chronicle
+        self._epoch = 0
         self._hosts: dict[str, Peer] = {}
         self._links: dict[str, Link] = {}
         self._accepts: dict[str, int] = {}
@@ -112,8 +123,11 @@ class Revealer:
         if self._membership.failed and not isinstance(body, Over):
             return
         match body:
-            case Seating(peers=peers):
-                self._seat(peers)
+            case Seating():
+                if body.recall and self._runtime.forgetful:
+                    self._refuse_policy()
+                else:
+                    self._seat(body)
             case LowWater() | StopAt():
                 self._obey(lambda: self._runtime.handle(body))
             case Over():
@@ -121,21 +135,34 @@ class Revealer:
             case _:
                 raise Malformed("the coordinator says to the adversary what is not meant for it")
 
-    def _seat(self, peers: tuple[Peer, ...]) -> None:
-        """Take down who plays; where a host has come back, streams of its older life end."""
-        if not self._hosts:
-            log.info("seated", hosts=len(peers))
-        older, self._hosts = self._hosts, {peer.name: peer for peer in peers}
-        for name, peer in self._hosts.items():
-            link = self._links.get(name)
-            if link is not None and older[name].incarnation < peer.incarnation:
-                link.end(Superseded("a newer incarnation of this host has joined"))
-        self._obey(lambda: self._runtime.seat((peer.name, peer.seats) for peer in peers))
+    def _refuse_policy(self) -> None:
+        self._membership.abandon(
+            BadSpec(
+                "--journal-keep is not for a game whose coordinator gives hosts up: others then rebuild what they knew "
+                "from the whole journal; start the adversary without it, or the coordinator with --policy wait"
+            )
+        )
 
-    async def recover(self, chronicle: Chronicle) -> None:
+    def _seat(self, seating: Seating) -> None:
+        """Take down who plays; where a host has come back, streams of its older life end, in a new seating all."""
+        epoch, self._epoch = self._epoch, self._membership.epoch
+        older, self._hosts = self._hosts, {peer.name: peer for peer in seating.peers}
+        if epoch < self._epoch:
+            log.info("seated", hosts=len(seating.peers), epoch=self._epoch)
+        for name, link in self._links.items():
+            if epoch < self._epoch:
+                link.end(NotSeated("there is a new seating"))
+            elif name in older and older[name].incarnation < self._hosts[name].incarnation:  # else it ends already
+                link.end(Superseded("a newer incarnation of this host has joined"))
+        seats = tuple((peer.name, peer.seats) for peer in seating.peers)
+        self._obey(functools.partial(self._runtime.seat, self._epoch, seats, seating.departures))
+
+    async def recover(self) -> None:
         """Redo what an earlier life has journalled, and say how far that was."""
-        for entry in chronicle.replay():
+        for entry in self._chronicle.replay():
             await self._redo(functools.partial(self._runtime.redo, entry))
+            for round in range(1, entry.round + 1) if isinstance(entry, Snapshot) else ():
+                await self._redo(functools.partial(self._runtime.rehearse, round))
             if isinstance(entry, Commit):  # of every burst of rounds, be they scored or not: no more need be remembered
                 await self._redo(functools.partial(self._runtime.handle, LowWater(self._membership.low_water)))
         self._say(self._runtime.recovered())
@@ -256,19 +283,21 @@ class Revealer:
         link.keep_alive(lambda: codec.encode_reveal_down(self._membership.head(), Heartbeat())[0])
         try:
             while (data := await link.read()) is not None:
-                await self._take(name, decoder, data)
+                await self._take(link, decoder, data)
         finally:
             if self._links.get(name) is link:
                 del self._links[name]
                 self._membership.miss(name)
 
-    async def _take(self, name: str, decoder: codec.RevealUpDecoder, data: bytes) -> None:
-        message = decoder.decode(data)
+    async def _take(self, link: Link, decoder: codec.RevealUpDecoder, data: bytes) -> None:
+        name, message = link.host, decoder.decode(data)
         if message is None:
             return
         head, body = message
         self._membership.check(head, name)
         match body:
+            case Recall():
+                await self._recall(link, body)
             case Question():
                 await self._handle(Asked(name, body, self._runtime.seconds))
             case Closing():
@@ -278,6 +307,21 @@ class Revealer:
                 raise Malformed("a stream is opened once")
             case Heartbeat():
                 pass
+
+    async def _recall(self, link: Link, wish: Recall) -> None:
+        """Tell a host what its agents have asked and seen while they sat elsewhere, as the journal has it."""
+        if not np.isin(wish.agents, self._hosts[link.host].seats).all():
+            raise NotYours("a host may recall only what agents seated there have asked")
+        if self._runtime.forgetful:
+            raise Forgotten("the adversary does not keep every round")
+        journal = self._chronicle
+        past = recalled(journal.folder, wish.agents, wish.round, wish.last, disk=journal.disk)
+        while some := await asyncio.to_thread(lambda: list(itertools.islice(past, LIMITS.burst))):
+            for question, answer in some:
+                for body in (question, answer):
+                    for part in codec.encode_reveal_down(self._membership.head(question.round), body):
+                        link.send(part)
+            await link.flush()
 
 
 def _settle(done: asyncio.Future[None] | None, error: SlaternetError | None = None) -> None:

@@ -4,21 +4,21 @@ Plugin calls happen one at a time. Replies go first: `handle` evaluates a questi
 rounds ahead and scoring finished rounds wait as pieces of work that the caller does between replies, in bursts.
 
 What the referee is told is journalled before anything comes of it. So a later life can tell it all to a fresh referee
-(`redo`, then `recovered`): only the functions are fixed anew, by the plugin.
+(`redo`, then `recovered`): only the functions are fixed anew, by the plugin. Where the journal was cut, `rehearse`
+follows its snapshot: the plugin fixes those of the rounds that are gone.
 """
 
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
 
-import numpy as np
-
 from slaternet.errors import Diverged, Refused, RunFailed, Unready
 from slaternet.failpoints import reach
 from slaternet.limits import LIMITS
-from slaternet.model import StopAt
+from slaternet.model import Agents, Departure, LowWater, StopAt
 from slaternet_adversary.api import Adversary
 from slaternet_adversary.chronicle import Chronicle, Entry, Purchase, Seats
+from slaternet_adversary.compaction import Keeping
 from slaternet_adversary.costs import Network
 from slaternet_adversary.functions import Functions
 from slaternet_adversary.referee import (
@@ -38,6 +38,7 @@ from slaternet_adversary.referee import (
     Summarise,
 )
 from slaternet_adversary.results import Results
+from slaternet_adversary.snapshot import Snapshot
 
 Outward = Reply | Record | Summarise
 
@@ -52,11 +53,15 @@ class Runtime:
         results: Results,
         clock: Callable[[], float] = time.perf_counter,
         chronicle: Chronicle | None = None,
+        keeping: Keeping | None = None,
     ) -> None:
         self._referee = referee
         self._functions = Functions(plugin)
         self._results = results
         self._chronicle = chronicle
+        self._keeping = keeping
+        self.forgetful = keeping is not None
+        """Whether the journal does not keep every round."""
         self._clock = clock
         self._began: float | None = None
         self._reached = 0.0  # seconds, until the game has begun or goes on
@@ -68,7 +73,7 @@ class Runtime:
     @property
     def idle(self) -> bool:
         """Whether no work waits."""
-        return not self._plays and not self._scores
+        return not (self._plays or self._scores or (self._keeping is not None and self._keeping.due))
 
     @property
     def due(self) -> bool:
@@ -90,39 +95,61 @@ class Runtime:
         """What the rounds recorded so far have cost."""
         return self._results.network
 
-    def seat(self, hosts: Iterable[tuple[str, np.ndarray]]) -> list[Outward]:
-        """Begin the game with these hosts and their agents; once it has begun, make sure that they are the same."""
-        seats = Seats(tuple(hosts))
-        if self._seats is not None:
-            _compare(self._seats, seats)
+    def seat(
+        self, epoch: int, hosts: Iterable[tuple[str, Agents]], departures: Iterable[Departure] = ()
+    ) -> list[Outward]:
+        """Begin the game with these hosts and their agents, or go on with them in a new epoch.
+
+        What is said of an epoch once more must be the same.
+        """
+        seats = Seats(tuple(hosts), epoch, tuple(departures))
+        if self._seats is not None and epoch <= self._seats.epoch:
+            if epoch == self._seats.epoch:
+                self._seats.compare(seats)
             return []
         self._enter(seats)
-        self._began = self._clock()
-        return self._execute(self._begin(seats), self._buy)
+        if self._began is None:
+            self._began = self._clock()
+        return self._summed_up(self._execute(self._begin(seats), self._buy))
 
     def _begin(self, seats: Seats) -> list[Effect]:
         self._seats = seats
-        return self._referee.seat(seats.hosts)
+        self._results.depart(seats.departures)
+        return self._referee.seat(seats.hosts, seats.departures)
 
     def handle(self, event: Event) -> list[Outward]:
         """Hand an event to the referee; return what must be said to others."""
         if isinstance(event, Closed | StopAt) and self._referee.is_news(event):
             self._enter(event)
+        if isinstance(event, LowWater) and self._keeping is not None:
+            self._keeping.pass_mark(event.round)
         return self._summed_up(self._execute(self._referee.handle(event), self._buy))
 
     def work(self) -> list[Outward]:
-        """Do one piece of the waiting work: fixing functions first, then scoring."""
+        """Do one piece of the waiting work: fixing functions first, then scoring; the journal is cut beside it."""
         if self._plays:
             reach("adversary_before_play")
             played = self._functions.play(self._plays.popleft())
             reach("adversary_after_play")
             return self.handle(played)
-        scored = self._functions.score(self._scores[0])
+        scored = self._functions.score(self._scores[0]) if self._scores else None
+        if scored is not None or not self._scores:  # a piece for each score, lest they never leave time for it
+            self._cut()
         if scored is None:
             return []
         self._scores.popleft()
         self._enter(scored)
         return self.handle(scored)
+
+    def _cut(self) -> None:
+        if self._keeping is not None:
+            self._keeping.step(self._results.sync)
+
+    def rehearse(self, round: int) -> None:
+        """Have the functions of a round fixed that comes before a snapshot, each in its turn: none is left out."""
+        if not self._results.complete:
+            self._functions.play(Play(round, None))
+            self._functions.forget(round)
 
     def redo(self, entry: Entry) -> None:
         """Take in what the journal says has happened; nobody is told. Diverged where it cannot have happened."""
@@ -163,9 +190,20 @@ class Runtime:
                 return self._referee.handle(entry)
             case Closed():
                 return self._referee.handle(entry)
-            case Commit():
-                self._results.commit(entry)
+            case Commit() | Snapshot():
+                self._take_over(entry)
                 return []
+
+    def _take_over(self, entry: Commit | Snapshot) -> None:
+        if isinstance(entry, Commit):
+            self._results.commit(entry)
+            return
+        if self._seats is not None:
+            raise Diverged("the journal has a snapshot where it does not begin; put back the right one")
+        self._results.restore(entry)
+        self._referee.restore(entry.standing)
+        if self._keeping is not None:
+            self._keeping.begin(entry)
 
     def _play_again(self, effect: Play) -> Played:
         """Have functions fixed once more, unless nobody will ask for them: every round of the game is recorded."""
@@ -186,6 +224,12 @@ class Runtime:
     def close(self) -> None:
         """Close the run folder; what was recorded stays."""
         self._results.close()
+        self._end_keeping()
+
+    def _end_keeping(self) -> None:
+        if self._keeping is not None:
+            self._keeping.close()
+            self._keeping = None
 
     def _enter(self, entry: Entry) -> None:
         """Write an entry into the journal."""
@@ -224,6 +268,7 @@ class Runtime:
         """Write the summary where the game is over: not before all is redone, for it may have been played on."""
         for effect in out:
             if isinstance(effect, Summarise):
+                self._end_keeping()
                 self._write(effect)
         return out
 
@@ -234,6 +279,8 @@ class Runtime:
             elif isinstance(effect, Record):
                 self._functions.forget(effect.round)
                 self._results.record(effect, self.seconds)
+                if self._keeping is not None:
+                    self._keeping.record(effect, self._results.network)
             else:
                 hosts = self._seats.hosts if self._seats is not None else ()
                 self._results.finish(effect, self.seconds, {name: len(agents) for name, agents in hosts})
@@ -246,10 +293,3 @@ class Runtime:
         new = effect if self._chronicle is None else self._chronicle.commit(effect)
         if new is not None:
             self._results.commit(new)
-
-
-def _compare(journalled: Seats, told: Seats) -> None:
-    known, now = ({name: agents.tolist() for name, agents in seats.hosts} for seats in (journalled, told))
-    if known != now:
-        names = sorted(name for name in known | now if known.get(name) != now.get(name))
-        raise Diverged(f"the coordinator seats {', '.join(names)} otherwise than the journal says; put back its state")

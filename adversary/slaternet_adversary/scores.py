@@ -62,12 +62,21 @@ class Network:
 
 
 class Scoring:
-    """The scoring of one round's decisions (n, p), and of the baseline that stays at the centre."""
+    """The scoring of the decisions (k, p) of the agents that play a round, and of the baseline at the centre."""
 
-    def __init__(self, functions: Round, round: int, x: Array, centre: Array, constraints: int) -> None:
+    def __init__(
+        self,
+        functions: Round,
+        round: int,
+        x: Array,
+        centre: Array,
+        constraints: int,
+        agents: Agents | None = None,  # all of them
+    ) -> None:
         self._round = round
         self._x = x
-        self._network = Network(functions, np.arange(len(x)), np.concatenate((x, centre[None])), constraints)
+        agents = np.arange(len(x)) if agents is None else agents
+        self._network = Network(functions, agents, np.concatenate((x, centre[None])), constraints)
 
     def step(self) -> Scored | None:
         """Do one piece of the work; return the score when it was the last."""

@@ -27,6 +27,7 @@ from slaternet.state import State
 from slaternet.station import Station
 from slaternet_adversary.build import build_referee, made, making, plays_apart
 from slaternet_adversary.chronicle import JOURNAL, Chronicle, begun
+from slaternet_adversary.compaction import Keeping, check_keep
 from slaternet_adversary.results import Results, claim, new_folder
 from slaternet_adversary.revealer import Revealer, within
 from slaternet_adversary.runtime import Runtime
@@ -37,7 +38,11 @@ log = structlog.get_logger()
 class AdversaryService:
     """The adversary of one game."""
 
-    def __init__(self, station: Station, out: Path | None, *, force: bool = False) -> None:
+    def __init__(
+        self, station: Station, out: Path | None, *, force: bool = False, journal_keep: int | None = None
+    ) -> None:
+        check_keep(journal_keep)
+        self._journal_keep = journal_keep
         self._station = station
         self._out = out
         self._force = force
@@ -94,6 +99,7 @@ class AdversaryService:
             maker = life.enter_context(making(spec))
             building = functools.partial(made, spec, maker)
             plugin, description = building() if thread is None else await within(thread, building)
+            self._check_keep(spec, description)
             chronicle, again = self._open(membership, state)
             folder.callback(chronicle.close)  # when the thread has ended, which ends with the plugin
             results = Results(
@@ -104,12 +110,20 @@ class AdversaryService:
                 again=again,
             )
             folder.callback(results.close)
-            runtime = Runtime(plugin, build_referee(spec, description), results, chronicle=chronicle)
+            keeping = None if self._journal_keep is None else Keeping(chronicle.journal, self._journal_keep)
+            referee = build_referee(spec, description)
+            runtime = Runtime(plugin, referee, results, chronicle=chronicle, keeping=keeping)
             revealer = Revealer(
-                membership, runtime, description, thread, durable=state.durable, plugin_killed=maker.killed
+                membership,
+                runtime,
+                description,
+                thread,
+                chronicle=chronicle,
+                durable=state.durable,
+                plugin_killed=maker.killed,
             )
             if again:
-                await revealer.recover(chronicle)
+                await revealer.recover()
             self._revealer = revealer
             await revealer.play()
             log.info("the game is over", folder=str(self.folder))
@@ -131,6 +145,13 @@ class AdversaryService:
         claim(folder, force=self._force)
         state.keep(folder)
         return Chronicle.begin(folder, membership.run, durability=durability), False
+
+    def _check_keep(self, spec: Spec, description: Description) -> None:
+        if self._journal_keep is not None and description.history:
+            raise BadSpec(
+                f"--journal-keep is not for {spec.adversary.plugin}, which looks back: after a crash it must be told "
+                "all decisions again, and they stand in the journal alone; leave the option out"
+            )
 
     def _check_seam(self, target: str) -> None:
         """Refuse a plugin that is asked over the network in plaintext, unless that was said aloud."""

@@ -27,6 +27,17 @@ class Table:
                 self._file.write(row.encode() + b"\n")
         self._file.flush()
 
+    def pass_over(self, rows: int) -> str:
+        """Let the first rows stand as an earlier life has written them; return the last of them, and count from 1."""
+        row = b"\n"
+        for _ in range(rows):
+            if not row.endswith(b"\n"):
+                break
+            row = self._file.readline()
+        if not row.endswith(b"\n"):
+            raise Diverged(f"{self._path} lacks rows up to round {rows}, which the journal has no more; put it back")
+        return row.decode(errors="replace").rstrip("\n")
+
     def _repeats(self, row: str) -> bool:
         """Pass over the row of an earlier life that says the same; what a crash has torn goes."""
         if self._settled:

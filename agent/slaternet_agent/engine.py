@@ -7,13 +7,17 @@ A round of a host, t = 1, 2, 3, ...:
     finish    the values are there: z_{t+1}, and on to offering it
 
 Nothing else is waited for: no barrier, no permission. The topology window alone bounds how far a host runs ahead.
+
+Agents that depart in round E are forgotten after round E - 1; a host none of whose agents is left has finished then.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from slaternet.errors import Diverged, NotYours, RoundNotOpen
+from slaternet.departures import FOREVER, Attendance
+from slaternet.errors import Diverged, Mismatch, NotYours, RoundNotOpen
 from slaternet.limits import LIMITS, Limits
 from slaternet.model import (
     COORDINATOR,
@@ -31,7 +35,7 @@ from slaternet.model import (
 from slaternet_agent.algorithms.base import Algorithm, Decision, Seen
 from slaternet_agent.mixing import Board, Mixer, Plan, plans
 from slaternet_agent.questions import check_answer, question_of
-from slaternet_agent.states import restored, saved
+from slaternet_agent.states import covered, restored, saved, taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,26 +113,26 @@ class Host:
         since: Checkpoint | None = None,
     ) -> None:
         self._algorithm = algorithm
-        self._seats = seating.seats
+        self._attendance = Attendance(agents, seating.departures)
+        self._seated = seating.seats  # also those that leave, or have left
         self._agents = agents
         self._peers = [peer.name for peer in seating.peers]
         self._adversary = seating.adversary.name if seating.adversary else ""
         self._limits = limits
-        self._last = rounds
+        self._until = self._attendance.last(seating.seats)  # the last round that any of its agents plays
+        self._last = self._end(rounds)
         self._held = False
-        self._mixer = Mixer(len(self._seats), agents)
         self._owner = np.full(agents, -1, dtype=np.intp)
         for index, peer in enumerate(seating.peers):
             self._owner[peer.seats] = index
-        self._place = np.zeros(agents, dtype=np.intp)
-        self._place[self._seats] = np.arange(len(self._seats))
 
-        self._state = algorithm.start(self._seats)
+        mark = since.round if since is not None else 0
+        if max(mark, seating.low_water) >= self._until:  # all have left: nothing is to be played, or remembered
+            mark, since = self._until, None
+        self._sit(min(mark + 1, self._until))
+        self._state = algorithm.start(self._seats) if since is None else self._go_back(since)
         if durable:
             saved(self._state)  # a state that cannot be kept is refused before it is needed
-        if since is not None:
-            self._state = restored(self._state, since.payload)
-        mark = since.round if since is not None else 0
         self._durable = durable
         self._kept = mark  # the newest checkpoint
         self._round = mark + 1
@@ -138,9 +142,33 @@ class Host:
         # Kept from the low-water mark on, so that whatever a peer lacks can be sent again.
         self._plans: dict[int, Plan] = {}
         self._boards: dict[int, Board] = {}
-        self._sent: dict[int, Array] = {}
+        self._sent: dict[int, tuple[Array, Agents]] = {}  # rows, and where each agent's stands
         self._known = mark
         self._forgotten = mark + 1 if mark else 0  # the first round of which anything is kept
+
+    def _end(self, rounds: int | None) -> int | None:
+        """Return the last round of a host in a game of so many rounds: its agents may leave before."""
+        if self._until < FOREVER - 1:
+            return self._until if rounds is None else min(rounds, self._until)
+        return rounds
+
+    def _sit(self, round: int) -> None:
+        """Play, from a round on, for the agents that have not left before it."""
+        self._seats = self._attendance.of(self._seated, round)
+        self._parting = self._attendance.until(round)  # the last round before others play
+        self._mixer = Mixer(len(self._seats), self._agents)
+        self._place = np.zeros(self._agents, dtype=np.intp)
+        self._place[self._seats] = np.arange(len(self._seats))
+
+    def _go_back(self, since: Checkpoint) -> Any:  # noqa: ANN401  the state is the algorithm's own type
+        """Return the state of the agents here from a checkpoint, which may hold others besides."""
+        lacking = np.setdiff1d(self._seats, covered(since.payload))
+        if lacking.size:
+            raise Mismatch(
+                f"the checkpoint of round {since.round} holds nothing of agent {lacking[0]}, which plays on here; put "
+                "back what was kept with these seats"
+            )
+        return taken(self._algorithm, restored(self._algorithm, since.payload), self._seats)
 
     @property
     def round(self) -> int:
@@ -201,12 +229,14 @@ class Host:
                 return [Holding(self._round if self._question is not None else self._round - 1)]
             case StopAt(last):
                 self._held = False
-                self._last = last
+                self._last = self._end(last)
                 return [*self._checkpoint(), Finish()] if self.finished else self._go_on()
 
     def _take_topology(self, topology: Topology) -> list[Effect]:
-        for offset, plan in enumerate(plans(topology, self._seats, self._agents, len(self._peers))):
-            self._plans.setdefault(topology.round + offset, plan)
+        if topology.round <= self._until:
+            seats = self._attendance.of(self._seated, topology.round)
+            for offset, plan in enumerate(plans(topology, seats, self._agents, len(self._peers))):
+                self._plans.setdefault(topology.round + offset, plan)
         self._known = max(self._known, topology.round + topology.rounds - 1)
         self._forget(topology.low_water)
         return self._go_on()
@@ -252,13 +282,14 @@ class Host:
         rows = self._algorithm.outgoing(self._state)
         if rows.shape != (len(self._seats), self._algorithm.width):
             raise ValueError("an algorithm needs rows (k, width) to gossip for the k agents of the host")
-        self._sent[self._round] = rows
+        self._sent[self._round] = rows, self._place
         self._board(self._round).put(self._seats, rows)
         self._offered = self._round
         return [self._send(self._round, peer, agents) for peer, agents in plan.debts]
 
     def _send(self, round: int, peer: int, agents: Agents) -> Effect:
-        return Send(peer, Frame(round, agents, self._sent[round][self._place[agents]]))
+        rows, place = self._sent[round]
+        return Send(peer, Frame(round, agents, rows[place[agents]]))
 
     def _offer_again(self, peer: int, first: int) -> list[Effect]:
         rounds = range(max(first, self._forgotten, 1), self._offered + 1)
@@ -281,6 +312,9 @@ class Host:
         self._state = self._algorithm.update(self._state, self._decision, seen, self._round)
         self._question = self._decision = None
         self._board(self._round).settle()
+        if self._round == self._parting and self._round < self._until:
+            self._sit(self._round + 1)
+            self._state = taken(self._algorithm, self._state, self._seats)
         self._round += 1
         checkpoint = self._checkpoint()
         # the frames first: others wait for them; the end last: it is said when all is kept

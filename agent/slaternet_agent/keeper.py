@@ -26,17 +26,28 @@ class Keeper:
         self._jobs: deque[tuple[Callable[[], None] | None, Callable[[], None]]] = deque()
         self._working: asyncio.Task[None] | None = None
         self._mark = 0
+        self._seating = 0
 
-    def recall(self, round: int) -> Checkpoint:
-        """Return the checkpoint of a round; Mismatch where it is missing, Diverged where it is damaged."""
+    def recall(self, round: int, *, dispensable: bool = False) -> bytes | None:
+        """Return what was kept after a round, None where nothing was and that is no harm.
+
+        Mismatch where it is missing, Diverged where it is damaged.
+        """
         if round not in self._checkpoints.rounds():
+            if dispensable:
+                return None
             raise Mismatch(
                 f"{self._checkpoints.folder} holds no checkpoint of round {round}, from which {self._checkpoints.name} "
                 "must go on; put back what was there, or start the whole game anew"
             )
         payload = self._checkpoints.read(round)
         reach("agent_during_recovery")
-        return Checkpoint(round, payload)
+        return payload
+
+    def begin_again(self) -> None:
+        """Have done with what an older seating had to keep: nobody is told of it any more."""
+        self._jobs.clear()
+        self._seating += 1
 
     def write(self, checkpoint: Checkpoint) -> None:
         """Keep a checkpoint."""
@@ -68,9 +79,11 @@ class Keeper:
         try:
             while self._jobs:
                 work, done = self._jobs.popleft()
+                seating = self._seating
                 if work is not None:
                     await asyncio.to_thread(work)
-                done()
+                if seating == self._seating:
+                    done()
         except SlaternetError as error:
             self._jobs.clear()
             self._failed(error)

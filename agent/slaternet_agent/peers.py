@@ -6,7 +6,7 @@ Whoever opens says from which round on it lacks frames; whoever accepts answers 
 from collections.abc import Callable
 
 from slaternet import codec
-from slaternet.errors import Malformed, NotYours, Replaced, Superseded
+from slaternet.errors import Malformed, NotSeated, NotYours, Replaced, Superseded
 from slaternet.lines import Line
 from slaternet.link import Link
 from slaternet.membership import Membership
@@ -40,6 +40,7 @@ class Peers:
         # how to send to a peer whose wishes are known; None: no stream, or not yet
         self._senders: list[Link | Line | None] = [None] * len(seating.peers)
         self._accepted: dict[str, Link] = {}
+        self._closed = False
         self._first = seating.seats[0]
         self.lines = [self._line(i, peer) for i, peer in enumerate(seating.peers) if self._first < peer.seats[0]]
 
@@ -68,6 +69,12 @@ class Peers:
                 lines[new.name].redirect(new.address)
             if (older := self._accepted.get(new.name)) is not None:
                 older.end(Superseded("a newer incarnation of this host has joined"))
+
+    def close(self) -> None:
+        """End the streams that peers have opened: there is a new seating, and with it there will be others."""
+        self._closed = True
+        for link in self._accepted.values():
+            link.end(NotSeated("there is a new seating"))
 
     def send(self, index: int, frame: Frame, *, later: bool = False) -> bool:
         """Send a frame to a peer; False where there is no stream: it will say what it lacks when there is one.
@@ -121,6 +128,8 @@ class Peers:
         """Serve a stream that a peer opens."""
         decoder = codec.GossipDecoder(self._width)
         data = await link.read()
+        if self._closed:  # first of all: who opens it may be seated since, and unknown here
+            raise NotSeated("there is a new seating")
         peer, opening = self._membership.identify(decoder.decode(data) if data else None, self._by_name, link.caller)
         link.host = peer.name
         if self._first < peer.seats[0]:
@@ -143,7 +152,8 @@ class Peers:
             if self._accepted.get(name) is link:
                 del self._accepted[name]
                 self._senders[index] = None
-                self._membership.miss(name)
+                if not self._closed:
+                    self._membership.miss(name)
 
     def _take(self, index: int, decoder: codec.GossipDecoder, data: bytes, sender: Link | Line) -> None:
         message = decoder.decode(data)

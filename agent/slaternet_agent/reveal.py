@@ -6,19 +6,20 @@ from slaternet import codec
 from slaternet.failpoints import reach
 from slaternet.lines import Line
 from slaternet.membership import Membership
-from slaternet.model import Answer, Closing, Effort, Heartbeat, Opening, Peer, Question, RevealUp
+from slaternet.model import Answer, Closing, Effort, Heartbeat, Opening, Peer, Question, Recall, RevealUp
 
 _REVEAL = "/slaternet.v1.Adversary/Reveal"
 
 
 class Reveal:
-    """Everything that this host says to the adversary; `hear` takes the answers."""
+    """Everything that this host says to the adversary; `hear` takes the answers, and what is recalled."""
 
-    def __init__(self, membership: Membership, adversary: Peer, hear: Callable[[Answer], None]) -> None:
+    def __init__(self, membership: Membership, adversary: Peer, hear: Callable[[Question | Answer], None]) -> None:
         self._membership = membership
         self._adversary = adversary
         self._hear = hear
-        self._decoder = codec.RevealDownDecoder()
+        self._decoder = self._new_decoder()
+        self._wish: Callable[[], Recall] | None = None
         self._unanswered: list[bytes] = []
         self._closing: list[bytes] = []
         self.line = Line(
@@ -44,6 +45,15 @@ class Reveal:
         reach("agent_before_query")
         self._say_again()
 
+    def recall(self, wish: Callable[[], Recall]) -> None:
+        """Ask for what stands in the journal, on every new stream for what is then still lacking."""
+        self._wish = wish
+        self._say_again()
+
+    def recalled(self) -> None:
+        """Ask no more for what stands in the journal."""
+        self._wish = None
+
     def answered(self) -> None:
         """Ask no more."""
         self._unanswered = []
@@ -61,14 +71,20 @@ class Reveal:
             self.line.redirect(adversary.address)
 
     def _say_again(self) -> None:
+        if self._wish is not None:
+            wish = self._wish()
+            self.line.send(self._encode(wish, wish.round)[0])
         for part in self._unanswered or self._closing:
             self.line.send(part)
 
     def _encode(self, body: RevealUp, round: int = 0) -> list[bytes]:
         return codec.encode_reveal_up(self._membership.head(round), body)
 
+    def _new_decoder(self) -> codec.RevealDownDecoder:
+        return codec.RevealDownDecoder(self._membership.spec.run.dimension)
+
     def _open(self) -> bytes:
-        self._decoder = codec.RevealDownDecoder()
+        self._decoder = self._new_decoder()
         return self._encode(Opening(self._membership.incarnation, self._adversary.present))[0]
 
     def _take(self, data: bytes) -> None:
@@ -79,4 +95,5 @@ class Reveal:
         self._membership.check(head, self.name)
         if isinstance(body, Answer):
             reach("agent_after_reply")
+        if isinstance(body, Question | Answer):
             self._hear(body)

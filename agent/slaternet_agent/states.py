@@ -1,15 +1,22 @@
 """The state of an algorithm as one vector and back: what a replica hands over, and what a checkpoint holds.
 
-A state is a dataclass whose fields are float64 arrays, besides `agents`, which names the rows and does not change.
+A state is a dataclass whose fields are float64 arrays, besides `agents`, which names the rows and does not change. Most
+fields have a row for each agent; one that has the same shape whoever is seated belongs to all of them together.
+
+A state that is saved: how many agents (8 bytes), the agents (8 bytes each), the numbers; all little-endian.
 """
 
 import dataclasses
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from slaternet.errors import BadSpec
-from slaternet.model import Array
+from slaternet.model import Agents, Array
+
+if TYPE_CHECKING:  # one learner for all packs the state of another algorithm
+    from slaternet_agent.algorithms.base import Algorithm
 
 
 def pack(state: Any) -> Array:  # noqa: ANN401  the state is the algorithm's own type
@@ -27,19 +34,70 @@ def unpack(like: Any, numbers: Array) -> Any:  # noqa: ANN401
 
 
 def saved(state: Any) -> bytes:  # noqa: ANN401
-    """Return a state as bytes, bit by bit: float64, little-endian."""
-    return pack(state).astype("<f8", copy=False).tobytes()
+    """Return a state as bytes, bit by bit, with the agents that it covers."""
+    numbers = pack(state)
+    agents = np.asarray(_agents(state), dtype="<i8")
+    return np.array([len(agents)], dtype="<i8").tobytes() + agents.tobytes() + numbers.astype("<f8").tobytes()
 
 
-def restored(like: Any, payload: bytes) -> Any:  # noqa: ANN401
-    """Return the state that was saved, of the same shape as `like`."""
-    expected = 8 * pack(like).size
+def covered(payload: bytes) -> Agents:
+    """Return the agents of a state that was saved."""
+    count = int.from_bytes(payload[:8], "little")
+    if len(payload) < 8 * (1 + count):
+        raise BadSpec(f"a checkpoint of {len(payload)} bytes is no state of agents; bring back the code that wrote it")
+    return np.frombuffer(payload, "<i8", count, 8).astype(np.intp)
+
+
+def restored(algorithm: "Algorithm", payload: bytes) -> Any:  # noqa: ANN401
+    """Return the state that was saved, of all the agents that it covers."""
+    agents = covered(payload)
+    like = algorithm.start(agents)
+    expected = 8 * (1 + len(agents) + pack(like).size)
     if len(payload) != expected:
         raise BadSpec(
             f"a checkpoint holds {len(payload)} bytes where the algorithm's state has {expected}; bring back the code "
             "that wrote it"
         )
-    return unpack(like, np.frombuffer(payload, "<f8").astype(np.float64))
+    return unpack(like, np.frombuffer(payload, "<f8", offset=8 * (1 + len(agents))).astype(np.float64))
+
+
+def taken(algorithm: "Algorithm", state: Any, agents: Agents) -> Any:  # noqa: ANN401
+    """Return the state of some of its agents, in index order."""
+    own = _agents(state)
+    if np.array_equal(own, agents):
+        return state
+    places = np.searchsorted(own, agents)
+    rows = {name: getattr(state, name)[places] for name in _by_agent(algorithm)}
+    return dataclasses.replace(state, agents=agents, **rows)
+
+
+def joined(algorithm: "Algorithm", states: Sequence[Any]) -> Any:  # noqa: ANN401
+    """Return the state of the agents of several, in index order; what belongs to all together is the first one's."""
+    first, *others = states
+    if not others:
+        return first
+    agents = np.concatenate([_agents(state) for state in states])
+    order = agents.argsort()
+    rows = {name: np.concatenate([getattr(state, name) for state in states])[order] for name in _by_agent(algorithm)}
+    return dataclasses.replace(first, agents=agents[order], **rows)
+
+
+def is_per_agent(algorithm: "Algorithm") -> bool:
+    """Whether all of a state belongs to one agent or another, and nothing to all of them together."""
+    return len(_by_agent(algorithm)) == len(_fields(algorithm.start(np.arange(1))))
+
+
+def _by_agent(algorithm: "Algorithm") -> list[str]:
+    """Return the fields that have a row for each agent: two agents have another shape than one."""
+    one, two = algorithm.start(np.arange(1)), algorithm.start(np.arange(2))
+    return [name for name in _fields(one) if getattr(one, name).shape != getattr(two, name).shape]
+
+
+def _agents(state: Any) -> Agents:  # noqa: ANN401
+    agents = getattr(state, "agents", None)
+    if not isinstance(agents, np.ndarray):
+        raise BadSpec("algorithm.name has a state without `agents`; keep there whom its rows belong to")
+    return agents
 
 
 def _fields(state: Any) -> list[str]:  # noqa: ANN401

@@ -1,8 +1,11 @@
 """The coordinator's memory on disk: a database that every change reaches before anyone hears of it.
 
-A transaction that has returned survives a loss of power, and one that has not leaves what was there before.
+A transaction that has returned survives a loss of power, and one that has not leaves what was there before. SQLite
+takes the damaged end of its log for a transaction that was cut short, so every transaction is moved from the log into
+the database before anyone relies on it; there a seal over all rows tells whether a bit has changed.
 """
 
+import hashlib
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -14,39 +17,44 @@ from typing import Self
 import numpy as np
 
 from slaternet.errors import BadSpec, RunFailed, SlaternetError
-from slaternet.model import Agents, Description, Role
+from slaternet.model import Agents, Departure, Description, Role
 from slaternet.seats import Wish
-from slaternet_coordinator.engine import Phase
+from slaternet_coordinator.game import Phase
 from slaternet_coordinator.memory import Entry, Memory
 
 REGISTER = "register.sqlite"
 
 _APPLICATION = 0x534C4154  # "SLAT": tells a register from other databases
-_VERSION = 1
+_VERSION = 2
 _SCHEMA = """
 CREATE TABLE game (
     only INTEGER PRIMARY KEY CHECK (only = 1),
     run TEXT NOT NULL, secret BLOB NOT NULL, spec TEXT NOT NULL,
     phase TEXT NOT NULL, published INTEGER NOT NULL, low_water INTEGER NOT NULL,
-    settled INTEGER, failure TEXT NOT NULL, description TEXT
+    settled INTEGER, failure TEXT NOT NULL, description TEXT,
+    epoch INTEGER NOT NULL, departures TEXT NOT NULL
 ) STRICT;
 CREATE TABLE members (
     name TEXT PRIMARY KEY, role TEXT NOT NULL, address TEXT NOT NULL,
     incarnation INTEGER NOT NULL, durable INTEGER NOT NULL,
     wanted INTEGER NOT NULL, wanted_agents BLOB NOT NULL, seats BLOB NOT NULL,
-    mark INTEGER NOT NULL, reached INTEGER NOT NULL, acknowledged INTEGER NOT NULL
+    mark INTEGER NOT NULL, reached INTEGER NOT NULL, acknowledged INTEGER NOT NULL, lost INTEGER NOT NULL
 ) STRICT;
+CREATE TABLE seal (only INTEGER PRIMARY KEY CHECK (only = 1), sha256 BLOB NOT NULL) STRICT;
 """
-_UPDATE = "UPDATE game SET phase = ?, published = ?, low_water = ?, settled = ?, failure = ?, description = ?"
+_UPDATE = """
+UPDATE game SET phase = ?, published = ?, low_water = ?, settled = ?, failure = ?, description = ?,
+    epoch = ?, departures = ?
+"""
 _GO_ON = """
 UPDATE game SET spec = ?, settled = NULL, phase = CASE WHEN phase IN ('stopping', 'over') THEN 'playing' ELSE phase END
 """
 # a row keeps its place where its name is known: members are read in the order of their first joining
 _ENTER = """
-INSERT INTO members VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET
+INSERT INTO members VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET
     role = excluded.role, address = excluded.address, incarnation = excluded.incarnation, durable = excluded.durable,
     wanted = excluded.wanted, wanted_agents = excluded.wanted_agents, seats = excluded.seats, mark = excluded.mark,
-    reached = excluded.reached, acknowledged = excluded.acknowledged
+    reached = excluded.reached, acknowledged = excluded.acknowledged, lost = excluded.lost
 """
 
 
@@ -120,12 +128,12 @@ class Archive:
         self._connection.execute("PRAGMA synchronous = FULL")
         if not tables:
             self._make(born)
-        elif self._ask("PRAGMA quick_check") != "ok":
+        elif self._ask("PRAGMA quick_check") != "ok" or self._ask("SELECT sha256 FROM seal") != self._seal():
             raise _damaged(self._path)
         elif (spec := self.born.spec) != born.spec and not self._ask("SELECT count(*) FROM members"):
             # nobody has joined it: a wrong start, which is being corrected
-            values = (born.run, born.secret, born.spec)
-            self._connection.execute("UPDATE game SET run = ?, secret = ?, spec = ?", values)
+            with self._transaction() as run:
+                run.execute("UPDATE game SET run = ?, secret = ?, spec = ?", (born.run, born.secret, born.spec))
         elif spec != born.spec:
             raise BadSpec(
                 f"{self._path} holds a game of spec {spec[:16]}, not of spec {born.spec[:16]}; start with --fresh, or "
@@ -142,7 +150,14 @@ class Archive:
             run.execute(f"PRAGMA application_id = {_APPLICATION}")
             run.execute(f"PRAGMA user_version = {_VERSION}")
             values = (born.run, born.secret, born.spec, *_game_row(Memory()))
-            run.execute("INSERT INTO game VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+            run.execute("INSERT INTO game VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+
+    def _seal(self) -> bytes:
+        """Return the SHA-256 over all that is written down."""
+        rows = [
+            self._connection.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall() for table in ("game", "members")
+        ]
+        return hashlib.sha256(repr(rows).encode()).digest()
 
     @property
     def born(self) -> Birth:
@@ -156,11 +171,12 @@ class Archive:
     def recall(self) -> tuple[Memory, list[Entry]]:
         """Return how the game stood, and its processes in the order of joining."""
         with _translated(self._path):
-            phase, published, low_water, settled, failure, described = self._connection.execute(
-                "SELECT phase, published, low_water, settled, failure, description FROM game"
+            phase, published, low_water, settled, failure, described, epoch, departures = self._connection.execute(
+                "SELECT phase, published, low_water, settled, failure, description, epoch, departures FROM game"
             ).fetchone()
             description = Description(**json.loads(described)) if described else None
-            memory = Memory(Phase(phase), published, low_water, settled, failure, description)
+            leaving = tuple(Departure(round, np.array(agents, np.intp)) for round, agents in json.loads(departures))
+            memory = Memory(Phase(phase), published, low_water, settled, failure, description, epoch, leaving)
             rows = self._connection.execute("SELECT * FROM members ORDER BY rowid").fetchall()
             return memory, [_entry(row) for row in rows]
 
@@ -184,7 +200,9 @@ class Archive:
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield self._connection
+            self._connection.execute("INSERT OR REPLACE INTO seal VALUES (1, ?)", (self._seal(),))
             self._connection.execute("COMMIT")
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         except BaseException:
             with suppress(sqlite3.Error):  # some errors have ended the transaction already
                 self._connection.execute("ROLLBACK")
@@ -193,7 +211,9 @@ class Archive:
 
 def _game_row(memory: Memory) -> tuple[object, ...]:
     described = memory.description and json.dumps(asdict(memory.description))
-    return (memory.phase, memory.published, memory.low_water, memory.settled, memory.failure, described)
+    departures = json.dumps([(each.round, each.agents.tolist()) for each in memory.departures])
+    stands = (memory.phase, memory.published, memory.low_water, memory.settled, memory.failure, described)
+    return (*stands, memory.epoch, departures)
 
 
 def _member_row(entry: Entry) -> tuple[object, ...]:
@@ -209,11 +229,12 @@ def _member_row(entry: Entry) -> tuple[object, ...]:
         entry.mark,
         entry.reached,
         entry.acknowledged,
+        entry.lost,
     )
 
 
 def _entry(row: Sequence[object]) -> Entry:
-    name, role, address, incarnation, durable, wanted, agents, seats, mark, reached, acknowledged = row
+    name, role, address, incarnation, durable, wanted, agents, seats, mark, reached, acknowledged, lost = row
     return Entry(
         str(name),
         Role(str(role)),
@@ -225,6 +246,7 @@ def _entry(row: Sequence[object]) -> Entry:
         _int(mark),
         _int(reached),
         bool(acknowledged),
+        bool(lost),
     )
 
 

@@ -4,7 +4,8 @@ from collections.abc import Collection, Iterable, Mapping
 
 from slaternet.limits import Limits
 from slaternet.model import COORDINATOR, Role
-from slaternet_coordinator.register import Member, Register
+from slaternet_coordinator.members import Member
+from slaternet_coordinator.register import Register
 
 _NAMED = 3
 """How many are called by name where there may be thousands."""
@@ -20,7 +21,7 @@ class Waits:
     def __init__(
         self, register: Register, holding_up: Collection[str], silent: Mapping[str, float], limits: Limits
     ) -> None:
-        self._members = {member.name: member for member in register if member.plays}
+        self._members = {member.name: member for member in register if member.plays and not member.lost}
         self._silent = silent
         self._longest = 2 * limits.heartbeat_seconds
         barrier = register.description is not None and register.description.history > 0
@@ -50,11 +51,11 @@ class Waits:
         if not culprits:
             return ""
         waiting = self._waiting_for(culprits)
-        accused = _listed([self._describe(self._members[name]) for name in culprits])
+        accused = listed([self._describe(self._members[name]) for name in culprits])
         if not waiting:
             return accused
         verb = "waits" if len(waiting) == 1 else "wait"
-        return f"{accused}: {_listed(waiting)} {verb} for {'it' if len(culprits) == 1 else 'them'}"
+        return f"{accused}: {listed(waiting)} {verb} for {'it' if len(culprits) == 1 else 'them'}"
 
     def _find(self) -> list[str]:
         awaited = set[str]().union(*self._awaited.values())
@@ -81,7 +82,7 @@ class Waits:
         return f"{member.name}, in round {member.round + 1}"
 
 
-def _listed(names: Iterable[str]) -> str:
+def listed(names: Iterable[str]) -> str:
     """Return "a", "a and b", "a, b and c", or "a, b and 4 others"."""
     all_ = list(names)
     if len(all_) > _NAMED:

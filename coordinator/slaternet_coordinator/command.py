@@ -10,6 +10,7 @@ from slaternet.options import stationed
 from slaternet.process import run
 from slaternet.spec import Spec
 from slaternet.station import Station
+from slaternet_coordinator.policy import LOST_AFTER, Policy
 
 HostsOption = Annotated[
     int | None,
@@ -22,12 +23,41 @@ at_the_centre = stationed(name="coordinator", listen="127.0.0.1:7000", without=(
 """Gives a command the options of a coordinator's station."""
 
 
-def serve_coordinator(spec: Spec, station: Station, hosts: int | None) -> int:
+PolicyOption = Annotated[
+    Policy,
+    typer.Option(
+        envvar="SLATERNET_POLICY",
+        help="A host that never comes back: wait for it; replace it, another plays its agents; or let them leave.",
+    ),
+]
+LostAfterOption = Annotated[
+    float,
+    typer.Option(
+        envvar="SLATERNET_LOST_AFTER",
+        min=1,
+        metavar="SECONDS",
+        help="How long a host may be away before it is lost.",
+    ),
+]
+
+
+def serve_coordinator(
+    spec: Spec,
+    station: Station,
+    hosts: int | None,
+    policy: Policy = Policy.WAIT,
+    lost_after: float = LOST_AFTER,
+) -> int:
     """Serve until the game is over; the address is the one line on standard output."""
     from slaternet_coordinator.service import CoordinatorService
 
     service = CoordinatorService(
-        spec, station, hosts=hosts, ready=lambda address: print(f"listening on {address}", flush=True)
+        spec,
+        station,
+        hosts=hosts,
+        policy=policy,
+        lost_after=lost_after,
+        ready=lambda address: print(f"listening on {address}", flush=True),
     )
     return run(service.run)
 
@@ -37,6 +67,8 @@ def coordinator(
     spec: Annotated[Path, typer.Argument(help="A resolved spec, as a run folder holds it.")],
     station: Station,
     hosts: HostsOption = None,
+    policy: PolicyOption = Policy.WAIT,
+    lost_after: LostAfterOption = LOST_AFTER,
 ) -> None:
     """Seat the hosts of a game, publish its graph round by round, end it."""
     try:
@@ -48,4 +80,4 @@ def coordinator(
         raise BadSpec(
             f"{spec} is not resolved, because it lacks [feedback]; start it with `slaternet coordinator` instead"
         )
-    raise typer.Exit(serve_coordinator(parsed, station, hosts))
+    raise typer.Exit(serve_coordinator(parsed, station, hosts, policy, lost_after))

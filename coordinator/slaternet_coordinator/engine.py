@@ -1,22 +1,13 @@
 """The coordinator as a state machine: who plays, which topology is published, when the game is over.
 
-gathering   processes join; the adversary describes its plugin; hosts are seated when all are there
-playing     W_t is published up to min(slowest host, last scored round, M + 2C) + L
-stopping    nothing more is published; hosts say how far they are; the last round S is settled and told
-over        every host has played the last round and the summary is written; all acknowledge and leave
-failed      a process said that it cannot go on
-
-Hosts without seats are spares: they are told so, and when the game is over; nobody waits for them.
+Hosts without seats are spares: they are told so, and when the game is over; nobody waits for them, but one of them may
+be given the seats of a host that is lost. While such seats have no host, those who play hold.
 
 A process that dies in the middle of a game may come back as another incarnation with the same seats. So may the
 coordinator: what others must not see before it would survive stands behind a `Keep`, and `restore` takes it up again.
 """
 
-from collections.abc import Iterator
-from enum import StrEnum
-
 from slaternet.errors import BadSpec, Diverged, Mismatch, NotSeated, NotYours, PluginFailed, RoundNotOpen
-from slaternet.limits import LIMITS, Limits
 from slaternet.model import (
     Acknowledged,
     Checkpointed,
@@ -31,15 +22,12 @@ from slaternet.model import (
     Progress,
     Refusals,
     Role,
-    Spare,
-    Status,
     StopAt,
     Waiting,
 )
-from slaternet_coordinator import standing
-from slaternet_coordinator.blame import Waits
 from slaternet_coordinator.events import (
     Admit,
+    Announce,
     AwaitHolding,
     AwaitQuiet,
     Closed,
@@ -48,123 +36,52 @@ from slaternet_coordinator.events import (
     Heard,
     HoldExpired,
     Joined,
-    Keep,
     Leave,
+    Lost,
     Opened,
     Quiet,
     Said,
     StopAsked,
     Tell,
 )
-from slaternet_coordinator.graphs import Graph
-from slaternet_coordinator.memory import Memory
-from slaternet_coordinator.publication import Publication, slowest
-from slaternet_coordinator.register import Member, Register
-from slaternet_coordinator.standing import NOTHING, Observed
+from slaternet_coordinator.game import Game, Phase
+from slaternet_coordinator.members import Member
+from slaternet_coordinator.register import check_kept
+from slaternet_coordinator.seatings import Adoption, furthest
+
+__all__ = ["Coordinator", "Phase"]
 
 
-class Phase(StrEnum):
-    """Where the game stands."""
-
-    GATHERING = "gathering"
-    PLAYING = "playing"
-    STOPPING = "stopping"
-    OVER = "over"
-    FAILED = "failed"
-
-
-class Coordinator:
+class Coordinator(Game):
     """Seats the hosts, publishes the graph, settles the end."""
-
-    def __init__(self, graph: Graph, register: Register, rounds: int | None, limits: Limits = LIMITS) -> None:
-        self._register = register
-        self._limits = limits
-        self._publication = Publication(graph, limits)
-        self._last = rounds
-        self._settled = False  # the last round was settled by a stop
-        self._score = Progress(0)
-        self._phase = Phase.GATHERING
-        self._failure = ""
-
-    @property
-    def phase(self) -> Phase:
-        """Where the game stands."""
-        return self._phase
-
-    @property
-    def scored(self) -> int:
-        """The last round scored."""
-        return self._score.round
-
-    @property
-    def published(self) -> int:
-        """The last round whose topology is published."""
-        return self._publication.last
-
-    @property
-    def last(self) -> int | None:
-        """The last round of the game; None while a game without end goes on."""
-        return self._last
-
-    @property
-    def settled(self) -> int | None:
-        """The last round, once it can no longer change; None while the game may still be stopped."""
-        return self._last if self._settled or self._phase is Phase.OVER else None
-
-    @property
-    def epoch(self) -> int:
-        """How many seatings there have been."""
-        return 0 if self._phase is Phase.GATHERING else 1
-
-    @property
-    def low_water(self) -> int:
-        """M, as it was last announced: nobody asks again for what came before it."""
-        return self._publication.low_water
-
-    def restore(self, memory: Memory) -> None:
-        """Take up a game where an older incarnation of the coordinator has left it."""
-        self._phase = Phase(memory.phase)
-        self._publication.last, self._publication.low_water = memory.published, memory.low_water
-        if memory.settled is not None:
-            self._last, self._settled = memory.settled, True
-        self._failure = memory.failure
-        self._register.description = memory.description
 
     def resume(self) -> list[Effect]:
         """Return what must be done for a game that was taken up, before anyone is back."""
+        self._seatings.check_players()
         if self._phase is Phase.GATHERING and not self._register.expected:
             return [AwaitQuiet(self._register.arrivals)]
         if self._phase is Phase.STOPPING and not self._settled:
             return [AwaitHolding()]
         return self._publish() + self._leave_if_alone()
 
-    def _keep(self, *members: Member) -> Keep:
-        """Have it written down how the game stands, and what must be remembered of some processes."""
-        memory = Memory(
-            phase=self._phase,
-            published=self.published,
-            low_water=self.low_water,
-            settled=self._last if self._settled else None,
-            failure=self._failure,
-            description=None if self._phase is Phase.GATHERING else self._register.description,
-        )
-        return Keep(memory, tuple(member.entry for member in members))
-
-    def handle(self, event: Event) -> list[Effect]:
+    def handle(self, event: Event) -> list[Effect]:  # noqa: C901 - one case for each kind of event
         """Take one event in and return what must now be done, in order."""
         match event:
-            case Said(name, body):
-                return self._hear(self._register[name], body)
+            case Said(name, body, stale):
+                return self._hear(self._register[name], body, stale=stale)
             case Joined(name, join):
                 return self._admit(name, join)
-            case Opened(name, opening):
+            case Opened(name, opening, stale):
                 member = self._register.identify(name, opening)
                 self._check_told(name, opening.round)
                 self._register.note(member, connected=True)
-                return self._begin_if_ready() or list(self._recall(member, opening.round))
+                have = self.low_water if stale else opening.round
+                return self._begin_if_ready() or self._adopt() or list(self._recall(member, have))
             case Closed(name):
                 self._register.note(self._register[name], connected=False)
                 return self._leave_if_alone()
+            case Lost(name):
+                return self._lose(self._register[name])
             case StopAsked():
                 return self._hold()
             case HoldExpired():
@@ -179,6 +96,7 @@ class Coordinator:
         if self._phase is Phase.FAILED or (self._phase is Phase.OVER and known is None):
             ended = "is over" if self._phase is Phase.OVER else "has failed"
             raise Mismatch(f"{name} comes too late: the game {ended}; start the coordinator anew for another")
+        self._seatings.check(name, join)
         if known is not None and known.plays and self._phase in (Phase.PLAYING, Phase.STOPPING):
             return self._readmit(known, join)
         member = self._register.admit(name, join)
@@ -209,35 +127,16 @@ class Coordinator:
     def _begin_if_ready(self) -> list[Effect]:
         if self._phase is not Phase.GATHERING or self._register.missing():
             return []
-        self._register.begin()
+        self._seatings.begin()
         self._phase = Phase.PLAYING
         places: list[Effect] = [self._place(member) for member in self._register]
         return [self._keep(*self._register), *places, *self._publish()]
 
-    def _place(self, member: Member) -> Tell:
-        """Tell a process where it sits, or that there is no seat for it."""
-        return Tell(member.name, self._register.seating(member) if member.plays else Spare())
-
-    def _recall(self, member: Member, have: int) -> Iterator[Effect]:
-        """Say again all that a process must know, to one that holds the topology up to `have`."""
-        if self._phase is Phase.GATHERING:
-            if member.name in self._register.spares:
-                yield Tell(member.name, Spare())
-            return
-        yield self._place(member)
-        if member.seats.size:
-            index = self._register.players.index(member)
-            for topologies in self._publication.since(have, self._register.players):
-                yield Tell(member.name, topologies[index])
-        if self._settled and self._last is not None and member.plays:
-            yield Tell(member.name, StopAt(self._last))
-        elif self._phase is Phase.STOPPING and member.seats.size:
-            yield Tell(member.name, Hold())
-        if self._phase in (Phase.OVER, Phase.FAILED):
-            yield Tell(member.name, Over(self._failure))
-
-    def _hear(self, member: Member, body: Heard) -> list[Effect]:  # noqa: C901 - one case for each kind of message
+    def _hear(self, member: Member, body: Heard, *, stale: bool) -> list[Effect]:  # noqa: C901 - a case for each kind
+        check_kept(member)
         match body:
+            case Progress() | Waiting() | Checkpointed() | Holding() | Finished() if stale and member.role is Role.HOST:
+                return []  # it plays those rounds again; what the adversary has scored stays scored
             case Progress():
                 return self._advance(member, body)
             case Waiting():
@@ -247,10 +146,7 @@ class Coordinator:
             case Checkpointed(round):
                 return self._checkpoint(member, round)
             case Holding(entered):
-                self._check_part(member)
-                self._check_published(entered)
-                member.holding = max(entered, member.reached)
-                return self._settle(None)
+                return self._stand_still(member, entered)
             case Finished():
                 self._check_part(member)
                 member.finished, member.waits_for = True, ()
@@ -330,7 +226,7 @@ class Coordinator:
             )
 
     def _publish(self) -> list[Effect]:
-        if self._phase is not Phase.PLAYING:
+        if self._phase is not Phase.PLAYING or self._register.orphaned:
             return []
         players, before = self._register.players, self.low_water
         try:
@@ -353,20 +249,69 @@ class Coordinator:
         if self._phase is not Phase.PLAYING:
             return []
         self._phase = Phase.STOPPING
-        return [self._keep(), *(Tell(host.name, Hold()) for host in self._register.players), AwaitHolding()]
+        return [self._keep(), *self._tell_to_hold(), AwaitHolding(), *self._settle(None)]
+
+    def _tell_to_hold(self) -> list[Effect]:
+        return [Tell(host.name, Hold()) for host in self._register.survivors if host.holding is None]
+
+    def _stand_still(self, member: Member, entered: int) -> list[Effect]:
+        """Take down how far a host has come that enters no further round."""
+        self._check_part(member)
+        self._check_published(entered)
+        if self._phase is not Phase.STOPPING and not self._register.orphaned:
+            return []  # nobody has asked, and it may go on
+        member.holding = max(entered, member.reached)
+        return self._settle(None) or self._adopt()
 
     def _settle(self, silent: int | None) -> list[Effect]:
         """Settle the last round: the furthest that any host has entered, a silent one counting as `silent`."""
         if self._phase is not Phase.STOPPING or self._settled:
             return []
-        entered = [silent if host.holding is None else host.holding for host in self._register.players]
-        answers = [answer for answer in entered if answer is not None]
-        if len(answers) < len(entered):
+        last = furthest(self._register.survivors, silent)
+        if last is None:
             return []
         self._settled = True
-        self._last = max(1, *answers)  # at least one round is played, so that there is something to sum up
+        # nobody knows how far those have come who are lost
+        self._last = max(last, self.published) if self._register.orphaned else last
         told = [Tell(member.name, StopAt(self._last)) for member in self._register if member.plays]
-        return [self._keep(), *told]
+        return [self._keep(), *told, *self._adopt()]
+
+    def _lose(self, member: Member) -> list[Effect]:
+        """Give up a host for good; the others hold until another has its seats."""
+        if self._phase not in (Phase.PLAYING, Phase.STOPPING) or not self._seatings.lose(member):
+            return []
+        effects: list[Effect] = [self._keep(member), Announce(f"{member.name} is lost")]
+        if self._phase is Phase.PLAYING:
+            effects += self._tell_to_hold()
+        return effects + (self._settle(None) or self._adopt())
+
+    def _adopt(self) -> list[Effect]:
+        """Seat the agents of those who are lost anew, once it is known how far everyone is; all go back to M."""
+        if self._phase not in (Phase.PLAYING, Phase.STOPPING) or not self._register.orphaned:
+            return []
+        entered = furthest(self._register.survivors) if self._phase is Phase.PLAYING else self.settled
+        if entered is None:
+            return []
+        left = self._last is None or entered < self._last
+        adoption = self._seatings.seat_anew(entered + 1 if left else None)
+        return [] if adoption is None else self._go_back(adoption, entered)
+
+    def _go_back(self, adoption: Adoption, entered: int) -> list[Effect]:
+        """Let everyone take the game up again after M, in the new seating."""
+        players, mark = self._register.players, self.low_water
+        for host in players:
+            # of agents that stay, who was lost may have asked for more than the others
+            host.go_back(mark, self.published if adoption.departure is None else entered)
+        self._publication.depart(self.departures)
+        try:
+            batches = list(self._publication.since(mark, players))
+        except (BadSpec, PluginFailed) as error:
+            return self._end(Phase.FAILED, str(error))
+        told = [self._place(member) for member in self._register if member.plays]
+        told += [Tell(host.name, body) for batch in batches for host, body in zip(players, batch, strict=True)]
+        if self._settled and self._last is not None:
+            told += [Tell(host.name, StopAt(self._last)) for host in players]
+        return [self._keep(*self._register.hosts), Announce(str(adoption)), *told]
 
     def _end(self, phase: Phase, failure: str = "") -> list[Effect]:
         if self._phase in (Phase.OVER, Phase.FAILED):
@@ -379,37 +324,7 @@ class Coordinator:
             return []
         # after a failure nobody is waited for who may be the one that failed, but whoever has yet to come is
         forgiving = self._phase is Phase.FAILED
-        gone = (each.acknowledged or (each.lost and (forgiving or not each.plays)) for each in self._register)
-        return [Leave()] if all(gone) else []
-
-    def status(self, seen: Observed = NOTHING) -> Status:
-        """Return how the game stands, and what a shell has seen besides."""
-        return Status(
-            round=self._score.round,
-            phase=self._phase,
-            agents=self._register.agents,
-            rounds=self._last or 0,
-            published=self.published,
-            cumulative_loss=self._score.cumulative_loss,
-            cumulative_violation=self._score.cumulative_violation,
-            hosts=standing.processes(self._register, seen, self._limits),
-            waiting_for=self._waiting_for(seen),
-            failure=self._failure,
-            breaches=standing.breaches(self._register, seen, self._limits),
-            rounds_per_second=seen.rounds_per_second,
-            troubles=seen.troubles,
+        left = (
+            each.lost or each.acknowledged or (each.gone and (forgiving or not each.plays)) for each in self._register
         )
-
-    def _waiting_for(self, seen: Observed) -> str:
-        if self._phase is Phase.GATHERING:
-            return self._register.missing()
-        if self._phase not in (Phase.PLAYING, Phase.STOPPING):
-            return ""
-        return Waits(self._register, self._holds_up(), seen.silent, self._limits).culprits()
-
-    def _holds_up(self) -> set[str]:
-        """Return those for whom the coordinator itself waits, before it publishes or tells more."""
-        if self._phase is Phase.STOPPING and not self._settled:
-            return {host.name for host in self._register.players if host.holding is None}
-        least = min(slowest(self._register.players), self._score.round)
-        return {member.name for member in self._register if member.plays and member.round <= least}
+        return [Leave()] if all(left) else []

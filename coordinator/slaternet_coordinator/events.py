@@ -33,6 +33,8 @@ class Opened:
 
     name: str
     opening: Opening
+    stale: bool = False
+    """It has not heard of the newest seating."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,15 @@ class Said:
 
     name: str
     body: Heard
+    stale: bool = False
+    """It was said before the newest seating was heard."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A process has been away for longer than anyone is waited for."""
+
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +81,7 @@ class Quiet:
     arrivals: int
 
 
-Event = Joined | Opened | Closed | Said | StopAsked | HoldExpired | Quiet
+Event = Joined | Opened | Closed | Said | Lost | StopAsked | HoldExpired | Quiet
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +109,13 @@ class Tell:
 
 
 @dataclass(frozen=True, slots=True)
+class Announce:
+    """Something that the operator must hear of."""
+
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
 class AwaitHolding:
     """Give hosts their time to answer Hold, then say HoldExpired."""
 
@@ -114,4 +132,4 @@ class AwaitQuiet:
     arrivals: int
 
 
-Effect = Admit | Keep | Tell | AwaitHolding | AwaitQuiet | Leave
+Effect = Admit | Keep | Tell | Announce | AwaitHolding | AwaitQuiet | Leave

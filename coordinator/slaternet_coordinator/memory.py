@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from slaternet.model import Agents, Description, Role
+from slaternet.model import Agents, Departure, Description, Role
 from slaternet.seats import EVEN, Wish
 
 
@@ -25,6 +25,10 @@ class Memory:
     failure: str = ""
     description: Description | None = None
     """What the adversary's plugin is; None before the game has begun."""
+    epoch: int = 0
+    """How many seatings there have been."""
+    departures: tuple[Departure, ...] = ()
+    """Which agents leave before the end, in ascending rounds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,6 +45,8 @@ class Entry:
     mark: int = 0
     """The round of its newest checkpoint that counts, as of when M last grew."""
     reached: int = 0
-    """No older incarnation has entered a round beyond this one."""
+    """Nobody in its seats has entered a round beyond this one before."""
     acknowledged: bool = False
     """It knows that the game is over, and has left."""
+    lost: bool = False
+    """It was given up, and is never let in again."""

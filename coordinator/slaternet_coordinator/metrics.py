@@ -21,7 +21,7 @@ def readings(engine: Coordinator, register: Register) -> Iterator[Reading]:
     now, members = engine.phase, list(register)
     yield PHASE.by((phase, int(phase is now)) for phase in Phase)
     yield PUBLISHED.reads(engine.published)
-    yield SPARES.reads(sum(not member.plays for member in members) if now is not Phase.GATHERING else 0)
+    yield SPARES.reads(len(register.spares) if now is not Phase.GATHERING else 0)
     yield ROUND.by((member.name, member.round) for member in members)
     yield CONNECTED.by((member.name, int(member.connected)) for member in members)
     yield SEATED.by((member.name, len(member.seats)) for member in members)

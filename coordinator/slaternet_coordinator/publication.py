@@ -9,10 +9,11 @@ published <= min(slowest finished round, last scored round, M + 2C) + L
 
 from collections.abc import Iterator, Sequence
 
+from slaternet.departures import Attendance
 from slaternet.limits import Limits
-from slaternet.model import Topology
+from slaternet.model import Departure, Topology
 from slaternet_coordinator.graphs import Graph
-from slaternet_coordinator.register import Member
+from slaternet_coordinator.members import Member
 from slaternet_coordinator.topology import Cutter
 
 
@@ -35,21 +36,41 @@ class Publication:
     """The rounds whose topology is published, and the M that was announced with it."""
 
     def __init__(self, graph: Graph, limits: Limits) -> None:
+        self._graph = graph
         self._cutter = Cutter(graph, limits)
+        self._attendance: Attendance | None = None
         self._limits = limits
         self.last = 0
         """The last round that is published."""
         self.low_water = 0
         """M, which only grows."""
 
+    def depart(self, departures: Sequence[Departure]) -> None:
+        """Take in who leaves the game and when, all the departures that are known."""
+        self._attendance = Attendance(self._graph.matrix(1).agents, departures) if departures else None
+        self._cutter = Cutter(self._graph, self._limits, self._attendance)
+
+    def awaited(self, players: Sequence[Member]) -> Sequence[Member]:
+        """Return the hosts that have something to play, or to keep, yet: not those whose agents have all left the game.
+
+        One that has yet to write its last checkpoint is awaited, too: it could not come back from a later mark.
+        """
+        if self._attendance is None:
+            return players
+        ends = [self._attendance.last(host.seats) for host in players]
+        return [host for host, last in zip(players, ends, strict=True) if host.round < last or self._owes(host, last)]
+
+    def _owes(self, host: Member, last: int) -> bool:
+        return host.durable and host.mark < last - last % self._limits.checkpoint_every
+
     def extend(self, players: Sequence[Member], scored: int, end: int | None) -> list[list[Topology]]:
         """Publish further rounds of a game that ends with `end`, and return them batch by batch; none where too few.
 
         BadSpec or PluginFailed where the graph gives what cannot be published.
         """
-        limits = self._limits
-        mark = max(self.low_water, low_water(players, limits))
-        frontier = min(slowest(players), scored, mark + 2 * limits.checkpoint_every) + limits.window
+        limits, awaited = self._limits, self.awaited(players)
+        mark = max(self.low_water, low_water(awaited, limits))
+        frontier = min(slowest(awaited), scored, mark + 2 * limits.checkpoint_every) + limits.window
         if end is not None:
             frontier = min(frontier, end)
         # A quarter of the window at a time: few messages, and nobody waits for them.

@@ -2,61 +2,25 @@
 
 import hmac
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from slaternet import identity
 from slaternet.errors import Mismatch, Superseded, Unknown
 from slaternet.limits import LIMITS, Limits
-from slaternet.model import COORDINATOR, PROTOCOL, Agents, Breach, Description, Join, Opening, Peer, Role, Seating
+from slaternet.model import COORDINATOR, PROTOCOL, Departure, Description, Join, Opening, Peer, Role, Seating
 from slaternet.seats import Wish
+from slaternet_coordinator.members import Member, no_seats
 from slaternet_coordinator.memory import Entry
 from slaternet_coordinator.seats import Seats
 
 
-@dataclass(slots=True, eq=False)
-class Member:
-    """A process of the game, as the coordinator knows it."""
-
-    name: str
-    role: Role
-    address: str
-    wish: Wish
-    incarnation: int
-    durable: bool = False  # it can come back after its death
-    connected: bool = False
-    lost: bool = False  # it was connected, and is no more
-    seats: Agents = field(default_factory=lambda: np.empty(0, dtype=np.intp))
-    round: int = 0  # finished; of the adversary: scored
-    mark: int = 0  # the round of its newest checkpoint
-    reached: int = 0  # no older incarnation has entered a round beyond this one
-    waits_in: int = 0  # the round that it cannot play yet
-    waits_for: tuple[str, ...] = ()
-    holding: int | None = None  # its answer to Hold
-    finished: bool = False
-    acknowledged: bool = False
-    refused: tuple[Breach, ...] = ()  # at its own server
-
-    @property
-    def plays(self) -> bool:
-        """Whether the game needs it; once the seats are shared out, a host without one is a spare."""
-        return self.role is Role.ADVERSARY or bool(self.seats.size)
-
-    @property
-    def entry(self) -> Entry:
-        """What must be remembered of it."""
-        return Entry(
-            self.name,
-            self.role,
-            self.address,
-            self.incarnation,
-            self.durable,
-            self.wish,
-            self.seats,
-            self.mark,
-            self.reached,
-            self.acknowledged,
+def check_kept(member: Member) -> None:
+    """Refuse a process that was given up: others play its agents, and two must not."""
+    if member.lost:
+        raise Mismatch(
+            f"{member.name} was away for too long and is given up: its agents are played elsewhere, or have departed; "
+            "start a host under another --name as a spare"
         )
 
 
@@ -118,7 +82,17 @@ class Register:
     def spares(self) -> set[str]:
         """The hosts for which there is no seat."""
         seated = {host.name for host in self.players} if self._begun else set(self._seats.seated)
-        return {host.name for host in self.hosts} - seated
+        return {host.name for host in self.hosts if not host.lost} - seated
+
+    @property
+    def orphaned(self) -> list[Member]:
+        """The hosts that are lost while their seats have not been given to others."""
+        return [host for host in self.players if host.lost]
+
+    @property
+    def survivors(self) -> list[Member]:
+        """The hosts that have seats and are not lost."""
+        return [host for host in self.players if not host.lost]
 
     def known(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return those of some names that stand for a process of the game, as many as are worth remembering."""
@@ -131,6 +105,8 @@ class Register:
         """
         self._compare(name, join)
         known = self._members.get(name)
+        if known is not None:
+            check_kept(known)
         elsewhere = {COORDINATOR, Role.ADVERSARY} if join.role is Role.HOST else {COORDINATOR}
         if name in elsewhere or (known is not None and known.role is not join.role):
             raise Mismatch(f"the name {name} is taken by another role; choose another --name")
@@ -182,8 +158,9 @@ class Register:
 
     def _check_host(self, name: str, wish: Wish) -> None:
         """Refuse a host that could be neither seated nor a spare."""
-        if name not in self and len(self.hosts) >= min(self.agents + self._limits.spares, self._limits.hosts):
-            raise Mismatch(f"{name} is one host too many: {len(self.hosts)} have joined; end some that have no seats")
+        there = sum(not host.lost for host in self.hosts)
+        if name not in self and there >= min(self.agents + self._limits.spares, self._limits.hosts):
+            raise Mismatch(f"{name} is one host too many: {there} have joined; end some that have no seats")
         others = self._granted(without=name) if name in self else self._seats
         if not self._begun and not others.full and (objection := others.objection(name, wish)):
             raise Mismatch(objection)
@@ -198,21 +175,21 @@ class Register:
             self._seats.offer(host.name, host.wish)
 
     def _granted(self, without: str = "") -> Seats:
-        """Return the seats as those ask for them who are there; who is lost holds none before the game has begun."""
+        """Return the seats as those ask for them who are there; who is gone holds none before the game has begun."""
         seats = Seats(self.agents, self.expected)
         for host in self.hosts:
-            if not host.lost and host.name != without:
+            if not host.gone and host.name != without:
                 seats.offer(host.name, host.wish)
         return seats
 
     def note(self, member: Member, *, connected: bool) -> None:
         """Take down that a process's control stream is open, or has ended."""
-        before, member.connected, member.lost = member.lost, connected, not connected
-        if self._begun or member.lost == before:
+        before, member.connected, member.gone = member.gone, connected, not connected
+        if self._begun or member.gone == before:
             return
         if member.role is Role.HOST:
             self._seats = self._granted()
-        elif member.lost:
+        elif member.gone:
             self.description = None  # it is said again when the adversary is back
 
     def calm(self, arrivals: int) -> None:
@@ -223,12 +200,12 @@ class Register:
         self._quiet = arrivals == self.arrivals
         if self._quiet and not self._begun:
             for host in self.hosts:
-                host.lost = not host.connected
+                host.gone = not host.connected
             self._seats = self._granted()
 
     def missing(self) -> str:
         """Say who must still come before the game can begin; empty when all are there."""
-        if self.adversary is None or self.adversary.lost:
+        if self.adversary is None or self.adversary.gone:
             return "the adversary"
         if self.description is None:
             return "the adversary's plugin"
@@ -252,6 +229,13 @@ class Register:
             self[name].seats = agents
         self.players = [host for host in self.hosts if host.seats.size]
 
+    def reseat(self, adopter: Member) -> None:
+        """Give the seats of those who are lost to another host."""
+        for host in self.orphaned:
+            adopter.seats = np.union1d(adopter.seats, host.seats)
+            host.seats = no_seats()
+        self.players = [host for host in self.hosts if host.seats.size]
+
     def restore(self, secret: bytes, entries: Iterable[Entry], *, begun: bool) -> None:
         """Take up what is remembered; who was there before the game has begun holds no seats until it is back."""
         self._secret = secret
@@ -264,7 +248,8 @@ class Register:
                 each.wish,
                 each.incarnation,
                 each.durable,
-                lost=not begun,
+                gone=not begun,
+                lost=each.lost,
                 seats=each.seats,
                 mark=each.mark,
                 reached=each.reached,
@@ -286,14 +271,18 @@ class Register:
             raise Superseded(f"another process has joined as {name}; give each a --name of its own")
         if not hmac.compare_digest(opening.ticket, self.ticket(member)):
             raise Unknown("the ticket is not for this server")
+        check_kept(member)
         return member
 
-    def seating(self, member: Member) -> Seating:
-        """Return what a seated process must know of the others."""
+    def seating(
+        self, member: Member, departures: tuple[Departure, ...] = (), low_water: int = 0, *, recall: bool = False
+    ) -> Seating:
+        """Return what a seated process must know of the others, and of how the game is taken up."""
         peers = tuple(self._peer(host, member) for host in self.players if host is not member)
-        if member.role is Role.ADVERSARY or self.adversary is None:
-            return Seating(member.seats, peers)
-        return Seating(member.seats, peers, self._peer(self.adversary, member), self.description)
+        adversary, description = None, None
+        if member.role is Role.HOST and self.adversary is not None:
+            adversary, description = self._peer(self.adversary, member), self.description
+        return Seating(member.seats, peers, adversary, description, departures, low_water, recall)
 
     def _peer(self, other: Member, receiver: Member) -> Peer:
         return Peer(

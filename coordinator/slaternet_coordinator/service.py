@@ -10,7 +10,7 @@ from pathlib import Path
 
 import structlog
 
-from slaternet import codec, identity, metrics
+from slaternet import codec, metrics
 from slaternet.breaches import Breaches
 from slaternet.errors import (
     BadSpec,
@@ -41,7 +41,7 @@ from slaternet.model import (
     Role,
     Welcome,
 )
-from slaternet.process import interruptible
+from slaternet.process import DEGRADED, interruptible
 from slaternet.security import vouch
 from slaternet.spec import Spec
 from slaternet.state import State
@@ -49,9 +49,11 @@ from slaternet.station import Station
 from slaternet.tls import Caller, Office
 from slaternet.transport import serve
 from slaternet_coordinator.archive import REGISTER, Birth
-from slaternet_coordinator.engine import Coordinator, Phase
+from slaternet_coordinator.build import build_coordinator, build_register
+from slaternet_coordinator.engine import Phase
 from slaternet_coordinator.events import (
     Admit,
+    Announce,
     AwaitHolding,
     AwaitQuiet,
     Closed,
@@ -61,16 +63,17 @@ from slaternet_coordinator.events import (
     Joined,
     Keep,
     Leave,
+    Lost,
     Opened,
     Quiet,
     Said,
     StopAsked,
     Tell,
 )
-from slaternet_coordinator.graphs import build as build_graph
 from slaternet_coordinator.keeping import Keeper
 from slaternet_coordinator.metrics import readings
-from slaternet_coordinator.register import Register
+from slaternet_coordinator.policy import LOST_AFTER, Policy
+from slaternet_coordinator.vigil import Vigil
 from slaternet_coordinator.watch import Watch
 
 log = structlog.get_logger()
@@ -85,30 +88,20 @@ class CoordinatorService:
         station: Station,
         *,
         hosts: int | None = None,
+        policy: Policy = Policy.WAIT,
+        lost_after: float = LOST_AFTER,
         ready: Callable[[str], None] = lambda address: None,
         limits: Limits = LIMITS,
     ) -> None:
-        if hosts is not None and hosts > spec.run.agents:
-            raise BadSpec(
-                f"--hosts {hosts} is more than the {spec.run.agents} agents of the game; every host needs an agent"
-            )
         self._spec = spec
         self._station = station
         self._ready = ready
         self._limits = limits
         self._run = uuid.uuid4().hex
         self._secret = secrets.token_bytes(32)
-        self._register = Register(
-            spec.run.agents,
-            hosts=hosts,
-            secret=self._secret,
-            fingerprint=identity.fingerprint(),
-            spec=spec.digest(),
-            reproducible=spec.run.reproducible,
-            limits=limits,
-        )
-        graph = build_graph(spec.graph, spec.run.agents, spec.run.seed)
-        self._engine = Coordinator(graph, self._register, spec.run.rounds, limits)
+        self._register = build_register(spec, hosts, self._secret, limits)
+        self._engine = build_coordinator(spec, self._register, policy, limits)
+        self._patience = "the game waits for it" if policy is Policy.WAIT else f"it has {lost_after:g} s to come back"
         self._links: dict[str, Link] = {}
         self._opened: dict[str, int] = {}  # how often each process has opened its stream
         self._meter = Meter()
@@ -116,6 +109,13 @@ class CoordinatorService:
         self._over = asyncio.Event()
         self._leaving = False
         self._watch = Watch(time.monotonic, limits)
+        self._vigil = Vigil(
+            time.monotonic,
+            lost_after,
+            self._register,
+            give_up=lambda name: self._dispatch(Lost(name)),
+            miss=self._watch.miss,
+        )
         self._phase = Phase.GATHERING  # the last that was seen
         self._missing = ""
         self._state = State(COORDINATOR, COORDINATOR)
@@ -133,7 +133,8 @@ class CoordinatorService:
                 if self._state.folder is not None:
                     self._recall(self._state.folder)
                 annotate(host=lambda: station.name, run=lambda: self._run, round=lambda: self._engine.scored)
-                return await interruptible(self._live(), stop, self._parting)
+                code = await interruptible(self._live(), stop, self._parting)
+                return DEGRADED if code == 0 and self._engine.departed else code
 
     def _parting(self) -> str:
         return f"the coordinator leaves a game in phase {self._engine.phase} with {self._engine.scored} rounds scored"
@@ -155,6 +156,7 @@ class CoordinatorService:
         self._register.restore(born.secret, entries, begun=self._engine.epoch > 0)
         for entry in entries:
             self._watch.hear(entry.name)
+            self._vigil.expect(entry.name, self._limits.gathering_seconds)  # it may be starting, too
         if entries:
             log.info("taking up a game", run=self._run, phase=memory.phase, published=memory.published)
         if self._engine.phase not in (Phase.OVER, Phase.FAILED):
@@ -189,6 +191,7 @@ class CoordinatorService:
             # not before there is a server: whoever corrects a wrong start may correct the spec as well
             self._state.remember(self._run, self._spec.digest())
             self._execute(self._engine.resume())
+            self._keep_vigil()
             log.info("listening", address=server.address, run=self._run)
             self._ready(server.address)
             await self._over.wait()
@@ -203,6 +206,17 @@ class CoordinatorService:
         reach("coordinator_after_last_report")
         self._close()
         log.info("the game is over", rounds=self._engine.last)
+
+    def _keep_vigil(self) -> None:
+        """Look for hosts that have been away for too long, again and again while there is a game."""
+        if not (self._over.is_set() or self._leaving):
+            self._vigil.look()
+            asyncio.get_running_loop().call_later(self._vigil.step, self._keep_vigil)
+
+    def _hear(self, name: str) -> None:
+        """Take down that a process was heard."""
+        self._watch.hear(name)
+        self._vigil.hear(name)
 
     def _head(self, round: int = 0) -> Head:
         return Head(self._run, self._engine.epoch, round, COORDINATOR)
@@ -223,6 +237,8 @@ class CoordinatorService:
                         return  # what follows may not be seen
                 case Tell(name, body):
                     self._tell(name, body)
+                case Announce(what):
+                    self._watch.miss(what)
                 case AwaitHolding():
                     loop.call_later(self._limits.hold_seconds, self._dispatch, HoldExpired())
                 case AwaitQuiet(arrivals):
@@ -284,7 +300,7 @@ class CoordinatorService:
         except Mismatch as error:
             self._watch.trouble(str(error))
             raise
-        self._watch.hear(name)
+        self._hear(name)
         return effects
 
     async def _status(self, data: bytes, caller: Caller | None) -> bytes:
@@ -319,7 +335,7 @@ class CoordinatorService:
             self._watch.miss(f"{name} has gone before the game has begun")
         elif self._phase in (Phase.PLAYING, Phase.STOPPING) and not self._leaving:
             spare = name in self._register.spares
-            self._watch.miss(f"{name}, a spare, has gone" if spare else f"{name} has gone; the game waits for it")
+            self._watch.miss(f"{name}, a spare, has gone" if spare else f"{name} has gone; {self._patience}")
 
     async def _open(self, link: Link) -> str:
         data = await link.read()
@@ -327,16 +343,16 @@ class CoordinatorService:
         if not isinstance(body, Opening):
             raise Malformed("a control stream begins with an opening")
         self._check_run(head)
-        lost = False
+        gone = False
         if head.sender in self._register:
             member = self._register[head.sender]
             vouch(link.caller, member.role, member.name)
-            lost = member.lost
-        effects = self._engine.handle(Opened(head.sender, body))
+            gone = member.gone
+        effects = self._engine.handle(Opened(head.sender, body, stale=head.epoch < self._engine.epoch))
         link.host = head.sender
-        if lost:
+        if gone:
             self._watch.meet(head.sender)
-        self._watch.hear(head.sender)
+        self._hear(head.sender)
         if (older := self._links.get(head.sender)) is not None:
             older.end(Replaced("a newer stream of this process has taken over"))
         self._links[head.sender] = link
@@ -353,17 +369,17 @@ class CoordinatorService:
         """Take one message in; True where it was the last."""
         head, body = codec.decode_control_up(data)
         self._check_run(head)
-        # an epoch behind ours is that of a message under way while the seating went out
         if head.sender != name or head.epoch > self._engine.epoch:
             raise NotYours("a message must come from the process and the epoch of its stream")
-        self._watch.hear(name)
+        self._hear(name)
         match body:
             case Heartbeat():
                 return False
             case Opening():
                 raise Malformed("a stream is opened once")
             case _:
-                self._dispatch(Said(name, body))
+                # an epoch behind ours is that of a message under way while the seating went out
+                self._dispatch(Said(name, body, stale=head.epoch < self._engine.epoch))
         match body:
             case Progress(round) if self._register[name].role is Role.ADVERSARY:
                 self._watch.score(round)

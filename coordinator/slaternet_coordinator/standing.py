@@ -39,6 +39,7 @@ def processes(register: Register, seen: Observed, limits: Limits) -> tuple[HostS
             silent=seen.silent.get(member.name, 0.0),
             waits_for=member.waits_for[:most],
             spare=member.name in spares,
+            lost=member.lost,
         )
         for member in members
     )

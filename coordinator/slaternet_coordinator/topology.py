@@ -4,31 +4,42 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from slaternet.departures import Attendance
 from slaternet.limits import Limits
 from slaternet.model import Agents, Topology
 from slaternet_coordinator.graphs import Graph
 from slaternet_coordinator.graphs.checks import check
+from slaternet_coordinator.graphs.departed import Departing
 from slaternet_coordinator.graphs.weights import Matrix
 
 
 class Cutter:
     """Cuts a graph, as many rounds at a time as fit into one message."""
 
-    def __init__(self, graph: Graph, limits: Limits) -> None:
-        self._graph = graph
+    def __init__(self, graph: Graph, limits: Limits, attendance: Attendance | None = None) -> None:
+        self._attendance = attendance
+        self._graph = graph if attendance is None else Departing(graph, attendance)
         self._limits = limits
         self._batch = 1  # rounds per message, until their size is known
 
     def cut(self, first: int, last: int, seats: Sequence[Agents], low_water: int) -> Iterator[list[Topology]]:
         """Yield the topologies of all hosts, batch by batch; a matrix larger than a message travels alone."""
         while first <= last:
-            matrix = self._graph.matrices(first, min(self._batch, last + 1 - first))
+            until = last if self._attendance is None else min(last, self._attendance.until(first))
+            matrix = self._graph.matrices(first, min(self._batch, until + 1 - first))
             check(matrix, first)
-            yield cut(first, matrix, seats, low_water)
+            yield cut(first, matrix, self._playing(seats, first), low_water)
             first += matrix.rounds
             # an entry takes 12 bytes and, off the diagonal, at most 12 more as a debt; a row 4
             fitting = self._limits.part_bytes * matrix.rounds // (24 * len(matrix.columns))
             self._batch = max(1, min(fitting, self._limits.window // 4))
+
+    def _playing(self, seats: Sequence[Agents], round: int) -> Sequence[Agents]:
+        """Return who of each host plays a round; where all have left, all of them: they hear themselves alone."""
+        if self._attendance is None:
+            return seats
+        players = [self._attendance.of(own, round) for own in seats]
+        return [some if some.size else own for some, own in zip(players, seats, strict=True)]
 
 
 def cut(first: int, matrix: Matrix, seats: Sequence[Agents], low_water: int) -> list[Topology]:
@@ -59,7 +70,7 @@ def _debts(matrix: Matrix, seats: Sequence[Agents]) -> list[Agents]:
     hosts, rounds, agents = len(seats), matrix.rounds, matrix.agents
     if hosts == 1:
         return [np.empty((0, 3), dtype=np.intp)]
-    owner = np.empty(agents, dtype=np.intp)
+    owner = np.full(agents, -1, dtype=np.intp)  # of those who have left nobody is owed anything
     for host, own in enumerate(seats):
         owner[own] = host
     receiver, sender = np.repeat(np.tile(owner, rounds), matrix.lengths), owner[matrix.columns]

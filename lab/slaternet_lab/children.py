@@ -10,11 +10,11 @@ from typing import IO
 
 from slaternet.errors import BadSpec, Diverged, PluginFailed, Refused, RunFailed
 from slaternet.limits import LIMITS
-from slaternet.process import TETHER
+from slaternet.process import DEGRADED, TETHER
 
 _TAIL_BYTES = 4096
 _READ_BYTES = 1 << 16
-_FINAL = {0, *(kind.exit_code for kind in (BadSpec, RunFailed, Refused, Diverged, PluginFailed))}
+_FINAL = {0, DEGRADED, *(kind.exit_code for kind in (BadSpec, RunFailed, Refused, Diverged, PluginFailed))}
 """How a process ends by itself: it is done, or would end so again."""
 
 
@@ -96,6 +96,11 @@ class Child:
     def died(self) -> bool:
         """Whether it has ended by no decision of its own: what it did not finish, another may."""
         return self.ended.done() and self.code not in _FINAL
+
+    @property
+    def failed(self) -> bool:
+        """Whether it has ended before its work was done."""
+        return self.ended.done() and self.code not in (0, DEGRADED)
 
     @property
     def manner(self) -> str:

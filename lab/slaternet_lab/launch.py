@@ -10,6 +10,8 @@ from slaternet.errors import BadSpec
 from slaternet.journal import Durability
 from slaternet.model import COORDINATOR, Role
 from slaternet.spec import Spec
+from slaternet_coordinator.archive import REGISTER
+from slaternet_coordinator.policy import LOST_AFTER, Policy
 
 ADVERSARY = "adversary"
 """The name of the one that there is."""
@@ -27,6 +29,11 @@ def spec_of(folder: Path) -> Path:
     return states_of(folder) / COORDINATOR / "spec.toml"
 
 
+def register_of(folder: Path) -> Path:
+    """Return where the coordinator of a run keeps how the game stands."""
+    return states_of(folder) / COORDINATOR / REGISTER
+
+
 @dataclass(frozen=True, slots=True)
 class Launch:
     """What must be known to start the processes of a run again, besides its spec."""
@@ -35,6 +42,10 @@ class Launch:
     durability: Durability = Durability.KILL
     rounds: int | None = None
     """The last round, to which the spec is brought where it has another; None: there is none."""
+    policy: Policy = Policy.WAIT
+    lost_after: float = LOST_AFTER
+    journal_keep: int | None = None
+    """How many rounds the adversary's journal keeps at least; None: all."""
 
     @property
     def roles(self) -> dict[str, str]:
@@ -59,13 +70,15 @@ class Launch:
         try:
             held = json.loads(path.read_text(encoding="utf-8"))
             hosts, durability, rounds = held["hosts"], Durability(held["durability"]), held["rounds"]
+            policy, lost_after = Policy(held["policy"]), float(held["lost_after"])
+            journal_keep = held["journal_keep"]
         except FileNotFoundError:
             return None
         except (ValueError, TypeError, KeyError):
             raise _damaged(path) from None
-        if type(hosts) is not int or type(rounds) not in (int, type(None)):
+        if type(hosts) is not int or not all(type(each) in (int, type(None)) for each in (rounds, journal_keep)):
             raise _damaged(path)
-        return cls(hosts, durability, rounds)
+        return cls(hosts, durability, rounds, policy, lost_after, journal_keep)
 
 
 def write_spec(folder: Path, spec: Spec) -> None:

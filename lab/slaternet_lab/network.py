@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,11 @@ from slaternet.limits import LIMITS
 from slaternet.model import COORDINATOR
 from slaternet.spec import Spec
 from slaternet.transport import Channel, open_channel
+from slaternet_adversary.compaction import check_keep
 from slaternet_adversary.results import claim, new_folder
+from slaternet_coordinator.graphs import build as build_graph
+from slaternet_coordinator.graphs import check_departures
+from slaternet_coordinator.policy import LOST_AFTER, Policy
 from slaternet_lab.children import Child, Part, end_all
 from slaternet_lab.finish import finish
 from slaternet_lab.folder import Run
@@ -43,20 +48,33 @@ def play(
     figures: bool = True,
     restart: bool = True,
     durability: Durability = Durability.KILL,
+    policy: Policy = Policy.WAIT,
+    lost_after: float = LOST_AFTER,
+    journal_keep: int | None = None,
 ) -> Run:
     """Play a resolved spec over gRPC with agent hosts as processes, and return its run folder.
 
     Ctrl-C or SIGTERM ends the game after the round it is in, as `slaternet stop` does; a second one kills it. A process
-    that dies is started again and goes on, unless `restart` is False: then its death ends the game. What was played
-    survives the death of all of them, or with `durability` FSYNC a loss of power, for `resume` to go on from.
+    that dies is started again and goes on, unless `restart` is False: then its death ends the game. With another policy
+    than to wait, an agent host that is away for `lost_after` seconds is given up, and the game goes on without it. What
+    was played survives the death of all of them, or with `durability` FSYNC a loss of power, for `resume` to go on.
+    For a game without end, the journal may be cut to so many of its newest rounds.
     """
     if hosts > spec.run.agents:
         raise BadSpec(
             f"--hosts {hosts} is more than the {spec.run.agents} agents of the game; every host needs an agent"
         )
+    check_keep(journal_keep)
+    if journal_keep is not None and policy is not Policy.WAIT:
+        raise BadSpec(
+            f"--journal-keep does not go with --policy {policy}: where a host is given up, others rebuild what it knew "
+            "from the whole journal; leave one of them out"
+        )
+    if policy is Policy.LEAVE:
+        check_departures(spec, build_graph(spec.graph, spec.run.agents, spec.run.seed))
     folder = out or new_folder(spec)
     claim(folder, force=force)
-    launch = Launch(hosts, durability, spec.run.rounds)
+    launch = Launch(hosts, durability, spec.run.rounds, policy, lost_after, journal_keep)
     write_spec(folder, spec)
     launch.write(folder)
     run_processes(folder, launch, progress, restart=restart)
@@ -64,13 +82,20 @@ def play(
 
 
 def run_processes(
-    folder: Path, launch: Launch, progress: Watcher | None, *, restart: bool = True, again: bool = False
+    folder: Path,
+    launch: Launch,
+    progress: Watcher | None,
+    *,
+    restart: bool = True,
+    again: bool = False,
+    without: Collection[str] = (),
 ) -> None:
-    """Run the processes of a game, `again` where they ran before, until it is over.
+    """Run the processes of a game, `again` where they ran before, until it is over; `without` hosts it has given up.
 
     They run in this thread, or beside it where an event loop runs here already, as in a notebook.
     """
-    game = _Game(folder, launch, progress, restart=restart, again=again)
+    agents = [name for name in launch.agents if name not in without]
+    game = _Game(folder, launch, agents, progress, restart=restart, again=again)
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -93,11 +118,23 @@ def _run_beside(game: "_Game") -> None:
 class _Game:
     """The processes of one run."""
 
-    def __init__(self, folder: Path, launch: Launch, progress: Watcher | None, *, restart: bool, again: bool) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        launch: Launch,
+        agents: Sequence[str],
+        progress: Watcher | None,
+        *,
+        restart: bool,
+        again: bool,
+    ) -> None:
         self._folder = folder
         self._launch = launch
+        self._agents = agents
         self._progress = progress
         self._restart = restart
+        self._begun = False
+        self._given_up: dict[str, Child] = {}
         self._again = again
         self._parts: dict[str, Part] = {}
         self._children: dict[str, Child] = {}
@@ -132,16 +169,18 @@ class _Game:
 
     async def _start_all(self) -> str:
         """Start every process; return where the coordinator listens."""
-        spec, hosts = str(spec_of(self._folder)), str(self._launch.hosts)
-        seats = ("--hosts", hosts, "--listen", _LOOPBACK)
-        coordinator = await self._start(COORDINATOR, "coordinator", spec, *seats, heard=True)
+        spec, launch = str(spec_of(self._folder)), self._launch
+        seats = ("--hosts", str(launch.hosts), "--listen", _LOOPBACK)
+        patience = ("--policy", launch.policy, "--lost-after", str(launch.lost_after))
+        coordinator = await self._start(COORDINATOR, "coordinator", spec, *seats, *patience, heard=True)
         address = await coordinator.announced("listening on ", within=_START_SECONDS)
         part = self._parts[COORDINATOR]  # where it will be looked for, should it die
         there = tuple(address if each == _LOOPBACK else each for each in part.arguments)
         self._parts[COORDINATOR] = replace(part, arguments=there)
         common = ("--coordinator", address, "--listen", _LOOPBACK)
-        await self._start(ADVERSARY, "adversary", *common, "--out", str(self._folder))
-        for name in self._launch.agents:
+        keep = () if launch.journal_keep is None else ("--journal-keep", str(launch.journal_keep))
+        await self._start(ADVERSARY, "adversary", *common, "--out", str(self._folder), *keep)
+        for name in self._agents:
             await self._start(name, "agent", *common, "--name", name)
         return address
 
@@ -149,7 +188,7 @@ class _Game:
         """Watch the game until the coordinator, the last to know that it is over, has ended."""
         interrupted = self.interrupts.next()
         stopping = told = False
-        while not self._coordinator.ended.done() or self._coordinator.code:
+        while not self._coordinator.ended.done() or self._coordinator.failed:
             news = {*self._running, interrupted}
             await asyncio.wait(news, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
             await self._mend()
@@ -178,18 +217,28 @@ class _Game:
 
     async def _mend(self) -> None:
         """Start again those who have died; raise the cause where a process has failed, or that does not help."""
-        ended = [child for child in self._children.values() if child.ended.done() and child.code]
-        if ended and not (self._restart and all(child.died for child in ended)):
-            raise await self._cause()
-        for child in ended:
-            await self._start_again(child)
+        for child in [child for child in self._children.values() if child.failed]:
+            if self._restart and child.died and self._restarts[child.name] < _RESTARTS:
+                await self._start_again(child)
+            elif self._can_spare(child):
+                self._given_up[child.name] = self._children.pop(child.name)
+                self._notes["death"] = f"{child.name} {child.manner}; the game goes on without it"
+            elif self._restart and child.died:
+                raise RunFailed(
+                    f"{child.name} was started again {_RESTARTS} times, and died each time before the game came any "
+                    f"further; at last {child.death()}"
+                )
+            else:
+                raise await self._cause()
+
+    def _can_spare(self, dead: Child) -> bool:
+        """Tell whether the coordinator may give a process up: an agent host, while there is another."""
+        others = [name for name in self._children if name.startswith("agent-") and name != dead.name]
+        return (
+            self._launch.policy is not Policy.WAIT and self._begun and dead.name.startswith("agent-") and bool(others)
+        )
 
     async def _start_again(self, dead: Child) -> None:
-        if self._restarts[dead.name] == _RESTARTS:
-            raise RunFailed(
-                f"{dead.name} was started again {_RESTARTS} times, and died each time before the game came any "
-                f"further; at last {dead.death()}"
-            )
         self._restarts[dead.name] += 1
         self._notes["death"] = f"{dead.name} {dead.manner}; started again"
         self._children[dead.name] = await Child.start(self._parts[dead.name], dead.log, again=True)
@@ -214,6 +263,7 @@ class _Game:
             status = await ask_status(channel)
         except Unreachable:
             return  # it is leaving, or dead: its end is seen in the next turn
+        self._begun = status.phase != "gathering"
         if status.round > self._furthest[0]:
             self._furthest = (status.round, status.cumulative_loss, status.cumulative_violation)
             self._restarts.clear()
@@ -226,9 +276,9 @@ class _Game:
 
     async def _cause(self) -> SlaternetError:
         """Return the error behind the first death: a process that says why it ended tells more than others do."""
-        children = list(self._children.values())
+        children = [*self._children.values(), *self._given_up.values()]
         await asyncio.wait([child.ended for child in children], timeout=_CAUSE_SECONDS)
-        dead = [child for child in children if child.ended.done() and child.code]
+        dead = [child for child in children if child.failed]
         for kind in (PluginFailed, Diverged):
             for child in dead:
                 if child.code == kind.exit_code:

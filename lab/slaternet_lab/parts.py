@@ -14,7 +14,7 @@ from slaternet.spec import Spec
 from slaternet_adversary.build import Maker, describe, isolation_of, making, with_gradients
 from slaternet_agent.algorithms import GROUP, Feedback, Schedule, completed, needs_horizon, schedule
 from slaternet_agent.build import build_algorithm, game_of
-from slaternet_coordinator.graphs import Graph, digest
+from slaternet_coordinator.graphs import Graph, check_departures, digest
 from slaternet_coordinator.graphs import build as build_graph
 
 _GRAPHS = {"local": "none", "central": "complete"}
@@ -59,6 +59,8 @@ def _assembled(spec: Spec, feasible: FeasibleSet, maker: Maker) -> Parts:
     spec = _granted(spec, build_algorithm(spec, adversary).feedback)
     adversary = with_gradients(spec, maker, adversary)
     graph = build_graph(spec.graph, spec.run.agents, spec.run.seed)
+    if spec.departures:
+        check_departures(spec, graph)
     game = game_of(spec, adversary)
     if needs_horizon(spec.algorithm, game):
         spec = spec.replace(**{"algorithm.horizon": game.rounds})

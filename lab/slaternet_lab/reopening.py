@@ -12,14 +12,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from slaternet.checkpoints import Checkpoints
+from slaternet.departures import Attendance
 from slaternet.errors import BadSpec
 from slaternet.model import COORDINATOR, StopAt
 from slaternet.spec import Spec
 from slaternet.state import State
 from slaternet_adversary.chronicle import JOURNAL, Chronicle
 from slaternet_adversary.results import retract
-from slaternet_coordinator.archive import REGISTER, Archive
-from slaternet_lab.launch import Launch, spec_of, states_of, write_spec
+from slaternet_coordinator.archive import Archive
+from slaternet_lab.launch import Launch, register_of, spec_of, write_spec
 from slaternet_lab.resolve import resolve
 
 
@@ -63,26 +64,27 @@ class Reopening:
         retract(self.folder)
         if self.run:
             self._journal(StopAt(longer.run.rounds or 0))
-            for name in self.launch.agents:
-                self._rename_checkpoint(self.states[name], longer.digest())
+            mark, hosts = self._coming_back()
+            for name in hosts:
+                self._rename_checkpoint(self.states[name], mark, longer.digest())
         for name, state in self.states.items():
             if name != COORDINATOR:
                 state.play_on(longer.digest())
         if self.run:
-            with Archive.reopen(self._register) as archive:
+            with Archive.reopen(register_of(self.folder)) as archive:
                 archive.play_on(longer.digest())
         self.states[COORDINATOR].play_on(longer.digest())
         write_spec(self.folder, longer)
         return longer
 
-    @property
-    def _register(self) -> Path:
-        return states_of(self.folder) / COORDINATOR / REGISTER
-
-    @property
-    def _mark(self) -> int:
-        with Archive.reopen(self._register) as archive:
-            return archive.recall()[0].low_water
+    def _coming_back(self) -> tuple[int, list[str]]:
+        """Return M, and the hosts that go on from it: not those that were given up, or whose agents have all left."""
+        with Archive.reopen(register_of(self.folder)) as archive:
+            memory, entries = archive.recall()
+        mark = memory.low_water
+        attendance = Attendance(sum(entry.seats.size for entry in entries), memory.departures)
+        playing = (each for each in entries if not each.lost and attendance.of(each.seats, mark + 1).size)
+        return mark, [entry.name for entry in playing] if mark else []
 
     def _journal(self, end: StopAt) -> None:
         """Write down the last round; written twice, it says the same."""
@@ -100,16 +102,15 @@ class Reopening:
         """Refuse while that is possible what could not be gone on from."""
         if not self.run:
             return
-        mark = self._mark
-        for name in self.launch.agents:
+        mark, hosts = self._coming_back()
+        for name in hosts:
             state = self.states[name]
-            if mark and state.checkpoints is not None and state.past_run:
+            if state.checkpoints is not None:
                 Checkpoints(state.checkpoints, name, self.run, state.past_spec).read(mark)
 
-    def _rename_checkpoint(self, state: State, spec: str) -> None:
+    def _rename_checkpoint(self, state: State, mark: int, spec: str) -> None:
         """Write the checkpoint at M, from which a host goes on, as one of the new spec."""
-        mark = self._mark
-        if not mark or state.checkpoints is None or state.past_spec == spec:
+        if state.checkpoints is None or state.past_spec == spec:
             return
         before, after = (Checkpoints(state.checkpoints, state.name, self.run, each) for each in (state.past_spec, spec))
         try:

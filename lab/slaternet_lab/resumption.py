@@ -12,11 +12,11 @@ from slaternet.model import COORDINATOR
 from slaternet.spec import Spec
 from slaternet.state import State
 from slaternet_adversary.chronicle import JOURNAL
-from slaternet_coordinator.archive import REGISTER, Archive
-from slaternet_coordinator.memory import Memory
+from slaternet_coordinator.archive import Archive
+from slaternet_coordinator.memory import Entry, Memory
 from slaternet_lab.finish import finish
 from slaternet_lab.folder import Run
-from slaternet_lab.launch import ADVERSARY, Launch, spec_of, states_of
+from slaternet_lab.launch import ADVERSARY, Launch, register_of, spec_of, states_of
 from slaternet_lab.network import run_processes
 from slaternet_lab.plots import FIGURES
 from slaternet_lab.progress import Watcher
@@ -36,6 +36,8 @@ def resume(
 ) -> Run:
     """Go on with a run that `play` has begun and that was cut short; return its run folder.
 
+    Hosts that were given up stay so: the game goes on without them.
+
     `rounds` gives it another last round, also where it is finished: then it is played on, to the digest of a run that
     was begun with so many.
     """
@@ -48,13 +50,17 @@ class Resumption:
 
     folder: Path
     launch: Launch
+    spec: Spec
+    """As the run is begun with: agents that it has lost are still in it."""
+    lost: frozenset[str]
+    """The hosts that were given up."""
     over: bool
     """Whether only the figures are lacking."""
 
     def play(self, progress: Watcher | None = None, *, figures: bool = True, restart: bool = True) -> Run:
         """Play to the end, as `slaternet_lab.play` does."""
         if not self.over:
-            run_processes(self.folder, self.launch, progress, restart=restart, again=True)
+            run_processes(self.folder, self.launch, progress, restart=restart, again=True, without=self.lost)
         return finish(self.folder, figures=figures)
 
 
@@ -67,18 +73,19 @@ def prepare(folder: str | Path, *, rounds: int | None = None, patience: float = 
     launch = _launch_of(folder)
     spec = _spec_of(folder)
     with _held(folder, launch, time.monotonic() + patience) as states:
-        memory = _recall(folder, states)
-        reopening = Reopening(folder, launch, states, states[COORDINATOR].past_run if memory else "")
+        memory, entries = _recall(folder, states)
+        run = states[COORDINATOR].past_run if register_of(folder).exists() else ""
+        reopening = Reopening(folder, launch, states, run)
         if spec.run.rounds != launch.rounds:  # an earlier call was cut short
             spec = reopening.complete(spec)
-            memory = _recall(folder, states)
-        memory = memory or Memory()
+            memory, entries = _recall(folder, states)
         if rounds is not None:
             _check_end(folder, spec, memory, rounds)
             check(folder, spec, rounds)
             reopening = reopening.decide(rounds)
-            reopening.complete(spec)
-        return Resumption(folder, reopening.launch, rounds is None and _is_over(folder, memory))
+            spec = reopening.complete(spec)
+        lost = frozenset(entry.name for entry in entries if entry.lost)
+        return Resumption(folder, reopening.launch, spec, lost, rounds is None and _is_over(folder, memory))
 
 
 def _launch_of(folder: Path) -> Launch:
@@ -128,24 +135,25 @@ def _held(folder: Path, launch: Launch, deadline: float) -> Iterator[dict[str, S
         yield states
 
 
-def _recall(folder: Path, states: dict[str, State]) -> Memory | None:
-    """Return how the game stood, or None where it was never begun; BadSpec where it cannot go on."""
-    path = states_of(folder) / COORDINATOR / REGISTER
+def _recall(folder: Path, states: dict[str, State]) -> tuple[Memory, list[Entry]]:
+    """Return how the game stood, and who had joined it; BadSpec where it cannot go on."""
+    path = register_of(folder)
     if not path.exists():
         if any(state.past_run for state in states.values()):
             raise _lost(folder, COORDINATOR)
-        return None
+        return Memory(), []
     with Archive.reopen(path) as archive:
         (memory, entries), run = archive.recall(), archive.born.run
     # everyone has written down which game it plays before that begins
-    for name in (COORDINATOR, *(entry.name for entry in entries)) if memory.phase != "gathering" else ():
+    playing = (entry.name for entry in entries if not entry.lost)
+    for name in (COORDINATOR, *playing) if memory.phase != "gathering" else ():
         if name not in states or states[name].past_run != run:
             raise _lost(folder, name)
     if memory.failure:
         raise BadSpec(
             f"{folder} has failed and cannot go on: {memory.failure}; mend that and play `slaternet run {folder}`"
         )
-    return memory
+    return memory, entries
 
 
 def _lost(folder: Path, name: str) -> BadSpec:

@@ -69,7 +69,7 @@ class Simulation:
         self._watch = watch or (lambda *progress: None)
         register = Register(spec.run.agents, hosts=1, secret=bytes(32), fingerprint="")
         graph = build_graph(spec.graph, spec.run.agents, spec.run.seed)
-        self._coordinator = Coordinator(graph, register, spec.run.rounds)
+        self._coordinator = Coordinator(graph, register, spec.run.rounds, departures=spec.leaving)
         self._host: agent.Host | None = None
         self._todo: deque[agent.Effect | Outward | coordinator.Effect] = deque()
         self._over = False
@@ -163,7 +163,7 @@ class Simulation:
             case Seating(seats) if len(seats):
                 algorithm = build_algorithm(self._spec, self._description)
                 self._host = self._seated(algorithm, body)
-                self._todo.extend(self._adversary.seat([(HOST, seats)]))
+                self._todo.extend(self._adversary.seat(1, [(HOST, seats)], body.departures))
             case Topology():
                 self._decide(body)
             case LowWater():

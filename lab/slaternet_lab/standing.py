@@ -103,7 +103,7 @@ def _fields(status: Status) -> Table:
 
 def _slowest(hosts: Sequence[HostStatus], most: int) -> Sequence[HostStatus]:
     """Return that many processes in the order of joining: whoever is gone, then whoever is furthest behind."""
-    ranked = sorted(hosts, key=lambda each: (each.spare, each.connected, each.round))
+    ranked = sorted(hosts, key=lambda each: (each.spare or each.lost, each.connected, each.round))
     kept = {each.name for each in ranked[: max(1, most)]}
     return [each for each in hosts if each.name in kept]
 
@@ -123,7 +123,7 @@ def _row(host: HostStatus, lag: int | None, over: bool) -> tuple[str, ...]:
         str(host.seats or ""),
         "" if lag is None else str(host.round),
         "" if lag is None else str(lag),
-        heard if host.connected else away,
+        "lost" if host.lost else heard if host.connected else away,
         _named(host.waits_for),
         host.address,
     )

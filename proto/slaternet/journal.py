@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Self
 
-from slaternet.disk import DISK, Buffer, Disk, File, draft, publish
+from slaternet.disk import DISK, DRAFT, Buffer, Disk, File, draft, publish
 from slaternet.errors import BadSpec, Diverged, RunFailed, SlaternetError
 from slaternet.limits import LIMITS, Limits
 from slaternet.records import Reader, Record, Title, head_bytes, seal_of, size_of, title_bytes
@@ -31,9 +31,13 @@ class Durability(StrEnum):
 class Journal:
     """A file that only grows. One thread at a time; the state's lock keeps other processes away."""
 
-    def __init__(self, path: Path, file: File, title: Title, durability: Durability, limits: Limits) -> None:
+    def __init__(
+        self, path: Path, file: File, title: Title, durability: Durability, disk: Disk, limits: Limits
+    ) -> None:
         self._path = path
         self._file = file
+        self._title = title
+        self._disk = disk
         self._durability = durability
         self._largest = _largest(limits)
         reader = Reader(path, file, largest=self._largest)
@@ -82,7 +86,7 @@ class Journal:
         """
         file = disk.open(path, write=True)
         try:
-            return cls(path, file, _title(role, run), durability, limits)
+            return cls(path, file, _title(role, run), durability, disk, limits)
         except BaseException:
             file.close()
             raise
@@ -111,8 +115,7 @@ class Journal:
         Where it fails the record is taken back, and the journal takes no other: after a failed sync nobody knows what
         the disk holds. The process ends, and its next life replays what was acknowledged.
         """
-        if self._closed:
-            raise RunFailed(f"{self._path} takes no records: {self._closed}")
+        self._check_open()
         if (size := size_of(*payload)) > self._largest:
             raise RunFailed(
                 f"{self._path} takes no record of {size} bytes, more than {self._largest}; make the game smaller: "
@@ -132,6 +135,29 @@ class Journal:
         self._seal = seal_of(head)
         self._end += len(record)
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RunFailed(f"{self._path} takes no records: {self._closed}")
+
+    def rewrite(self) -> "Rewriting":
+        """Begin to write the journal anew beside itself; it may grow meanwhile."""
+        self._check_open()
+        return Rewriting(self._path, self._title, self._largest, self._disk)
+
+    def succeed(self, rewriting: "Rewriting") -> None:
+        """Put what was written anew in this journal's place, and go on there.
+
+        Whatever happens meanwhile, the old file stands there or the new one, whole; where it fails, the journal takes
+        no other record, and the next life goes on from the one that it finds.
+        """
+        self._check_open()
+        self._closed = "its successor could not be put in its place; start the process again"
+        rewriting.sync()
+        publish(self._disk, rewriting.path, self._path)
+        self._file.close()
+        self._file, self._seal, self._end = rewriting.hand_over()
+        self._closed = ""
+
     def close(self) -> None:
         """Let go of the file."""
         self._closed = "it is closed"
@@ -142,6 +168,53 @@ class Journal:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class Rewriting:
+    """A journal that is written anew, from what is read of the old one: with other records, and seals of its own."""
+
+    def __init__(self, path: Path, title: Title, largest: int, disk: Disk) -> None:
+        self.path = path.with_name(path.name + DRAFT)
+        self._disk = disk
+        self._old = disk.open(path)
+        self._reader = Reader(path, self._old, largest=largest)
+        self._file = disk.create(self.path)
+        start = title_bytes(title)
+        self._file.append(start)
+        self._seal, self._end = seal_of(start), len(start)
+
+    @property
+    def remainder(self) -> int:
+        """How many bytes of the old journal have not been read yet."""
+        return self._reader.remainder
+
+    def read(self, size: int) -> Iterator[Record]:
+        """Return the next records of the old journal, so many bytes of them or a little more."""
+        end = self._reader.end + size
+        while self._reader.end < end and (record := next(iter(self._reader), None)) is not None:
+            yield record
+
+    def append(self, kind: int, round: int, payload: bytes) -> None:
+        """Write a record."""
+        head = head_bytes(self._seal, kind, round, payload)
+        self._file.append(head + payload)
+        self._seal = seal_of(head)
+        self._end += len(head) + len(payload)
+
+    def sync(self) -> None:
+        """Return once all that was written would survive a loss of power."""
+        self._file.sync()
+
+    def hand_over(self) -> tuple[File, bytes, int]:
+        """Return the file, the last seal and where it ends."""
+        self._old.close()
+        return self._file, self._seal, self._end
+
+    def abandon(self) -> None:
+        """Leave the old journal as it is."""
+        self._old.close()
+        self._file.close()
+        self._disk.remove(self.path)
 
 
 def read(path: Path, *, disk: Disk = DISK, limits: Limits = LIMITS) -> Iterator[Record]:

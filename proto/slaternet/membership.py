@@ -204,6 +204,8 @@ class Membership:
         head, opening = message[0], message[1]
         self._check_run(head)
         vouch(caller, Role.HOST, head.sender)
+        if head.epoch != self.epoch:
+            raise NotSeated("one of us has yet to hear of a new seating")
         peer = peers.get(head.sender)
         if peer is None:
             raise Unknown("the sender is no host of this game")
@@ -297,6 +299,10 @@ class Membership:
         """Say that what this process needs to go on from a round is durable."""
         self._checkpoint = round
         self.say(Checkpointed(round), round)
+
+    def begin_again(self) -> None:
+        """Forget how far this process had come: with a new seating it plays rounds once more."""
+        self._progress, self._checkpoint, self._reported, self._finished = Progress(0), 0, 0, False
 
     def finish(self, progress: Progress) -> None:
         """Say that this process has done all it had to do."""

@@ -105,6 +105,14 @@ class Peer:
 
 
 @dataclass(frozen=True, slots=True)
+class Departure:
+    """Agents that leave the game before its end."""
+
+    round: int  # the first that they do not play
+    agents: Agents
+
+
+@dataclass(frozen=True, slots=True)
 class Seating:
     """Who sits where."""
 
@@ -112,6 +120,9 @@ class Seating:
     peers: tuple[Peer, ...]
     adversary: Peer | None = None
     description: Description | None = None
+    departures: tuple[Departure, ...] = ()  # in ascending rounds
+    low_water: int = 0  # M: hosts take the game up after this round
+    recall: bool = False  # a host may rebuild what it lacks from the adversary's journal
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +256,7 @@ class HostStatus:
     silent: float = 0.0  # seconds since it was last heard
     waits_for: tuple[str, ...] = ()
     spare: bool = False
+    lost: bool = False  # given up
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,6 +340,15 @@ class Closing:
 
 
 @dataclass(frozen=True, slots=True)
+class Recall:
+    """Wishes to know what some agents, seated elsewhere then, have asked and seen."""
+
+    round: int  # the first wanted
+    last: int
+    agents: Agents
+
+
+@dataclass(frozen=True, slots=True)
 class Tangent:
     """A function's first-order information at the anchor."""
 
@@ -362,5 +383,5 @@ ControlUp = (
 )
 ControlDown = Heartbeat | Seating | Spare | Topology | Hold | StopAt | LowWater | Over
 Gossip = Opening | Wanted | Heartbeat | Frame
-RevealUp = Opening | Heartbeat | Question | Closing
-RevealDown = Heartbeat | Answer
+RevealUp = Opening | Heartbeat | Question | Closing | Recall
+RevealDown = Heartbeat | Question | Answer

@@ -19,6 +19,8 @@ TETHER = "SLATERNET_TETHERED"
 
 _STDIN = 0
 _IMPATIENT = 130
+DEGRADED = 7
+"""The exit code where the game has ended well, but without some of its agents."""
 
 Main = Callable[[asyncio.Event], Awaitable[int]]
 

@@ -4,24 +4,28 @@
     [set] kind and its numbers              [algorithm] name, schedule and their numbers
     [feedback] what is granted per round    [graph] name and its numbers
     [adversary] plugin, isolation, options  [record] decisions, score_every
+    [[departures]] round, agents: who plays no more from that round on
 
 This module knows the keys and their ranges. Whether a name exists and its numbers suit it is known where the name is
 looked up: feasible sets, schedules, algorithms, graphs, plugins.
 """
 
 import hashlib
+import itertools
 import json
 import math
 import tomllib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
+import numpy as np
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS
+from slaternet.model import Departure
 from slaternet.sets import FeasibleSet, make_set
 from slaternet.words import suggestion
 
@@ -54,6 +58,8 @@ _EXPECTED = {
     "bool_type": "true or false",
     "string_type": "text in quotes",
     "literal_error": "{expected}",
+    "list_type": "a list",
+    "too_short": "a list of at least one",
 }
 
 
@@ -143,6 +149,13 @@ class RecordSection(Section):
     score_every: Annotated[int, Field(ge=1, lt=1 << 63)] = 1
 
 
+class DepartureSection(Section):
+    """Agents that play no more from a round on."""
+
+    round: Annotated[int, Field(ge=2, lt=1 << 63)]
+    agents: Annotated[list[Annotated[int, Field(ge=0, lt=LIMITS.agents)]], Field(min_length=1), AfterValidator(sorted)]
+
+
 class Spec(Section):
     """One game, completely."""
 
@@ -153,8 +166,33 @@ class Spec(Section):
     graph: GraphSection
     adversary: AdversarySection
     record: RecordSection = RecordSection()
+    departures: list[DepartureSection] = []
 
-    SECTIONS: ClassVar[tuple[str, ...]] = ("run", "set", "algorithm", "feedback", "graph", "adversary", "record")
+    SECTIONS: ClassVar[tuple[str, ...]] = (
+        "run",
+        "set",
+        "algorithm",
+        "feedback",
+        "graph",
+        "adversary",
+        "record",
+        "departures",
+    )
+
+    @model_validator(mode="after")
+    def _partings(self) -> Self:
+        """Refuse departures that are out of order, of agents that are not there, or of all of them."""
+        rounds = [each.round for each in self.departures]
+        gone = [agent for each in self.departures for agent in each.agents]
+        if any(later <= earlier for earlier, later in itertools.pairwise(rounds)):
+            raise ValueError("departures must stand in ascending rounds, one for each round")
+        if max(gone, default=0) >= self.run.agents:
+            raise ValueError(f"departures name agent {max(gone)}, and the last agent is {self.run.agents - 1}")
+        if len(set(gone)) < len(gone):
+            raise ValueError("departures name an agent twice; it leaves once")
+        if len(gone) == self.run.agents:
+            raise ValueError("departures leave nobody in the game; at least one agent stays")
+        return self
 
     @classmethod
     def parse(cls, text: str, *, source: str) -> "Spec":
@@ -171,13 +209,15 @@ class Spec(Section):
             more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
             raise BadSpec(f"{source}: {_sentence(errors[0])}{more}") from error
 
-    def tables(self) -> dict[str, dict[str, object]]:
+    def tables(self) -> dict[str, object]:
         """Return the spec as nested tables, absent things left out."""
-        tables: dict[str, dict[str, object]] = self.model_dump(exclude_none=True)
-        for table in tables.values():
-            for key in ("sha256", "schedule"):
-                if table.get(key) == "":
-                    del table[key]
+        tables: dict[str, Any] = self.model_dump(exclude_none=True)
+        if not self.departures:
+            del tables["departures"]
+        for key in ("sha256", "schedule"):
+            for name in self.SECTIONS[:-1]:
+                if tables.get(name, {}).get(key) == "":
+                    del tables[name][key]
         return tables
 
     def to_toml(self) -> str:
@@ -185,16 +225,30 @@ class Spec(Section):
         return tomli_w.dumps(self.tables())
 
     def digest(self) -> str:
-        """SHA-256 (hex) of the spec in a canonical form: equal specs, and only they, have equal digests."""
-        canonical = json.dumps(self.tables(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        """SHA-256 (hex) of the spec in a canonical form: equal specs, and only they, have equal digests.
+
+        Departures do not count: they may come about while the game is played.
+        """
+        tables = {name: table for name, table in self.tables().items() if name != "departures"}
+        canonical = json.dumps(tables, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(canonical.encode()).hexdigest()
 
     def replace(self, **changes: object) -> "Spec":
         """Return a spec with the dotted keys changed, `replace(**{"run.rounds": 50})`; None removes a key."""
-        tables: dict[str, object] = dict(self.tables())
+        tables = self.tables()
         for key, value in changes.items():
             _assign(tables, key, value)
         return Spec.load(tables, source="spec")
+
+    @property
+    def leaving(self) -> tuple[Departure, ...]:
+        """The departures, as everyone in the game is told of them."""
+        return tuple(Departure(each.round, np.array(each.agents, dtype=np.intp)) for each in self.departures)
+
+    def departing(self, departures: Iterable[Departure]) -> "Spec":
+        """Return the spec with these departures."""
+        tables = [{"round": each.round, "agents": each.agents.tolist()} for each in departures]
+        return self.replace(departures=tables or None)
 
     def feasible_set(self) -> FeasibleSet:
         """Return X."""
@@ -303,8 +357,8 @@ def _sentence(error: ErrorDetails) -> str:
 
 
 def _keys(section: str) -> list[str]:
-    annotation = Spec.model_fields[section].annotation
-    model = FeedbackSection if section == "feedback" else annotation
+    models: dict[str, object] = {"feedback": FeedbackSection, "departures": DepartureSection}
+    model = models.get(section, Spec.model_fields[section].annotation)
     return list(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
 
 

@@ -21,5 +21,7 @@ def test_a_service_that_dies_at_every_place_in_turn_goes_on_and_the_bits_stay_th
     assert walk(role, tmp_path) == places(role)
 
 
-def test_a_plugin_whose_process_dies_in_an_evaluation_ends_its_game_and_is_named(tmp_path: Path) -> None:
+def test_an_adversary_whose_plugin_dies_in_an_evaluation_leaves_saying_so_and_goes_on_when_it_is_back(
+    tmp_path: Path,
+) -> None:
     lose_worker(tmp_path)

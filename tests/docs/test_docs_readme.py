@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from slaternet import errors, plugins
 from slaternet.sets import Box, make_set
-from slaternet.spec import AlgorithmSection, FeedbackSection, Spec
+from slaternet.spec import AlgorithmSection, DepartureSection, FeedbackSection, Spec
 from slaternet_adversary.results import COLUMNS
 from slaternet_agent.algorithms import Feedback, Game, build, completed, numbers_of_schedule, schedules_named
 from slaternet_lab import library
@@ -96,7 +96,7 @@ def test_the_table_of_options_is_that_of_the_services() -> None:
 def test_the_table_of_keys_is_that_of_the_spec() -> None:
     keys = []
     for name, field in Spec.model_fields.items():
-        model = FeedbackSection if name == "feedback" else field.annotation
+        model = {"feedback": FeedbackSection, "departures": DepartureSection}.get(name, field.annotation)
         assert isinstance(model, type)
         assert issubclass(model, BaseModel)
         keys += [f"{name}.{key}" for key in model.model_fields]

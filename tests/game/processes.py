@@ -1,5 +1,6 @@
 """The `slaternet` command as a user starts it, and its processes as the system sees them."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -129,6 +130,14 @@ class Playing:
         eventually(lambda: self.process.poll() is not None or recorded(self.folder) >= rounds)
         assert self.process.poll() is None, self.outcome()
         return self.children()
+
+    def switch_off(self, rounds: int) -> None:
+        """Kill every process at once, their parent first, as soon as some rounds are recorded."""
+        pids = [self.process.pid, *self.under_way(rounds).values()]
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+        eventually(lambda: not any(alive(pid) for pid in pids))
 
     def address(self) -> str:
         """Return where the coordinator listens."""

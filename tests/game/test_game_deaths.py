@@ -64,6 +64,7 @@ def test_a_plugin_that_raises_is_named_to_the_operator_and_its_words_to_nobody_e
     assert recorded(game.folder) <= 4
 
 
+@pytest.mark.slow
 def test_a_plugin_may_print_more_than_a_pipe_holds(tmp_path: Path) -> None:
     talkative = PLUGINS / "prints_much.py"
     spec = write_spec(tmp_path, rounds=5, plugin=f"{talkative}:Adversary")

@@ -18,6 +18,7 @@ def printed(*arguments: object, seconds: float = DEADLINE) -> str:
     return str(json.loads(outcome.out)["digest"])
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_any_number_of_hosts_and_a_simulation_print_the_same_digest_and_so_does_playing_it_again(
     tmp_path: Path,

@@ -1,17 +1,13 @@
 """A run that was switched off goes on, and a finished one is played on: to the bits of a run that nothing disturbed."""
 
 import csv
-import os
 import signal
 from pathlib import Path
 
 import pytest
 from processes import (
     PLUGINS,
-    Playing,
-    alive,
     digest,
-    eventually,
     playing,
     recorded,
     resuming,
@@ -28,15 +24,6 @@ from slaternet_lab.resumption import prepare
 pytestmark = pytest.mark.slow
 
 PASSING = {"frames", "bytes_sent", "bytes_received", "waited", "skew", "seconds"}
-
-
-def switch_off(game: Playing, rounds: int) -> None:
-    """Kill every process of a run at once, its parent first, as soon as it has played some rounds."""
-    pids = [game.process.pid, *game.under_way(rounds).values()]
-    for pid in pids:
-        os.kill(pid, signal.SIGKILL)
-    game.process.wait()
-    eventually(lambda: not any(alive(pid) for pid in pids))
 
 
 def ends_as_its_simulation(folder: Path, rounds: int) -> None:
@@ -60,7 +47,7 @@ def test_a_run_that_was_switched_off_goes_on_to_the_bits_of_one_that_was_not(tmp
         game.under_way(1)
         with pytest.raises(BadSpec, match="is being played, because coordinator is running; wait for its end, or"):
             prepare(folder, patience=0)
-        switch_off(game, 100)
+        game.switch_off(100)
 
     resumed = slaternet("resume", folder)
 
@@ -98,7 +85,7 @@ def test_a_game_without_end_that_was_stopped_is_played_on_and_switched_off_meanw
     last = Run.open(folder).summary["rounds"]
 
     with resuming(folder, "--rounds", last + 400) as game:
-        switch_off(game, last + 50)
+        game.switch_off(last + 50)
     assert not (folder / "summary.json").exists()
     with pytest.raises(BadSpec, match=f"so it cannot end with --rounds {last}; name at least that, or resume it with"):
         resume(folder, rounds=last)

@@ -80,7 +80,7 @@ CONTROL_UP = Kind("ControlUp", lambda: codec.decode_control_up, _with_head(codec
 CONTROL_DOWN = Kind("ControlDown", lambda: codec.ControlDownDecoder().decode, _with_head(codec.encode_control_down))
 GOSSIP = Kind("GossipMessage", lambda: codec.GossipDecoder(P).decode, _with_head(codec.encode_gossip))
 REVEAL_UP = Kind("RevealUp", lambda: codec.RevealUpDecoder(P).decode, _with_head(codec.encode_reveal_up))
-REVEAL_DOWN = Kind("RevealDown", lambda: codec.RevealDownDecoder().decode, _with_head(codec.encode_reveal_down))
+REVEAL_DOWN = Kind("RevealDown", lambda: codec.RevealDownDecoder(P).decode, _with_head(codec.encode_reveal_down))
 JOIN = Kind("JoinRequest", lambda: codec.decode_join, _with_head(codec.encode_join))
 WELCOME = Kind("Welcome", lambda: codec.decode_welcome, _with_head(codec.encode_welcome))
 STATUS = Kind("StatusRequest", lambda: codec.decode_status_request, _with_head(codec.encode_status_request))
@@ -121,6 +121,7 @@ _UP: list[model.ControlUp] = [
 _DOWN: list[model.ControlDown] = [
     model.Heartbeat(),
     model.Seating(SEATS, (_PEER, replace(_PEER, accept=TICKET)), _PEER, _DESCRIPTION),
+    model.Seating(SEATS, (_PEER,), _PEER, _DESCRIPTION, (model.Departure(9, SEATS),), 64, recall=True),
     model.Spare(),
     _TOPOLOGY,
     model.Hold(),
@@ -146,8 +147,10 @@ _REVEAL_UP: list[model.RevealUp] = [
     _QUESTION,
     replace(_QUESTION, anchor=_X, loss_gradient=True, constraint_gradient=True),
     model.Closing(model.Effort(1, 2, 3.0, 4)),
+    model.Recall(7, 64, SEATS),
 ]
 _REVEAL_DOWN: list[model.RevealDown] = [
+    _QUESTION,
     model.Heartbeat(),
     _ANSWER,
     replace(_ANSWER, loss=_TANGENTS[0], constraint=_TANGENTS[1]),

@@ -24,6 +24,7 @@ from slaternet.tls import read
 from slaternet.transport import call, open_channel
 from slaternet_adversary.service import AdversaryService
 from slaternet_agent.service import HostService
+from slaternet_coordinator.policy import LOST_AFTER, Policy
 from slaternet_coordinator.service import CoordinatorService
 from slaternet_lab import Run
 from slaternet_lab.resolve import load
@@ -235,14 +236,23 @@ class Gathering:
 
 @asynccontextmanager
 async def gathering(
-    spec: Spec, *, hosts: int | None, tls: Path | None = None, limits: Limits = LIMITS
+    spec: Spec,
+    *,
+    hosts: int | None,
+    tls: Path | None = None,
+    limits: Limits = LIMITS,
+    policy: Policy = Policy.WAIT,
+    lost_after: float = LOST_AFTER,
 ) -> AsyncIterator[Gathering]:
     """Start a coordinator; whatever is left of its game ends with the block."""
     ending, ready = asyncio.Event(), asyncio.get_running_loop().create_future()
     gathered = Gathering(ending)
     with mock.patch("secrets.token_bytes", lambda length: SECRET[:length]):
         station = Station("coordinator", listen=LOOPBACK, tls=tls)
-        gathered.start(CoordinatorService(spec, station, hosts=hosts, ready=ready.set_result, limits=limits))
+        service = CoordinatorService(
+            spec, station, hosts=hosts, ready=ready.set_result, limits=limits, policy=policy, lost_after=lost_after
+        )
+        gathered.start(service)
     try:
         gathered.address = await asyncio.wait_for(ready, DEADLINE)
         yield gathered

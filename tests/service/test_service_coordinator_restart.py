@@ -117,7 +117,7 @@ async def test_a_game_is_closed_only_when_everyone_knows_that_it_is_over(tmp_pat
         eve.listen(lambda body: None, opened=lambda: eve.say(Description(1)))
         game, state = Game(coordinator.address, tmp_path, [], eve.run), tmp_path / "coordinator" / "state.json"
         attending = [asyncio.create_task(each.attend()) for each in (host, eve)]
-        await game.until(lambda status: status.phase == "playing")
+        await game.until(lambda status: status.phase == "playing" and host.epoch == eve.epoch == 1)
         for each in (host, eve):
             each.finish(Progress(5))
         await game.until(lambda status: status.phase == "over")

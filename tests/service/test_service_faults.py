@@ -41,6 +41,7 @@ from slaternet.spec import Spec
 from slaternet.station import Station
 from slaternet.transport import call, open_channel
 from slaternet_adversary.build import GROUP
+from slaternet_adversary.chronicle import Chronicle
 from slaternet_adversary.referee import Record
 from slaternet_adversary.results import Results
 from slaternet_adversary.revealer import Revealer
@@ -472,6 +473,7 @@ class Abrupt:
     """A membership in a game that fails a few turns of the loop after the seating."""
 
     failed = False
+    epoch = 1
 
     def __init__(self, turns: int) -> None:
         self._turns = turns
@@ -493,14 +495,16 @@ class Due:
     """A runtime that has work to do once it is seated, and none when asked."""
 
     due = idle = True
+    forgetful = False
 
-    def seat(self, hosts: object) -> list[Outward]:
+    def seat(self, epoch: int, hosts: object, departures: object) -> list[Outward]:
         return []
 
 
 @pytest.mark.parametrize("turns", range(5))
 async def test_an_end_that_comes_together_with_work_is_not_missed(turns: int) -> None:
-    revealer = Revealer(cast("Membership", Abrupt(turns)), cast("Runtime", Due()), Description(1))
+    there, due = cast("Membership", Abrupt(turns)), cast("Runtime", Due())
+    revealer = Revealer(there, due, Description(1), chronicle=cast("Chronicle", None))
     playing = asyncio.create_task(revealer.play())
     await asyncio.wait([playing], timeout=DEADLINE)
 

@@ -6,6 +6,8 @@ from collections import Counter
 
 from simulation.world import Wrong, run
 
+from slaternet_coordinator.policy import Policy
+
 
 def main() -> int:
     """Play out the worlds of some seeds; return the exit code."""
@@ -14,13 +16,14 @@ def main() -> int:
     parser.add_argument("last", type=int, nargs="?", help="the seed before which to stop; none: just one")
     parser.add_argument("--trace", action="store_true", help="tell what happens")
     parser.add_argument("--harsh", action="store_true", help="let everything go wrong, and often")
+    parser.add_argument("--policy", type=Policy, choices=list(Policy), help="whatever the seed says of lost hosts")
     asked = parser.parse_args()
     seeds = range(asked.first, asked.first + 1 if asked.last is None else asked.last)
     faults: Counter[str] = Counter()
     failed = 0
     for seed in seeds:
         try:
-            outcome = run(seed, print if asked.trace else None, harsh=asked.harsh)
+            outcome = run(seed, print if asked.trace else None, harsh=asked.harsh, policy=asked.policy)
         except Wrong as error:
             failed += 1
             print(error, flush=True)

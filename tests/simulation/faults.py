@@ -15,6 +15,11 @@ class Faults:
     durability: Durability
     seconds: float
     """How long things go wrong; then everything heals."""
+    patient: bool
+    """Whether nothing goes wrong before the first round is recorded, and deaths are spread over the rounds.
+
+    Else most of it befalls those who gather.
+    """
     latency: float
     jitter: float
     death: float
@@ -39,33 +44,38 @@ class Faults:
     def draw(cls, random: Random, *, quick: bool = True, harsh: bool = False) -> "Faults":
         """Draw how often what goes wrong.
 
-        In a world that is not quick a round takes so long that few are played in a moment. In a harsh one everything
-        goes wrong, and often: there a bug shows soon.
+        In a world that is not quick a round takes so long that few are played in a moment. In a harsh one processes
+        die and streams break all the time while the game goes on, which nothing else holds up: there a bug shows soon.
         """
 
         def often(low: float, high: float, absent: float = 0.35) -> float:
-            exponent = random.uniform((low + high) / 2 if harsh else low, high)
+            exponent = random.uniform(low + 0.75 * (high - low) if harsh else low, high)
             return 0.0 if random.random() < absent and not harsh else 10.0**exponent
+
+        def held_up(low: float, high: float) -> float:
+            chance = often(low, high)
+            return 0.0 if harsh else chance
 
         durability = Durability.FSYNC if harsh else random.choice(list(Durability))
         return cls(
             durability=durability,
             seconds=random.uniform(10.0 if harsh else 1.0, 30.0),
+            patient=random.random() < 0.6 or harsh,
             latency=10 ** random.uniform(-3.0 if quick else -2.3, -1.3),
-            jitter=often(-3.0, -0.7),
-            death=often(-3.0, -1.6, absent=0.2),
-            deaths=random.randint(20 if harsh else 4, 24),
+            jitter=often(-3.0, -1.5 if harsh else -0.7),
+            death=often(-3.0, -1.2 if harsh else -1.6, absent=0.2),
+            deaths=random.randint(24 if harsh else 4, 28 if harsh else 24),
             power=random.random() if durability is Durability.FSYNC else 0.0,
-            downtime=10 ** random.uniform(-2.0, 0.3),
+            downtime=10 ** random.uniform(-2.0, -0.5 if harsh else 0.3),
             breakage=often(-3.0, -1.0),
-            silence=random.uniform(0.0, 0.5),
-            loss=often(-2.0, -0.5),
+            silence=0.0 if harsh else random.uniform(0.0, 0.5),
+            loss=held_up(-2.0, -0.5),
             doubling=often(-2.0, -0.3),
             overtaking=often(-2.0, -0.5),
-            clogs=often(-1.0, 0.3),
-            cuts=often(-1.5, 0.0),
-            pauses=often(-1.0, 0.0),
-            kills=often(-0.7, 0.7),
+            clogs=held_up(-1.0, 0.3),
+            cuts=held_up(-1.5, 0.0),
+            pauses=held_up(-1.0, 0.0),
+            kills=held_up(-0.7, 0.7),
         )
 
 
@@ -74,8 +84,9 @@ class Weather:
 
     def __init__(self, faults: Faults, random: Random, now: Callable[[], float], point: Callable[[str], None]) -> None:
         self.faults = faults
-        self.calm = False
-        """Whether nothing goes wrong any more."""
+        self.calm = faults.patient
+        """Whether nothing goes wrong, yet or any more."""
+        self.healed = False
         self.counts: Counter[str] = Counter()
         self.point = point
         self._random = random
@@ -117,5 +128,9 @@ class Weather:
 
     def heal(self) -> None:
         """Let everything through, and nothing go wrong any more."""
-        self.calm = True
+        self.calm = self.healed = True
         self._held.clear()
+
+    def begin(self) -> None:
+        """Let things go wrong from now on, unless everything has healed."""
+        self.calm = self.healed

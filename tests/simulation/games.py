@@ -3,13 +3,14 @@
 import functools
 import hashlib
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
 import numpy as np
 
-from slaternet.model import Array
+from slaternet.model import Array, Departure
 from slaternet.spec import Spec
 from slaternet_coordinator.graphs import build as build_graph
 from slaternet_lab.resolve import load
@@ -33,6 +34,9 @@ KINDS = {
 """By name: a shipped spec, and what is changed in it."""
 
 ENDLESS = ("stopped",)
+
+Departures = tuple[tuple[int, tuple[int, ...]], ...]
+"""Rounds, and the agents that leave before each."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,7 @@ class Reference:
     """A game as the engines play it by direct calls: a game that ends earlier is a part of it, to the bit."""
 
     x: tuple[Array, ...]
-    """Decisions (n, p) by round, the first at 0."""
+    """Decisions (n, p) by round, the first at 0; NaN of agents that have left."""
     rows: tuple[tuple[str, ...], ...]
     """metrics.csv without the columns that say how the game went on its way."""
     weights: tuple[Array, ...]
@@ -76,7 +80,7 @@ class Reference:
         """Return the digest of a game that ends with this round."""
         chain = bytes(32)
         for x in self.x[:rounds]:
-            chain = hashlib.sha256(chain + x.tobytes()).digest()
+            chain = hashlib.sha256(chain + x[~np.isnan(x).any(axis=1)].tobytes()).digest()
         return chain.hex()
 
 
@@ -87,10 +91,22 @@ def resolved(kind: str) -> Spec:
     return load(shipped, (*settings, f"run.rounds={_LONGEST}", "record.decisions=false"))
 
 
+def listed(departures: Iterable[Departure]) -> Departures:
+    """Return departures as something that can be looked up."""
+    return tuple((int(each.round), tuple(each.agents.tolist())) for each in departures)
+
+
 @functools.cache
 def reference(kind: str) -> Reference:
     """Play a kind of game without faults."""
-    spec = resolved(kind).replace(**{"record.decisions": True})
+    return departed(kind, ())
+
+
+@functools.cache
+def departed(kind: str, departures: Departures) -> Reference:
+    """Play a kind of game that agents leave, without faults; not while a world stands under the product."""
+    leaving = [Departure(round, np.array(agents)) for round, agents in departures]
+    spec = resolved(kind).replace(**{"record.decisions": True}).departing(leaving)
     with tempfile.TemporaryDirectory() as folder:
         game = Simulation(spec, Path(folder))
         try:

@@ -1,12 +1,11 @@
 """Who watches a world: after every step, what must never be seen; at the end, whether it was the game it should be.
 
-    rounds       of a host only grow within a life, and it decides in each what the reference decides there
-    decisions    and the points asked about lie in the set; duals are not negative; rows are mixed as published
-    purchases    one for each agent and round, after the commitment of the round, journalled before anyone hears of it
-    journals     hold, whenever they are replayed, everything that was ever answered
-    checkpoints  are safe before anyone hears of them, and everybody has one of M
-    M, what is published, the last round, incarnations: kept before they are told, and never taken back
-    queues       hold no more than the window and the checkpoints allow
+rounds       of a host only grow within a life, and it decides in each what the reference decides there
+decisions    and the points asked about lie in the set; duals are not negative; rows are mixed as published
+purchases    one for each agent and round, after the commitment of the round, journalled before anyone hears of it
+journals     hold, whenever they are replayed, everything that was ever answered
+checkpoints  are safe before anyone hears of them, and everybody has one of M
+queues       hold no more than the window and the checkpoints allow
 """
 
 import functools
@@ -15,24 +14,22 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-import numpy as np
-from simulation.games import lasting
+from simulation.coordination import Coordination
+from simulation.games import departed, lasting, listed
 from simulation.loop import current
+from simulation.trajectory import Trajectory
 
 from slaternet.journal import read
 from slaternet.limits import LIMITS
 from slaternet.link import Link
 from slaternet.membership import Membership
-from slaternet.model import Array, LowWater, Over, Seating, StopAt, Topology
+from slaternet.model import Array
+from slaternet.spec import Spec
 from slaternet_adversary.chronicle import JOURNAL, Chronicle, Entry, Purchase, decode
 from slaternet_adversary.referee import Commit, Record, Referee, Reply, Scored, Summarise
 from slaternet_adversary.results import Results
 from slaternet_adversary.revealer import Revealer
 from slaternet_agent.engine import Ask, Host
-from slaternet_coordinator.archive import Archive
-from slaternet_coordinator.memory import Entry as Place
-from slaternet_coordinator.memory import Memory
-from slaternet_coordinator.service import CoordinatorService
 
 if TYPE_CHECKING:
     from simulation.world import World
@@ -40,7 +37,6 @@ if TYPE_CHECKING:
 ADVERSARY = "adversary"
 _DUALS = ("q", "lam")
 """What algorithms call their duals."""
-_ORDER = ("gathering", "playing", "stopping", "over", "failed")
 
 
 class Witness:
@@ -53,8 +49,8 @@ class Witness:
         """The last round that was ever recorded."""
         self.digest = ""
         self.rounds = 0
-        self._kept = Memory()
-        self._incarnations: dict[str, int] = {}
+        self.register = Coordination(world)
+        self._trajectory = Trajectory(world)
         self._joined: dict[str, int] = {}  # by name, the incarnation that was welcomed last
         self._bought: dict[tuple[int, int], bytes] = {}  # by agent and round, in the journal as it stands
         self._committed: set[int] = set()
@@ -63,7 +59,7 @@ class Witness:
     @property
     def stopping(self) -> bool:
         """Whether an operator was heard who ends the game."""
-        return _ORDER.index(self._kept.phase) > _ORDER.index("playing")
+        return self.register.stopping
 
     def is_further(self, recorded: int) -> bool:
         """Whether the game has come further than that round, or is over."""
@@ -82,9 +78,8 @@ class Witness:
                 (Results, "finish", None, self._after_summary),
                 (Membership, "__init__", None, self._after_joining),
                 (Membership, "keep", self._before_checkpointed, None),
-                (Archive, "keep", self._before_keeping, self._after_keeping),
-                (CoordinatorService, "_tell", self._before_telling, None),
                 (Link, "send", None, self._after_sending),
+                *self.register.watched,
             ):
                 stack.enter_context(mock.patch.object(kind, name, _seen(getattr(kind, name), before, after)))
             replay = Chronicle.replay
@@ -114,14 +109,12 @@ class Witness:
                 self._asks(host, effect)
 
     def _asks(self, host: Host, ask: Ask) -> None:
-        question, t, seats = ask.question, ask.question.round, host._seats
+        question, t = ask.question, ask.question.round
         inside = self._set.encloses(question.x) and self._set.encloses(question.points)
         self._require(inside, f"a decision of round {t} or a point lies outside the set")
-        plan, rows = host._plans[t], np.zeros((len(seats), host._agents))
-        rows[np.repeat(np.arange(len(seats)), np.diff(plan.starts)), plan.columns] = plan.weights
-        true = self._world.reference
-        self._require(np.array_equal(rows, true.weights[t - 1][seats]), f"rows of W_{t} are not those published")
-        self._require(_same(question.x, true.x[t - 1][seats]), f"a decision of round {t} is not the reference's")
+        life = current()
+        assert life is not None
+        self._trajectory.enter(life.name, host, t, question.x)
 
     def _after_joining(self, _: None, membership: Membership, *rest: object) -> None:
         name, known = membership.name, self._joined.get(membership.name, 0)
@@ -130,11 +123,8 @@ class Witness:
 
     def _before_checkpointed(self, membership: Membership, round: int) -> None:
         name = membership.name
-        self._require(self._is_safe(name, round), f"{name} speaks of a checkpoint of round {round} that is not safe")
-
-    def _is_safe(self, host: str, round: int) -> bool:
-        machine = self._world.machines[host]
-        return machine.disk.is_safe(machine.folder / "state" / host / "checkpoints" / f"{round:06d}")
+        safe = self.register.is_safe(name, round)
+        self._require(safe, f"{name} speaks of a checkpoint of round {round} that is not safe")
 
     # the adversary
 
@@ -183,54 +173,18 @@ class Witness:
             self._answered[key] = values
 
     def _after_referee(self, effects: object, referee: Referee, event: object) -> None:
-        pages, most = len(referee._ledger._pages), LIMITS.window + 3 * LIMITS.checkpoint_every + 2
+        # twice the window: M that has grown meanwhile is not heard before a broken control stream is back
+        pages, most = len(referee._ledger._pages), 2 * LIMITS.window + 3 * LIMITS.checkpoint_every + 2
         self._require(pages <= most or not isinstance(event, Scored), f"the ledger keeps {pages} pages")
 
     def _after_row(self, _: None, results: Results, row: Record, seconds: float) -> None:
         self.recorded = max(self.recorded, row.round)
+        self._world.weather.begin()
+        self._world.reaper.look()
 
     def _after_summary(self, _: None, results: Results, end: Summarise, *rest: object) -> None:
         self.digest, self.rounds = end.digest, end.rounds
-
-    # the coordinator
-
-    def _before_keeping(self, archive: Archive, memory: Memory, places: tuple[Place, ...] = ()) -> None:
-        kept = self._kept
-        self._require(memory.low_water >= kept.low_water, f"M falls from {kept.low_water} to {memory.low_water}")
-        self._require(memory.published >= kept.published, f"{memory.published} is published after {kept.published}")
-        self._require(kept.settled in (None, memory.settled), f"S was {kept.settled}, and is {memory.settled}")
-        self._require(
-            _ORDER.index(memory.phase) >= _ORDER.index(kept.phase), f"{memory.phase} comes after {kept.phase}"
-        )
-        bound = memory.low_water + 2 * LIMITS.checkpoint_every + LIMITS.window
-        self._require(memory.published <= bound, f"{memory.published} is published with M = {memory.low_water}")
-        for name in self._world.hosts if memory.low_water else ():
-            safe = self._is_safe(name, memory.low_water)
-            self._require(safe, f"{name} has no checkpoint of M = {memory.low_water}")
-        for place in places:
-            known = self._incarnations.get(place.name, 0)
-            self._require(place.incarnation >= known, f"{place.name} was incarnation {known}, is {place.incarnation}")
-
-    def _after_keeping(self, _: None, archive: Archive, memory: Memory, places: tuple[Place, ...] = ()) -> None:
-        self._kept = memory
-        self._incarnations.update((place.name, place.incarnation) for place in places)
-
-    def _before_telling(self, service: CoordinatorService, name: str, body: object) -> None:
-        kept = self._kept
-        match body:
-            case Topology(round, rounds, low_water=mark):
-                self._require(round + rounds - 1 <= kept.published, f"{round + rounds - 1} is told before it is kept")
-                self._require(mark <= kept.low_water, f"M = {mark} is told before it is kept")
-            case LowWater(mark):
-                self._require(mark <= kept.low_water, f"M = {mark} is told before it is kept")
-            case StopAt(last):
-                self._require(last == kept.settled, f"S = {last} is told before it is kept")
-            case Over():
-                self._require(kept.phase in ("over", "failed"), "the end is told before it is kept")
-            case Seating(peers=peers):
-                for peer in peers:
-                    known = self._incarnations.get(peer.name, 0)
-                    self._require(peer.incarnation <= known, f"{peer.name} is told before it is kept")
+        self._world.reaper.look()
 
     def _after_sending(self, _: None, link: Link, data: bytes) -> None:
         self._require(len(link._outbox) <= link._most, "a link holds more than it may")
@@ -239,15 +193,21 @@ class Witness:
 
     def verdict(self) -> str:
         """Return what is wrong with a game that is over; empty where nothing is."""
-        world, true = self._world, self._world.reference
-        last = self._kept.settled or world.game.spec.run.rounds
+        world, kept = self._world, self.register.kept
+        last = kept.settled or world.game.spec.run.rounds
         if self.rounds != last:
             return f"the game ends with round {self.rounds}, not {last}"
+        if wrong := self._trajectory.verdict(self.rounds):
+            return wrong
+        true = departed(world.game.kind, listed(kept.departures))
         if self.digest != true.digest(self.rounds):
             return f"the digest is {self.digest[:16]}, not {true.digest(self.rounds)[:16]}"
         folder = world.machines[ADVERSARY].folder / "run"
         if tuple(lasting(folder / "metrics.csv")) != true.rows[: self.rounds]:
             return "metrics.csv has not the rows of the reference"
+        spec = Spec.parse((folder / "spec.toml").read_text(), source="spec.toml")
+        if listed(spec.leaving) != listed(kept.departures):
+            return f"spec.toml says that {spec.leaving} leave, and the coordinator {kept.departures}"
         return self._verdict_on_journal([decode(record) for record in read(folder / JOURNAL, disk=self._disk)])
 
     @property
@@ -261,9 +221,10 @@ class Witness:
             if isinstance(entry, Purchase)
             for agent in entry.asked.question.agents.tolist()
         ]
-        agents = self._world.game.spec.run.agents
-        whole = {(agent, t) for agent in range(agents) for t in range(1, self.rounds + 1)}
-        if len(bought) != len(set(bought)) or set(bought) != whole:
+        ends = self.register.attendance().ends
+        whole = {(agent, t) for agent, end in enumerate(ends) for t in range(1, min(end, self.rounds + 1))}
+        void = {(agent, t) for agent, t in bought if t >= ends[agent]}
+        if len(bought) != len(set(bought)) or set(bought) - void != whole:
             return "the journal does not hold every purchase once"
         scores = [entry.round for entry in entries if isinstance(entry, Scored)]
         return "" if scores == list(range(1, self.rounds + 1)) else "the journal does not hold every score once"
@@ -287,9 +248,5 @@ def _seen(method: Callable[..., Any], before: Callable[..., None] | None, after:
     return watched
 
 
-def _same(one: Array, other: Array) -> bool:
-    return one.tobytes() == other.tobytes()
-
-
 def _values(f: Array, g: Array, row: int) -> bytes:
-    return f[row].tobytes() + g[row].tobytes()
+    return bytes(f[row].tobytes() + g[row].tobytes())

@@ -1,8 +1,8 @@
 """An asyncio event loop on virtual time, for the processes of a game in one thread.
 
-Whatever is scheduled belongs to a life: one process from its start to its death. A dead life's callbacks never run, those
-of a paused one run when it goes on. Between two callbacks the clock jumps, so that waiting costs nothing; within one it
-stands still.
+Whatever is scheduled belongs to a life: one process from its start to its death. A dead life's callbacks never run,
+those of a paused one run when it goes on. Between two callbacks the clock jumps, so that waiting costs nothing; within
+one it stands still.
 """
 
 import asyncio
@@ -33,6 +33,7 @@ class Life:
 
     name: str
     number: int
+    born: float = 0.0
     alive: bool = True
     paused_until: float = 0.0
     deferred: list[events.Handle] = field(default_factory=list)

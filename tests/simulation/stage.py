@@ -1,10 +1,11 @@
 """Puts a world under the product: its clock, network, disks and chance stand where the real ones do."""
 
+import itertools
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import ExitStack, contextmanager
-from functools import wraps
+from functools import partialmethod, wraps
 from random import Random
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -17,9 +18,10 @@ from simulation.loop import current
 from simulation.machines import Disks
 
 import slaternet_coordinator.service
-from slaternet import failpoints, lines, transport
+from slaternet import failpoints, lines
 from slaternet.disk import DISK
 from slaternet.limits import LIMITS
+from slaternet.link import Link
 from slaternet.state import State
 from slaternet_adversary.runtime import Runtime
 from slaternet_adversary.tables import Table
@@ -70,7 +72,7 @@ def _quiet(world: "World") -> Iterator[None]:
     """Let logs be a part of the story, where one is told."""
     before = structlog.get_config()
 
-    def tell(_logger: object, method: str, event: dict[str, Any]) -> str:
+    def tell(_logger: object, method: str, event: MutableMapping[str, Any]) -> str:
         what = event.pop("event")
         world.say(f"{method}: {what} {event}")
         raise structlog.DropEvent
@@ -87,19 +89,25 @@ def _quiet(world: "World") -> Iterator[None]:
 def _network(world: "World") -> Iterator[Any]:
     yield mock.patch.object(grpc.aio, "server", world.network.server)
     yield mock.patch.object(grpc.aio, "insecure_channel", world.network.channel)
-    yield mock.patch.object(transport.reflection, "enable_server_reflection", lambda *_: None)
+    yield mock.patch("slaternet.transport.reflection.enable_server_reflection")
 
 
 def _clocks(world: "World") -> Iterator[Any]:
     clock = world.loop.time
     yield mock.patch.object(lines, "time", SimpleNamespace(monotonic=clock))
     yield mock.patch.object(slaternet_coordinator.service, "time", SimpleNamespace(monotonic=clock))
-    yield mock.patch.object(Tally.__init__, "__defaults__", (clock,))
-    yield mock.patch.object(Runtime.__init__, "__defaults__", (clock, None))
+    for timed in (Tally, Runtime):
+        yield mock.patch.object(timed, "__init__", partialmethod(timed.__init__, clock=clock))
 
 
 def _chance(random: Random) -> Iterator[Any]:
-    service = slaternet_coordinator.service
+    service, numbers = slaternet_coordinator.service, itertools.count(1)
+
+    def number(link: Link) -> int:
+        """Stand in for a hash that depends on where a link lies in memory: servers have sets of them."""
+        return int(vars(link).setdefault("_number", next(numbers)))
+
+    yield mock.patch.object(Link, "__hash__", number)
     yield mock.patch.object(lines, "random", random)
     yield mock.patch.object(
         service, "uuid", SimpleNamespace(uuid4=lambda: uuid.UUID(int=random.getrandbits(128), version=4))
@@ -130,11 +138,18 @@ def _held(world: "World") -> Iterator[Any]:
 
         return wrapped
 
+    made = Table.__init__
+
+    def opening_table(table: Table, *args: Any, **options: Any) -> None:
+        if (life := current()) is not None:
+            world.machines[life.name].at_death(table.close)  # first: it dies while it writes the title
+        made(table, *args, **options)
+
     claim = State.claim.__func__  # type: ignore[attr-defined]
     yield mock.patch.object(State, "claim", classmethod(holding(claim, lambda _, state: state.release())))
     opening = Archive.open.__func__  # type: ignore[attr-defined]
     yield mock.patch.object(Archive, "open", classmethod(holding(opening, lambda _, archive: archive.close())))
-    yield mock.patch.object(Table, "__init__", holding(Table.__init__, lambda table, _: table.close()))
+    yield mock.patch.object(Table, "__init__", opening_table)
     keep, append = Archive.keep, Table.append
 
     def keeping(archive: Archive, *args: Any) -> None:

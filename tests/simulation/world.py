@@ -10,10 +10,8 @@ heals (liveness: the game must end, in the bits of its reference).
 import asyncio
 import shutil
 import tempfile
-from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any, NoReturn
@@ -22,26 +20,26 @@ from simulation.faults import Faults, Weather
 from simulation.games import Game
 from simulation.invariants import Witness
 from simulation.loop import Died, Life, Loop, current
+from simulation.losses import Losses, Reaper, is_good, is_pardoned
 from simulation.machines import Disks, Machine
+from simulation.nemesis import Nemesis
 from simulation.network import Network
+from simulation.operations import Operator
+from simulation.outcome import Outcome
 from simulation.stage import staged
 
-from slaternet import codec
 from slaternet.errors import SlaternetError
-from slaternet.model import COORDINATOR, Head
+from slaternet.model import COORDINATOR
 from slaternet.station import Station
-from slaternet.transport import call, open_channel
 from slaternet_adversary.service import AdversaryService
 from slaternet_agent.service import HostService
+from slaternet_coordinator.policy import Policy
 from slaternet_coordinator.service import CoordinatorService
 
 ADDRESS = "127.0.0.1:7000"
-ADVERSARY, OPERATOR = "adversary", "operator"
+ADVERSARY = "adversary"
 BOUND = 180.0
 """Seconds within which a game ends once everything has healed; a minute of them is a coordinator's patience."""
-_GAP = 0.05
-"""Seconds between two looks of whoever lets things go wrong by the clock."""
-_STOP = "/slaternet.v1.Coordinator/Stop"
 _HEAL = 0.01
 """Seconds after which what is dead when everything heals is started again."""
 
@@ -50,26 +48,14 @@ class Wrong(AssertionError):
     """A world in which something was seen that must not be."""
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """How a world went."""
+def run(
+    seed: int, trace: Callable[[str], None] | None = None, *, harsh: bool = False, policy: Policy | None = None
+) -> Outcome:
+    """Play out the world of a seed; Wrong, with the line that plays it again, where a promise is broken.
 
-    seed: int
-    kind: str
-    hosts: int
-    faults: Counter[str]
-    crashes: int
-    rounds: int
-    virtual_seconds: float
-    heal_seconds: float
-    """From when everything had healed until the game came a round further; none where it was over."""
-    digest: str
-    events: int
-
-
-def run(seed: int, trace: Callable[[str], None] | None = None, *, harsh: bool = False) -> Outcome:
-    """Play out the world of a seed; Wrong, with the line that plays it again, where a promise is broken."""
-    world = World(seed, trace, harsh=harsh)
+    `policy`: what becomes of hosts that are away for too long, whatever the seed says.
+    """
+    world = World(seed, trace, harsh=harsh, policy=policy)
     try:
         return world.play()
     except Wrong:
@@ -83,30 +69,42 @@ def run(seed: int, trace: Callable[[str], None] | None = None, *, harsh: bool = 
 class World:
     """Everything there is, for one seed."""
 
-    def __init__(self, seed: int, trace: Callable[[str], None] | None = None, *, harsh: bool = False) -> None:
+    def __init__(
+        self,
+        seed: int,
+        trace: Callable[[str], None] | None = None,
+        *,
+        harsh: bool = False,
+        policy: Policy | None = None,
+    ) -> None:
         self.seed = seed
-        self.harsh = harsh
+        self._again = f"{seed}{' --harsh' if harsh else ''}{f' --policy {policy}' if policy else ''}"
         self.random = Random(seed)
         self.game = Game.draw(self.random, harsh=harsh)
         self.faults = Faults.draw(self.random, quick=not self.game.stop, harsh=harsh)
+        self.losses = Losses.draw(self.random, seed, self.game, policy, harsh=harsh)
         self.reference = self.game.reference  # before anything else is put in the place of the real world
-        self.loop = Loop()
+        self.loop = Loop()  # type: ignore[abstract]  # what nobody here calls it does not have
         self.weather = Weather(self.faults, self.random, self.loop.time, self.point)
         self.network = Network(self.loop, self.weather)
         self._trace = trace
         self._root = Path(tempfile.mkdtemp(prefix="slaternet-world-", dir=_memory()))
-        self.hosts = [f"agent-{number}" for number in range(1, self.game.hosts + 1)]
+        self.hosts = [f"agent-{number}" for number in range(1, self.game.hosts + self.losses.spares + 1)]
         self.names = [COORDINATOR, ADVERSARY, *self.hosts]
         self.machines = {name: Machine(name, self._root / name) for name in self.names}
         self.lives: dict[str, Life] = {}
         self.left: set[str] = set()
+        self.gone: set[str] = set()
+        """Those who never come back."""
         self.crashes = 0
-        self.wrong: str = ""
-        self._operator = Life(OPERATOR, 1)
+        self.wrong = ""
+        self.operator = Operator(self, ADDRESS)
+        self.reaper = Reaper(self)
         self._stage = ExitStack()
-        self._stage.enter_context(staged(self, Disks(self)))
         self.witness = Witness(self)
+        # the witness stands closer to the product than death does: it sees what was done just before
         self._stage.enter_context(self.witness.watching())
+        self._stage.enter_context(staged(self, Disks(self)))
 
     # the story
 
@@ -115,19 +113,20 @@ class World:
         for name in self.names:
             self.loop.outside(self.random.random() * 0.1, self._start, name)
         if self.game.stop:
-            self.loop.outside(0.0, self._stop)
-        self.loop.outside(_GAP, self._trouble)
-        self.loop.run_until(self._done, self.faults.seconds)
+            self.loop.outside(0.0, self.operator.stop)
+        Nemesis(self).begin()
+        self.loop.run_until(self._done, self.faults.seconds + self.losses.seconds)
         healed, recorded = self._heal(), self.witness.recorded
         self.loop.run_until(lambda: self._done() or self.witness.is_further(recorded), healed + BOUND)
         heal = self.loop.time() - healed
         self.loop.run_until(self._done, healed + BOUND)
+        self._end()  # what the game should have been is found out by the product alone
         self._judge()
-        self.say(f"over after {self.witness.recorded} rounds")
         return Outcome(
             self.seed,
             self.game.kind,
             self.game.hosts,
+            self.losses,
             self.weather.counts,
             self.crashes,
             self.witness.recorded,
@@ -137,20 +136,26 @@ class World:
             self.loop.steps,
         )
 
-    def close(self) -> None:
-        """Let go of everything."""
+    def _end(self) -> None:
         with self.loop.running():
-            for life in (*self.lives.values(), self._operator):
+            for life in (*self.lives.values(), self.operator.life):
                 life.alive = False
                 self.loop.bury(life)
         for machine in self.machines.values():
             machine.kill()
         self.loop.close()
         self._stage.close()
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self._end()
         shutil.rmtree(self._root, ignore_errors=True)
 
     def _done(self) -> bool:
-        return bool(self.wrong or self.loop.errors) or len(self.left) == len(self.names)
+        return bool(self.wrong or self.loop.errors) or all(map(self._is_over_for, self.names))
+
+    def _is_over_for(self, name: str) -> bool:
+        return name in self.left or name in self.gone or not self.witness.register.needs(name)
 
     def _heal(self) -> float:
         self.say("everything heals")
@@ -160,24 +165,24 @@ class World:
             self.loop.go_on(life)
         for name in self.names:
             self.loop.outside(_HEAL, self._start, name)
+        if self.gone:
+            self.loop.outside(_HEAL, self.operator.help)
         return self.loop.time()
 
     def _judge(self) -> None:
+        missing = ", ".join(name for name in self.names if not self._is_over_for(name))
         if not self.wrong and self.loop.errors:
             self.wrong = f"a callback has failed: {self.loop.errors[0]!r}"
-        if not self.wrong and len(self.left) < len(self.names):
-            missing = ", ".join(name for name in self.names if name not in self.left)
+        elif not self.wrong and missing:
             self.wrong = f"the game does not end: {missing} still there, {self.witness.recorded} rounds recorded"
-        if not self.wrong:
-            self.wrong = self.witness.verdict()
-        if self.wrong:
-            raise Wrong(self.plea(self.wrong))
+        if wrong := self.wrong or self.witness.verdict():
+            raise Wrong(self.plea(wrong))
 
     def plea(self, what: str) -> str:
         """Return what went wrong, and how to see it again."""
-        seed = f"{self.seed} --harsh" if self.harsh else str(self.seed)
-        again = f"cd tests && python -m simulation {seed} --trace"
-        return f"seed {seed}, {self.game.kind} with {self.game.hosts} hosts: {what}\n  again: {again}"
+        again = f"cd tests && python -m simulation {self._again} --trace"
+        kind = f"{self.game.kind} with {self.game.hosts} hosts, {self.losses.policy}"
+        return f"seed {self._again}, {kind}: {what}\n  again: {again}"
 
     def say(self, what: str) -> None:
         """Tell the story."""
@@ -200,10 +205,10 @@ class World:
 
     def _start(self, name: str) -> None:
         before = self.lives.get(name)
-        if name in self.left or (before is not None and before.alive):
+        if name in self.left or name in self.gone or (before is not None and before.alive):
             return
         number = before.number + 1 if before is not None else 1
-        life = self.lives[name] = Life(name, number)
+        life = self.lives[name] = Life(name, number, self.loop.time())
         self.say(f"start {name}#{number}")
         service = life.context.run(self._service, name)
         task = self.loop.spawn(life, service.run(life.context.run(asyncio.Event)))
@@ -211,11 +216,13 @@ class World:
 
     def _service(self, name: str) -> Any:
         folder, durability = self.machines[name].folder, self.faults.durability
-        where = {"state": folder / "state", "durability": durability}
         if name == COORDINATOR:
-            station = Station(name, listen=ADDRESS, **where)
-            return CoordinatorService(self.game.spec, station, hosts=self.game.hosts)
-        station = Station(name, ADDRESS, "127.0.0.1:0", **where)
+            station = Station(name, listen=ADDRESS, state=folder / "state", durability=durability)
+            losses = self.losses
+            return CoordinatorService(
+                self.game.spec, station, hosts=self.game.hosts, policy=losses.policy, lost_after=losses.lost_after
+            )
+        station = Station(name, ADDRESS, "127.0.0.1:0", state=folder / "state", durability=durability)
         return AdversaryService(station, folder / "run") if name == ADVERSARY else HostService(station)
 
     def _leave(self, life: Life, done: "asyncio.Task[int]") -> None:
@@ -225,15 +232,23 @@ class World:
         error = done.exception() if not done.cancelled() else asyncio.CancelledError()
         self.say(f"exits: {error!r}" if error is not None else "exits")
         self.loop.outside(0.0, self.loop.bury, life)
-        if error is None and done.result() == 0:
+        if error is None and is_good(self, life.name, done.result()):
             self.left.add(life.name)
+        elif error is not None and is_pardoned(self, life.name, error):
+            self.gone.add(life.name)
         elif isinstance(error, SlaternetError):
             self.accuse(f"{life.name} ends with {type(error).__name__}: {error}")
         else:
             self.accuse(f"{life.name} crashes: {error!r}")
 
+    def add_host(self, name: str) -> None:
+        """Start a host that was not there before."""
+        self.hosts.append(name)
+        self.names.append(name)
+        self.machines[name] = Machine(name, self._root / name)
+        self._start(name)
+
     def machine_of(self, life: Life) -> Machine:
-        """Return the machine of a process."""
         return self.machines[life.name]
 
     def point(self, where: str) -> None:
@@ -244,11 +259,17 @@ class World:
     def doomed(self, where: str) -> bool:
         """Whether the process that runs shall die here."""
         life = current()
-        if life is None or life is self._operator:
+        if life is None or life is self.operator.life:
             return False
         if not life.alive:
             raise Died
-        return self.crashes < self.faults.deaths and self.weather.happens(self.faults.death, "deaths at a step")
+        return self.may_kill() and self.weather.happens(self.faults.death, "deaths at a step")
+
+    def may_kill(self) -> bool:
+        """Whether another process may die: in a patient world, some in every round."""
+        faults = self.faults
+        due = 2 + 2 * self.witness.recorded if faults.patient else faults.deaths
+        return self.crashes < min(due, faults.deaths)
 
     def die(self, where: str) -> NoReturn:
         """Let the process that runs die."""
@@ -258,7 +279,7 @@ class World:
         self.kill(life)
         raise Died
 
-    def kill(self, life: Life) -> None:
+    def kill(self, life: Life, downtime: float | None = None) -> None:
         """Kill a process, or cut its machine's power; it is started again after a while."""
         life.alive = False
         self.crashes += 1
@@ -270,61 +291,8 @@ class World:
             machine.kill()
         self.network.bereave(life)
         self.loop.outside(0.0, self.loop.bury, life)
-        self._start_again(life.name)
-
-    def _start_again(self, name: str) -> None:
-        delay = self.random.expovariate(1.0 / self.faults.downtime)
-        self.loop.outside(_HEAL if self.weather.calm else delay, self._start, name)
-
-    # what goes wrong by the clock
-
-    def _trouble(self) -> None:
-        if self.weather.calm:
-            return
-        faults, random, weather = self.faults, self.random, self.weather
-        if weather.happens(faults.clogs * _GAP, "clogs"):
-            self._hold(random.uniform(0.0, 5.0), "clogged")
-        if weather.happens(faults.cuts * _GAP, "one-way cuts"):
-            self._hold(random.uniform(1.0, 30.0), "cut")
-        alive = [life for life in self.lives.values() if life.alive]
-        if alive and weather.happens(faults.pauses * _GAP, "pauses"):
-            self._pause(random.choice(alive))
-        if alive and self.crashes < faults.deaths and weather.happens(faults.kills * _GAP, "kills"):
-            self._kill(alive)
-        self.loop.outside(_GAP, self._trouble)
-
-    def _hold(self, seconds: float, how: str) -> None:
-        sender, receiver = self.random.sample(self.names, 2)
-        self.say(f"{sender} to {receiver} is {how} for {seconds:.2f} s")
-        self.weather.hold(sender, receiver, seconds)
-
-    def _pause(self, life: Life) -> None:
-        seconds = 10 ** self.random.uniform(-2.0, 1.4)
-        self.say(f"{life.name} pauses for {seconds:.2f} s")
-        life.paused_until = max(life.paused_until, self.loop.time() + seconds)
-
-    def _kill(self, alive: list[Life]) -> None:
-        together = self.random.random() < 0.1  # now and then all of them at once
-        for life in alive if together else [self.random.choice(alive)]:
-            self.say(f"{life.name} is killed")
-            self.kill(life)
-
-    # the operator
-
-    def _stop(self) -> None:
-        """Ask for the end from some round on, again and again until it is heard."""
-        if self.witness.stopping:
-            return
-        if self.witness.recorded >= self.game.stop:
-            self.loop.spawn(self._operator, self._ask_to_stop())
-        self.loop.outside(0.05, self._stop)
-
-    async def _ask_to_stop(self) -> None:
-        try:
-            async with open_channel(ADDRESS, COORDINATOR) as channel:
-                await call(channel, _STOP, codec.encode_stop_request(Head("", 0, 0, OPERATOR)))
-        except SlaternetError as error:  # while the coordinator is away
-            self.say(f"cannot stop the game: {error}")
+        delay = self.random.expovariate(1.0 / self.faults.downtime) if downtime is None else downtime
+        self.loop.outside(_HEAL if self.weather.calm and downtime is None else delay, self._start, life.name)
 
 
 def _memory() -> str | None:

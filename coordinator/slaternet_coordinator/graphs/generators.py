@@ -7,7 +7,7 @@ and make the matrices of many rounds at a time, because numpy's calls cost more 
 
 import abc
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,8 @@ class Graph(abc.ABC):
 
     directed: bool = False
     """Whether j may send to i in a round in which i does not send to j."""
+    smaller: "Callable[[int], Graph] | None" = None
+    """Makes such a graph for fewer agents, where one can be made."""
 
     @abc.abstractmethod
     def matrix(self, t: int) -> Matrix:

@@ -69,6 +69,7 @@ def _protocol(parts: Parts, look: int) -> Iterator[Finding]:
     yield from _graph(parts, look)
     yield from _schedule(parts)
     yield from _adversary(parts)
+    yield from _departures(parts)
 
 
 def _set(parts: Parts) -> Iterator[Finding]:
@@ -136,3 +137,10 @@ def _adversary(parts: Parts) -> Iterator[Finding]:
     if parts.adversary.history > 0:
         text = f"the plugin reads {parts.adversary.history} rounds of decisions: every round waits for all agents"
         yield Finding("warning", "Adversary", text)
+
+
+def _departures(parts: Parts) -> Iterator[Finding]:
+    if parts.spec.departures:
+        first, gone = parts.spec.departures[0].round, sum(len(each.agents) for each in parts.spec.departures)
+        text = f"{gone} of the agents leave, the first in round {first}: Theorems 1 to 4 speak of games that all play"
+        yield Finding("warning", "Departures", text)

@@ -1,7 +1,7 @@
 """`audit`: the journal of a run read once, from its title to its end, and everything in it checked on the way.
 
-Who plays in a round is said by `players`. A round is checked when all of them have bought in it and every earlier one
-is checked, so what is kept of the journal is no more than the window that its agents may lie apart.
+Who plays in a round is said by the seatings. A round is checked when all of those have bought in it and every earlier
+one is checked, so what is kept of the journal is no more than the window that its agents may lie apart.
 """
 
 import hashlib
@@ -19,13 +19,15 @@ from slaternet.records import Reader, Record
 from slaternet_adversary.build import made, making
 from slaternet_adversary.chronicle import JOURNAL, Entry, Purchase, Seats, begun, decode, encode
 from slaternet_adversary.referee import Commit, Scored
-from slaternet_coordinator.graphs import Matrix, build, checks
+from slaternet_adversary.snapshot import Snapshot
 from slaternet_lab.audit.commitments import Commitments
 from slaternet_lab.audit.decisions import Decisions
 from slaternet_lab.audit.functions import Recreation
-from slaternet_lab.audit.purchases import Budgets, Sheet, players
+from slaternet_lab.audit.graphs import Graphs
+from slaternet_lab.audit.purchases import Budgets, Sheet
 from slaternet_lab.audit.report import Check, Report
 from slaternet_lab.audit.results import Results
+from slaternet_lab.audit.seating import Seating
 from slaternet_lab.folder import Run
 
 Watch = Callable[[int, int], None]
@@ -54,7 +56,7 @@ class _Auditor:
         self._journal = Check("journal", "records")
         self._bought = Check("budgets", "purchases")
         self._committed = Check("commitments", "rounds")
-        self._graphs = Check("graphs", "matrices")
+        self._connected = Check("graphs", "matrices")
         self._decided = Check("decisions", "decisions")
         self._values = Check("values", "values")
         self._scores = Check("scores", "rounds")
@@ -62,9 +64,9 @@ class _Auditor:
         self._summary = Check("summary", "entries")
         self._notes: list[str] = []
 
-        self._budgets = Budgets(self._spec, self._bought)
-        self._graph = build(self._spec.graph, self._spec.run.agents, self._spec.run.seed)
-        self._windows = checks.Windows()
+        self._seating = Seating(self._spec, self._bought)
+        self._budgets = Budgets(self._spec, self._seating, self._bought)
+        self._graphs = Graphs(self._spec, self._seating, self._connected)
         self._decisions = Decisions(self._spec, self._decided)
         self._history: int | None = None
         self._recreation = self._recreated(stack)
@@ -117,8 +119,10 @@ class _Auditor:
             self._notes.append("what follows the damage was not checked")
         else:
             self._check_end(torn=max(0, size - reader.end))
+        self._budgets.finish()
         if self._followed:
-            self._results.finish(reader.title.get("run", ""), self._checked, self._digest.hex())
+            run = reader.title.get("run", "")
+            self._results.finish(run, self._checked, self._digest.hex(), self._seating.departures)
         else:
             self._metrics.reason = f"not checked beyond round {self._settled}: what follows rests on what differs"
             self._summary.reason = "not checked: it rests on what differs"
@@ -135,14 +139,39 @@ class _Auditor:
         match entry:
             case None:
                 self._journal.differs("it holds nothing that a journal holds", record=number, round=record.round)
+            case Snapshot():
+                self._begin_after(number, entry)
             case Seats():
-                self._budgets.seat(number, entry)
+                self._seat(number, entry)
             case Commit():
                 self._commitments.enter(number, entry)
             case Purchase():
                 self._enter(number, entry)
             case Scored():
                 self._enter_score(number, entry)
+
+    def _begin_after(self, number: int, snapshot: Snapshot) -> None:
+        """Take the state after a round as the journal says that it was: what led to it is gone."""
+        if number > 1:
+            self._journal.differs("a snapshot stands where the journal does not begin", record=number)
+            return
+        self._results.begin_after(snapshot)
+        round = self._checked = self._settled = snapshot.round
+        self._digest = snapshot.standing.digest
+        self._budgets.begin_after(round)
+        self._commitments.begin_after(round)
+        if self._recreation is not None:
+            self._recreation.begin_after(round)
+        self._decided.reason = f"not checked: they rest on rounds 1 to {round}, which the journal has no more"
+        self._notes.append(
+            f"the journal was cut (--journal-keep) and can be checked from round {round + 1} on: of what came before "
+            "it has the sums and the digest alone, which are taken as they are"
+        )
+
+    def _seat(self, number: int, seats: Seats) -> None:
+        self._seating.enter(number, seats, self._checked)
+        kept = {round: sheet.of(self._seating.players(round)) for round, sheet in self._sheets.items()}
+        self._sheets = {round: sheet for round, sheet in kept.items() if sheet.purchases}
 
     def _enter(self, number: int, purchase: Purchase) -> None:
         round = purchase.asked.question.round
@@ -157,10 +186,10 @@ class _Auditor:
             self._check_round(self._checked + 1, sheet)
 
     def _is_whole(self, sheet: Sheet) -> bool:
-        return bool(sheet.decided[players(self._spec, self._checked + 1)].all())
+        return bool(sheet.decided[self._seating.players(self._checked + 1)].all())
 
     def _check_round(self, round: int, sheet: Sheet) -> None:
-        matrix = self._checked_matrix(round)
+        matrix = self._graphs.matrix(round)
         self._commitments.compare(round, self._digest)
         self._decisions.compare(round, matrix, sheet)
         if self._recreation is not None:
@@ -171,16 +200,6 @@ class _Auditor:
         self._digest = hashlib.sha256(self._digest + sheet.decisions.tobytes()).digest()
         self._unsettled.append((round, len(sheet.decisions), self._digest.hex()[:16]))
         self._settle_unscored()
-
-    def _checked_matrix(self, round: int) -> Matrix:
-        matrix = self._graph.matrix(round)
-        self._windows.add(matrix, round)
-        self._graphs.count += 1
-        try:
-            checks.check(matrix, round)
-        except BadSpec as error:
-            self._graphs.differs(str(error), round=round)
-        return matrix
 
     def _enter_score(self, number: int, score: Scored) -> None:
         if self._budgets.lacking is not None and score.round >= self._budgets.lacking:
@@ -219,6 +238,7 @@ class _Auditor:
 
     def _check_end(self, torn: int) -> None:
         """Say how far the journal goes; the summary of a run is written when it goes to the end."""
+        self._seating.compare(finished=bool(self._run.summary))
         lacking = self._budgets.lacking
         if lacking is not None:
             self._followed = False
@@ -240,14 +260,12 @@ class _Auditor:
 
     def _report(self) -> Report:
         if self._spec.algorithm.mode != "local" and self._checked:  # where everyone is alone, nothing connects
-            window = self._windows.smallest
-            text = f"any {window} in a row connect" if window else "not even all together connect"
-            self._graphs.note = f"{text} everyone"
+            self._connected.note = str(self._graphs)
         lines = (
             self._journal,
             self._bought,
             self._committed,
-            self._graphs,
+            self._connected,
             self._decided,
             self._values,
             self._scores,

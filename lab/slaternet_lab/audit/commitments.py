@@ -19,6 +19,10 @@ class Commitments:
         self._bare = 0
         """The last round that was revealed before its commitment."""
 
+    def begin_after(self, round: int) -> None:
+        """Take it that the rounds up to one were committed to."""
+        self._last = round
+
     def enter(self, record: int, commit: Commit) -> None:
         """Take in the commitments of consecutive rounds, each made once and in order."""
         for round, each in enumerate(commit.commitments, commit.round):

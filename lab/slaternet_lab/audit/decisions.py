@@ -10,34 +10,43 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slaternet.errors import SlaternetError
-from slaternet.model import Array, Description, Question
+from slaternet.model import Agents, Array, Description, Question
 from slaternet.spec import Spec
+from slaternet_agent import states
 from slaternet_agent.algorithms import Algorithm
 from slaternet_agent.build import build_algorithm
 from slaternet_agent.mixing import Board, Mixer, Plan
 from slaternet_agent.questions import question_of
 from slaternet_coordinator.graphs import Matrix
-from slaternet_lab.audit.purchases import Sheet, players
+from slaternet_lab.audit.graphs import rows_of
+from slaternet_lab.audit.purchases import Sheet
 from slaternet_lab.audit.report import Check
 
 _WORDS = {"loss_gradient": "the loss's gradient", "constraint_gradient": "the constraints' gradients"}
 
 
 class _Learners:
-    """All agents of a game at one host: what is computed of an agent does not depend on where it sits."""
+    """All who play at one host: what is computed of an agent does not depend on where it sits."""
 
     def __init__(self, spec: Spec, constraints: int) -> None:
         self._name = spec.algorithm.name
-        self._agents = players(spec, 1)
+        self._agents: Agents = np.arange(spec.run.agents)
         self._algorithm: Algorithm = build_algorithm(spec, Description(constraints=constraints))
         self._mixer = Mixer(len(self._agents), spec.run.agents)
         self._state = self._algorithm.start(self._agents)
 
+    def _leave(self, matrix: Matrix, players: Agents) -> None:
+        """Let go of those who do not play any more."""
+        if len(players) < len(self._agents):
+            self._state = states.taken(self._algorithm, self._state, players)
+            self._agents, self._mixer = players, Mixer(len(players), matrix.agents)
+
     def differences(self, round: int, matrix: Matrix, sheet: Sheet) -> list[tuple[int, int, str]]:
         """Return record, agent and what, wherever a question is not the algorithm's; if none is, learn the values."""
+        self._leave(matrix, np.flatnonzero(sheet.decided))
         board = Board(matrix.agents, self._algorithm.width)
         board.put(self._agents, self._algorithm.outgoing(self._state))
-        plan = Plan(matrix.starts, matrix.columns, matrix.weights, self._agents[:0], ())
+        plan = Plan(*rows_of(matrix, self._agents), self._agents[:0], ())
         decision = self._algorithm.decide(self._state, self._mixer.gossip(plan, board), round)
         expected = question_of(decision, self._algorithm.feedback, round, self._agents)
         found = [
@@ -92,7 +101,7 @@ def _differences(question: Question, expected: Question, algorithm: str) -> Iter
         pairs.append(("the anchor", question.anchor, expected.anchor))
     named: set[int] = set()
     for name, found, all_rows in pairs:
-        due = all_rows[question.agents]
+        due = all_rows[np.searchsorted(expected.agents, question.agents)]
         if found.shape != due.shape:
             yield first, f"it asks about {found.shape[1]} points, and {algorithm} about {due.shape[1]}"
             return

@@ -43,6 +43,15 @@ class Recreation:
         self._due: dict[int, Scored] = {}
         """Scores made again whose record has not come yet."""
 
+    def begin_after(self, round: int) -> None:
+        """Play the rounds up to one that cannot be compared: a plugin plays them in order, from the first on."""
+        try:
+            for each in range(1, round + 1):
+                self._functions.play(Play(each, None))
+                self._functions.forget(each)
+        except SlaternetError as error:
+            self._give_up(f"not checked: {error}")
+
     def compare(self, round: int, sheet: Sheet, past: Array | None) -> None:
         """Make the functions of a round, the one after the last, and compare what was bought; then score it."""
         if self._broken:
@@ -52,7 +61,7 @@ class Recreation:
             for record, purchase in sheet.purchases:
                 self._compare(record, purchase)
             if round % self._every == 0 and not self._broken:
-                self._due[round] = self._scored(Score(round, sheet.decisions))
+                self._due[round] = self._scored(Score(round, sheet.x, np.flatnonzero(sheet.decided)))
         except SlaternetError as error:
             self._give_up(f"from round {round} on not checked: {error}")
         self._functions.forget(round)

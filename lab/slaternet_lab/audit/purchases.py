@@ -6,20 +6,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from slaternet.departures import FOREVER
 from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array, Question, Tangent
 from slaternet.spec import Spec
-from slaternet_adversary.chronicle import Purchase, Seats
+from slaternet_adversary.chronicle import Purchase
 from slaternet_adversary.referee import Evaluated
 from slaternet_agent.algorithms import Seen
 from slaternet_lab.audit.report import Check
-
-
-def players(spec: Spec, round: int) -> Agents:
-    """Return the agents that play in a round, ascending."""
-    del round  # the same in all of them
-    return np.arange(spec.run.agents)
+from slaternet_lab.audit.seating import Seating
 
 
 @dataclass(slots=True)
@@ -43,6 +39,14 @@ class Sheet:
         self.purchases.append((record, purchase))
         self.decided[question.agents] = True
         self.x[question.agents] = question.x
+
+    def of(self, players: Agents) -> "Sheet":
+        """Return what those have bought who play the round."""
+        sheet = Sheet(np.zeros_like(self.decided), np.full_like(self.x, np.nan))
+        for record, purchase in self.purchases:
+            if np.isin(purchase.values.agents, players).all():  # a host that is lost leaves with all its agents
+                sheet.enter(record, purchase)
+        return sheet
 
     @property
     def decisions(self) -> Array:
@@ -69,26 +73,24 @@ def _joined(tangents: list[Tangent | None], order: Agents) -> Tangent | None:
 class Budgets:
     """What every agent has bought so far, and whether it might."""
 
-    def __init__(self, spec: Spec, check: Check) -> None:
+    def __init__(self, spec: Spec, seating: Seating, check: Check) -> None:
         if spec.feedback is None:
             raise BadSpec("spec.toml lacks [feedback]: it is not the resolved spec of a run; put that back")
         self._spec = spec
         self._granted = spec.feedback
         self._set = spec.feasible_set()
+        self._seating = seating
         self._check = check
-        self._seats: dict[str, set[int]] = {}
         self._last = np.zeros(spec.run.agents, dtype=np.int64)
         self._constraints: int | None = None
         self.lacking: int | None = None
         """The first round of which a purchase is missing."""
+        self._beyond: list[tuple[int, int, Agents]] = []
+        """Purchases after the last round: record, round and agents."""
 
-    def seat(self, record: int, seats: Seats) -> None:
-        """Take in who speaks for whom."""
-        if not self._seats:
-            everyone = np.sort(np.concatenate([agents for _, agents in seats.hosts] or [np.empty(0, np.intp)]))
-            if not np.array_equal(everyone, players(self._spec, 1)):
-                self._check.differs("it does not seat every agent of the game at one host", record=record)
-        self._seats |= {name: set(agents.tolist()) for name, agents in seats.hosts}
+    def begin_after(self, round: int) -> None:
+        """Take it that everyone has bought up to a round."""
+        self._last.fill(round)
 
     def admit(self, record: int, purchase: Purchase) -> bool:
         """Check a purchase; say whether it counts as its agents' purchase of the round."""
@@ -98,17 +100,24 @@ class Budgets:
         if what := self._misshapen(purchase):
             self._check.differs(what, record=record, round=round)
             return False
+        ends = self._seating.attendance.ends
+        if left := agents[ends[agents] <= round].tolist():
+            what = f"it buys here, and has left the game in round {ends[left[0]]}"
+            self._check.differs(what, record=record, round=round, agent=left[0])
+            return False
         last = self._last[agents]
         if twice := agents[last >= round].tolist():
             self._check.differs("it buys a second time in this round", record=record, round=round, agent=twice[0])
             return False
-        slowest = int(self._last[players(self._spec, round)].min())
+        slowest = int(self._last[self._last < ends - 1].min(initial=FOREVER))
         if gone := agents[last < round - 1].tolist():
             missing = int(last.min()) + 1
             what = f"it buys here, and its purchase of round {missing} is missing" + _others(len(gone) - 1)
             self._check.differs(what, record=record, round=round, agent=gone[0])
             self.lacking = min(missing, self.lacking or missing)
         self._last[agents] = round
+        if round > (self._spec.run.rounds or round):
+            self._beyond.append((record, round, agents))
         for agent, what in self._breaches(purchase, slowest):
             self._check.differs(what, record=record, round=round, agent=agent)
         return True
@@ -134,19 +143,22 @@ class Budgets:
     def _breaches(self, purchase: Purchase, slowest: int) -> Iterator[tuple[int | None, str]]:
         """Yield which agent has done what it might not; no agent where it is the host that asks for all."""
         question, host = purchase.asked.question, purchase.asked.host
-        strangers = [agent for agent in question.agents.tolist() if agent not in self._seats.get(host, ())]
-        if strangers:
+        if strangers := self._seating.strangers(host, question.agents):
             yield strangers[0], f"it is not seated at {host}, which asks for it"
         if question.points.shape[1] > self._granted.points:
             yield None, f"{host} buys {question.points.shape[1]} points per agent, granted are {self._granted.points}"
         for name in ("loss_gradient", "constraint_gradient"):
             if getattr(question, name) > getattr(self._granted, name):
                 yield None, f"{host} buys a {name.replace('_', ' ')}, and none is granted"
-        if question.round > (self._spec.run.rounds or question.round):
-            yield None, f"the game has {self._spec.run.rounds} rounds"
         if question.round > slowest + 1 + LIMITS.window:
             yield None, f"it runs more than {LIMITS.window} rounds ahead of the slowest, who has bought round {slowest}"
         yield from self._strays(question)
+
+    def finish(self) -> None:
+        """Name the purchases after the last round; void are those of agents that have left before."""
+        for record, round, agents in self._beyond:
+            if self._seating.attendance.of(agents, round).size:
+                self._check.differs(f"the game has {self._spec.run.rounds} rounds", record=record, round=round)
 
     def _strays(self, question: Question) -> Iterator[tuple[int, str]]:
         """Yield the agents that decide or ask outside the feasible set."""

@@ -4,8 +4,11 @@ import csv
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from slaternet.errors import Diverged
 from slaternet_adversary.referee import Scored
+from slaternet_adversary.snapshot import Snapshot
 from slaternet_lab.audit.report import Check
+from slaternet_lab.audit.seating import Plain
 from slaternet_lab.folder import Run
 
 _NOTHING = (0.0, 0.0, 0.0, 0.0)
@@ -25,6 +28,20 @@ class Results:
         self._astray: set[str] = set()
         self._scored = 0
         self._totals = _NOTHING  # cumulative loss, violation, and both of the baseline
+
+    def begin_after(self, snapshot: Snapshot) -> None:
+        """Take the sums up to a round from the journal; of the rows up to it, compare the last with them."""
+        round, standing = snapshot.round, snapshot.standing
+        self._totals = standing.totals
+        self._scored = round // self._run.spec.record.score_every
+        row = next((row for count, row in enumerate(self._rows, 1) if count == round), None)
+        if row is None:
+            raise Diverged(f"it begins after round {round}, of which metrics.csv has no row; put back the right ones")
+        due = {"round": str(round), **_named(self._totals), "digest": standing.digest.hex()[:16]}
+        for name, value in due.items():
+            if row.get(name) != value:
+                what = f"{name} is {row.get(name)} in metrics.csv, and by the journal {value}"
+                self._metrics.differs(what, round=round)
 
     def compare(self, round: int, score: Scored | None, agents: int, digest: str) -> None:
         """Compare the row of a round, the one after the last; a game that goes on may not have written it yet."""
@@ -46,7 +63,7 @@ class Results:
                 what = f"{name} is {row.get(name)} in metrics.csv, and by the journal {value}"
                 self._metrics.differs(what, round=round)
 
-    def finish(self, run_id: str, rounds: int, digest: str) -> None:
+    def finish(self, run_id: str, rounds: int, digest: str, departures: Plain) -> None:
         """Compare the summary of a game whose every row was compared."""
         if not self._complete:
             self._summary.reason = "there is none yet"
@@ -64,6 +81,7 @@ class Results:
             "rounds": rounds,
             "scored_rounds": self._scored,
             "seed": spec.run.seed,
+            "departures": departures,
             "cumulative_loss": loss,
             "cumulative_violation": violation,
             "zero_loss": zero_loss,

@@ -7,7 +7,11 @@ import typer
 from rich.console import Console
 
 from slaternet.journal import Durability
+from slaternet.process import DEGRADED
 from slaternet.spec import Spec
+from slaternet_adversary.command import KeepOption
+from slaternet_coordinator.command import LostAfterOption, PolicyOption
+from slaternet_coordinator.policy import LOST_AFTER, Policy
 from slaternet_lab.commands.common import JsonOption, SetOption, SpecArgument, print_fields, print_json
 from slaternet_lab.commands.traffic import network_fields, print_hosts
 from slaternet_lab.folder import Run
@@ -38,6 +42,9 @@ def run(
     hosts: HostsOption = 2,
     no_restart: NoRestartOption = False,
     durability: DurabilityOption = Durability.KILL,
+    policy: PolicyOption = Policy.WAIT,
+    lost_after: LostAfterOption = LOST_AFTER,
+    journal_keep: KeepOption = None,
     adversary: AdversaryOption = None,
     settings: SetOption = None,
     out: OutOption = None,
@@ -57,8 +64,13 @@ def run(
             progress=progress,
             restart=not no_restart,
             durability=durability,
+            policy=policy,
+            lost_after=lost_after,
+            journal_keep=journal_keep,
         )
     show_summary(played, as_json=as_json)
+    if played.spec.departures != game.departures:
+        raise typer.Exit(DEGRADED)
 
 
 def simulate(
@@ -91,6 +103,7 @@ def show_summary(run: Run, *, as_json: bool) -> None:
             "agents",
             f"{summary['agents']} on {hosts} host{'s' if hosts != 1 else ''}" if hosts else str(summary["agents"]),
         ),
+        *_departures(run),
         ("rounds", f"{summary['rounds']}" if run.summary else f"{summary['rounds']} (the game is not over)"),
         ("loss", f"{summary['cumulative_loss']:.2f} (cumulative)"),
         ("violation", f"{summary['cumulative_violation']:.2f} (cumulative)"),
@@ -102,6 +115,12 @@ def show_summary(run: Run, *, as_json: bool) -> None:
     ]
     print_fields(fields)
     print_hosts(run)
+
+
+def _departures(run: Run) -> list[tuple[str, str]]:
+    """Say who has left the game."""
+    left = [f"agents {', '.join(map(str, each.agents))} in round {each.round}" for each in run.spec.departures]
+    return [("departed", "; ".join(left))] if left else []
 
 
 def _mode(run: Run) -> str:

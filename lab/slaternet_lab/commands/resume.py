@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from slaternet.process import DEGRADED
 from slaternet_lab.commands.common import JsonOption, RunArgument
 from slaternet_lab.commands.playing import NoRestartOption, show_summary
 from slaternet_lab.progress import Progress
@@ -26,3 +27,5 @@ def resume(
     with Progress(resumption.launch.rounds, Console(stderr=as_json)) as progress:
         played = resumption.play(progress, restart=not no_restart)
     show_summary(played, as_json=as_json)
+    if played.spec.departures != resumption.spec.departures:
+        raise typer.Exit(DEGRADED)

@@ -96,7 +96,9 @@ def regret(run: Run, *, points: int = 20, watch: Watch = lambda what, done, tota
         notes = (*notes, f"optima are known to a relative accuracy of {worst:.0e} only: the residual says where")
     net = run.metrics["cumulative_loss"][prefixes - 1] - [best.value for best in optima]
     tolerant = l1 = np.full(len(prefixes), np.nan)
-    if decisions is not None:
+    if run.spec.departures:
+        notes = (*notes, "tolerant and L1 violation are not defined: agents have left, and their constraints with them")
+    elif decisions is not None:
         tolerant, l1 = violations(run.spec, decisions, prefixes, watch)
     return Regret(prefixes, tuple(optima), net, tolerant, l1, notes)
 

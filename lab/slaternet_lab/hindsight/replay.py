@@ -3,6 +3,8 @@
     f_t = (1/n) sum_i f_{i,t}                 the average loss
     g_t = col(g_{1,t}, ..., g_{n,t})          the stacked constraints: row i m + s is the s-th of agent i
 
+Where agents have left, n and i count those that play the round.
+
 Plugin code is called here and nowhere else in what judges a game afterwards; whatever it raises becomes PluginFailed.
 """
 
@@ -13,9 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slaternet.departures import Attendance
 from slaternet.errors import BadSpec, PluginFailed, SlaternetError
 from slaternet.limits import LIMITS
-from slaternet.model import Array
+from slaternet.model import Agents, Array
 from slaternet.spec import Spec
 from slaternet_adversary.api import Adversary, History, Round
 from slaternet_adversary.build import name_of, opened
@@ -26,12 +29,12 @@ Rows = NDArray[np.intp]
 class Functions:
     """The average loss and the stacked constraints of one round."""
 
-    def __init__(self, functions: Round, round: int, plugin: Adversary) -> None:
+    def __init__(self, functions: Round, round: int, plugin: Adversary, agents: Agents | None = None) -> None:
         self.round = round
         self.plugin = plugin
         with edge(plugin, f"scoring of round {round}"):
             self._of: Any = getattr(functions, "scoring", lambda: functions)()  # with optional methods, looked up below
-        self._agents = np.arange(plugin.game.agents)
+        self._agents = np.arange(plugin.game.agents) if agents is None else agents
         self._m = plugin.constraints
 
     @property
@@ -96,7 +99,8 @@ class Functions:
             if hasattr(self._of, "linear"):
                 matrix, bound = self.linear()
                 return matrix[chosen] @ x - bound[chosen], matrix[chosen]
-            agents, position = np.unique(chosen // self._m, return_inverse=True)
+            places, position = np.unique(chosen // self._m, return_inverse=True)
+            agents = self._agents[places]
             points = np.broadcast_to(x, (len(agents), 1, len(x)))
             shape = (*points.shape[:2], self._m)
             values = self._checked(self._of.constraint(agents, points), shape)
@@ -134,13 +138,14 @@ def _played(spec: Spec, plugin: Adversary, rounds: int, decisions: Array | None)
             f"adversary.plugin = {spec.adversary.plugin} chooses its functions by the decisions, and they are not "
             "known here; play the game with record.decisions = true"
         )
+    attendance = Attendance(spec.run.agents, spec.leaving)
     for round in range(1, rounds + 1):
         past = None
         if plugin.history and decisions is not None:
             past = History(decisions[max(0, round - 1 - plugin.history) : round - 1])
         with edge(plugin, f"play({round})"):
             chosen = plugin.play(round, past)
-        yield Functions(chosen, round, plugin)
+        yield Functions(chosen, round, plugin, attendance.players(round))
 
 
 @contextlib.contextmanager

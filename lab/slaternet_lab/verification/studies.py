@@ -142,6 +142,8 @@ def _plan(theorem: int, game: str, seeds: int, settings: Sequence[str]) -> _Plan
         raise BadSpec(f"run.rounds must be a multiple of {1 << _OCTAVES}, for its horizons, not {rounds}")
     if spec.record.score_every != 1:
         raise BadSpec("record.score_every must be 1, because rates are fitted through every round's score; correct it")
+    if spec.departures:
+        raise BadSpec("departures must be none, because the theorems speak of games that all agents play; remove them")
     list(claims(theorem, spec))  # refuses a spec that the theorem says nothing about
     horizons = np.array([rounds >> octave for octave in range(_OCTAVES, -1, -1)])
     if theorem == 2:

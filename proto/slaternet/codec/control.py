@@ -38,6 +38,7 @@ from slaternet.model import (
     Checkpointed,
     ControlDown,
     ControlUp,
+    Departure,
     Description,
     Failed,
     Finished,
@@ -236,18 +237,31 @@ def _write_seating(body: Seating) -> pb.Seating:
         peers=[_write_peer(peer) for peer in body.peers],
         adversary=_write_peer(body.adversary) if body.adversary else None,
         description=_write_description(body.description) if body.description else None,
+        departures=[pb.Departure(round=each.round, agents=write_ids(each.agents)) for each in body.departures],
+        low_water=body.low_water,
+        recall=body.recall,
     )
 
 
 def _read_seating(message: pb.Seating) -> Seating:
-    if len(message.peers) > LIMITS.hosts:
+    if len(message.peers) > LIMITS.hosts or len(message.departures) > LIMITS.hosts:
         raise Malformed("a seating names more hosts than a game may have")
     return Seating(
         seats=read_agents(message.seats),
         peers=tuple(_read_peer(peer) for peer in message.peers),
         adversary=_read_peer(message.adversary) if message.HasField("adversary") else None,
         description=_read_description(message.description) if message.HasField("description") else None,
+        departures=tuple(_read_departure(each) for each in message.departures),
+        low_water=message.low_water,
+        recall=message.recall,
     )
+
+
+def _read_departure(message: pb.Departure) -> Departure:
+    agents = read_agents(message.agents)
+    if message.round < 2 or not agents.size:
+        raise Malformed("a departure names agents, and the round after one that they have played")
+    return Departure(message.round, agents)
 
 
 def _write_peer(peer: Peer) -> pb.Peer:

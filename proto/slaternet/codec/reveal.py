@@ -27,6 +27,7 @@ from slaternet.model import (
     Heartbeat,
     Opening,
     Question,
+    Recall,
     RevealDown,
     RevealUp,
     Tangent,
@@ -49,6 +50,8 @@ def encode_reveal_up(head: Head, body: RevealUp) -> list[bytes]:
             message = pb.RevealUp(head=about, heartbeat=common_pb2.Heartbeat())
         case Closing():
             message = pb.RevealUp(head=about, closing=pb.Closing(effort=_write_effort(body.effort)))
+        case Recall():
+            message = pb.RevealUp(head=about, recall=pb.Recall(agents=write_ids(body.agents), last=body.last))
     return [pack(message)]
 
 
@@ -91,11 +94,13 @@ def _read_effort(message: pb.Effort) -> Effort:
 
 
 def encode_reveal_down(head: Head, body: RevealDown) -> list[bytes]:
-    """Return the messages that carry `body`: several where an answer travels in parts."""
+    """Return the messages that carry `body`: several where it travels in parts."""
     about = write_head(head)
     match body:
         case Answer():
             return [pack(pb.RevealDown(head=about, answer=answer)) for answer in _answers(body)]
+        case Question():
+            return [pack(pb.RevealDown(head=about, question=question)) for question in _questions(body)]
         case Heartbeat():
             return [pack(pb.RevealDown(head=about, heartbeat=common_pb2.Heartbeat()))]
 
@@ -126,31 +131,16 @@ def _answers(body: Answer) -> list[pb.Answer]:
     ]
 
 
-class RevealUpDecoder:
-    """Decodes what one host asks; `dimension` numbers a point, `agents` in the game."""
+class _QuestionReader:
+    """Reads questions; `dimension` numbers a point."""
 
-    def __init__(self, dimension: int, *, agents: int = LIMITS.agents) -> None:
+    def __init__(self, dimension: int, seats: SeatReader, assembly: Assembly) -> None:
         self._dimension = dimension
-        self._seats = SeatReader(agents)
-        self._assembly = Assembly()
+        self._seats = seats
+        self._assembly = assembly
 
-    def decode(self, data: bytes) -> tuple[Head, RevealUp] | None:
-        """Return what one message says; None where it is an unfinished part."""
-        message = parse(pb.RevealUp, data)
-        head = read_head(message.head)
-        kind = message.WhichOneof("body")
-        if kind == "question":
-            return self._question(head, message.question)
-        if kind == "heartbeat":
-            return head, HEARTBEAT
-        self._assembly.check_idle()
-        if kind == "opening":
-            return head, read_opening(message.opening)
-        if kind == "closing":
-            return head, Closing(_read_effort(message.closing.effort))
-        raise Malformed("a message on this stream is an opening, a heartbeat, a question or a closing")
-
-    def _question(self, head: Head, message: pb.Question) -> tuple[Head, RevealUp] | None:
+    def read(self, head: Head, message: pb.Question) -> tuple[Head, Question] | None:
+        """Return what is asked; None where it is an unfinished part."""
         seats = message.agents
         agents = self._seats.read(seats)
         k, s, p = agents.size, below(message.points, LIMITS.points), self._dimension
@@ -165,12 +155,40 @@ class RevealUpDecoder:
         return head, Question(from_round_one(head), agents, x, points, _read_effort(message.effort), anchor, *flags)
 
 
-class RevealDownDecoder:
-    """Decodes what the adversary answers one host."""
+class RevealUpDecoder:
+    """Decodes what one host asks; `dimension` numbers a point, `agents` in the game."""
 
-    def __init__(self, *, agents: int = LIMITS.agents) -> None:
+    def __init__(self, dimension: int, *, agents: int = LIMITS.agents) -> None:
         self._seats = SeatReader(agents)
         self._assembly = Assembly()
+        self._questions = _QuestionReader(dimension, self._seats, self._assembly)
+
+    def decode(self, data: bytes) -> tuple[Head, RevealUp] | None:
+        """Return what one message says; None where it is an unfinished part."""
+        message = parse(pb.RevealUp, data)
+        head = read_head(message.head)
+        kind = message.WhichOneof("body")
+        if kind == "question":
+            return self._questions.read(head, message.question)
+        if kind == "heartbeat":
+            return head, HEARTBEAT
+        self._assembly.check_idle()
+        if kind == "opening":
+            return head, read_opening(message.opening)
+        if kind == "closing":
+            return head, Closing(_read_effort(message.closing.effort))
+        if kind == "recall":
+            return head, Recall(from_round_one(head), message.recall.last, self._seats.read(message.recall.agents))
+        raise Malformed("a message on this stream is an opening, a heartbeat, a question, a recall or a closing")
+
+
+class RevealDownDecoder:
+    """Decodes what the adversary answers one host; `dimension` numbers a point it may recall, `agents` in the game."""
+
+    def __init__(self, dimension: int = 0, *, agents: int = LIMITS.agents) -> None:
+        self._seats = SeatReader(agents)
+        self._assembly = Assembly()
+        self._questions = _QuestionReader(dimension, self._seats, self._assembly)
 
     def decode(self, data: bytes) -> tuple[Head, RevealDown] | None:
         """Return what one message says; None where it is an unfinished part."""
@@ -181,7 +199,9 @@ class RevealDownDecoder:
             return self._answer(head, message.answer)
         if kind == "heartbeat":
             return head, HEARTBEAT
-        raise Malformed("a message on this stream is a heartbeat or an answer")
+        if kind == "question":
+            return self._questions.read(head, message.question)
+        raise Malformed("a message on this stream is a heartbeat, an answer or a question recalled")
 
     def _answer(self, head: Head, message: pb.Answer) -> tuple[Head, RevealDown] | None:
         seats = message.agents

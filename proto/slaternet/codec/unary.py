@@ -166,6 +166,7 @@ def _write_host(host: HostStatus) -> pb.HostStatus:
         silent=host.silent,
         waits_for=host.waits_for,
         spare=host.spare,
+        lost=host.lost,
     )
 
 
@@ -180,6 +181,7 @@ def _read_host(message: pb.HostStatus) -> HostStatus:
         silent=finite(message.silent),
         waits_for=names(message.waits_for),
         spare=message.spare,
+        lost=message.lost,
     )
 
 

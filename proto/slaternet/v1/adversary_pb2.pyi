@@ -26,6 +26,7 @@ class RevealUp(_message.Message):
     HEARTBEAT_FIELD_NUMBER: _builtins.int
     QUESTION_FIELD_NUMBER: _builtins.int
     CLOSING_FIELD_NUMBER: _builtins.int
+    RECALL_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def head(self) -> _common_pb2.Head: ...
     @_builtins.property
@@ -38,6 +39,8 @@ class RevealUp(_message.Message):
     def question(self) -> Global___Question: ...
     @_builtins.property
     def closing(self) -> Global___Closing: ...
+    @_builtins.property
+    def recall(self) -> Global___Recall: ...
     def __init__(
         self,
         *,
@@ -46,12 +49,13 @@ class RevealUp(_message.Message):
         heartbeat: _common_pb2.Heartbeat | None = ...,
         question: Global___Question | None = ...,
         closing: Global___Closing | None = ...,
+        recall: Global___Recall | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "closing", b"closing", "head", b"head", "heartbeat", b"heartbeat", "opening", b"opening", "question", b"question"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "closing", b"closing", "head", b"head", "heartbeat", b"heartbeat", "opening", b"opening", "question", b"question", "recall", b"recall"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "closing", b"closing", "head", b"head", "heartbeat", b"heartbeat", "opening", b"opening", "question", b"question"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "closing", b"closing", "head", b"head", "heartbeat", b"heartbeat", "opening", b"opening", "question", b"question", "recall", b"recall"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["opening", "heartbeat", "question", "closing"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["opening", "heartbeat", "question", "closing", "recall"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -64,24 +68,30 @@ class RevealDown(_message.Message):
     HEAD_FIELD_NUMBER: _builtins.int
     HEARTBEAT_FIELD_NUMBER: _builtins.int
     ANSWER_FIELD_NUMBER: _builtins.int
+    QUESTION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def head(self) -> _common_pb2.Head: ...
     @_builtins.property
     def heartbeat(self) -> _common_pb2.Heartbeat: ...
     @_builtins.property
     def answer(self) -> Global___Answer: ...
+    @_builtins.property
+    def question(self) -> Global___Question:
+        """in answer to a Recall: as it was asked once, its Answer following; effort absent"""
+
     def __init__(
         self,
         *,
         head: _common_pb2.Head | None = ...,
         heartbeat: _common_pb2.Heartbeat | None = ...,
         answer: Global___Answer | None = ...,
+        question: Global___Question | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "body", b"body", "head", b"head", "heartbeat", b"heartbeat"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "body", b"body", "head", b"head", "heartbeat", b"heartbeat", "question", b"question"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "body", b"body", "head", b"head", "heartbeat", b"heartbeat"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "body", b"body", "head", b"head", "heartbeat", b"heartbeat", "question", b"question"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["heartbeat", "answer"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["heartbeat", "answer", "question"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -202,6 +212,32 @@ class Closing(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Closing: _TypeAlias = Closing  # noqa: Y015
+
+@_typing.final
+class Recall(_message.Message):
+    """Asks what agents that are seated at the sender by now have asked and seen before; head.round: the first round wanted."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AGENTS_FIELD_NUMBER: _builtins.int
+    LAST_FIELD_NUMBER: _builtins.int
+    agents: _builtins.bytes
+    """uint32 little-endian, ascending, all seated at the sender; at least one"""
+    last: _builtins.int
+    """the last round wanted, at most M"""
+    def __init__(
+        self,
+        *,
+        agents: _builtins.bytes = ...,
+        last: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "last", b"last"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Recall: _TypeAlias = Recall  # noqa: Y015
 
 @_typing.final
 class Answer(_message.Message):

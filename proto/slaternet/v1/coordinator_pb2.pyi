@@ -224,7 +224,7 @@ class ControlDown(_message.Message):
 
     @_builtins.property
     def hold(self) -> Global___Hold:
-        """to hosts: enter no further round until StopAt"""
+        """to hosts: enter no further round until StopAt, or a seating of a new epoch"""
 
     @_builtins.property
     def stop_at(self) -> Global___StopAt:
@@ -348,7 +348,9 @@ Global___Peer: _TypeAlias = Peer  # noqa: Y015
 
 @_typing.final
 class Seating(_message.Message):
-    """Who sits where; head.epoch counts seatings."""
+    """Who sits where; head.epoch counts seatings. One of a new epoch takes the place of the older one: every host goes back to M
+    and plays on from there.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -356,8 +358,15 @@ class Seating(_message.Message):
     PEERS_FIELD_NUMBER: _builtins.int
     ADVERSARY_FIELD_NUMBER: _builtins.int
     DESCRIPTION_FIELD_NUMBER: _builtins.int
+    DEPARTURES_FIELD_NUMBER: _builtins.int
+    LOW_WATER_FIELD_NUMBER: _builtins.int
+    RECALL_FIELD_NUMBER: _builtins.int
     seats: _builtins.bytes
     """the receiver's agents, uint32 little-endian, ascending; empty: the adversary"""
+    low_water: _builtins.int
+    """M: hosts take the game up after this round; 0 (absent): from the start"""
+    recall: _builtins.bool
+    """a host may rebuild from the adversary's journal what it lacks; absent: it must have kept it"""
     @_builtins.property
     def peers(self) -> _containers.RepeatedCompositeFieldContainer[Global___Peer]:
         """the other hosts (to the adversary: all hosts); at most 4096"""
@@ -370,6 +379,10 @@ class Seating(_message.Message):
     def description(self) -> Global___Description:
         """absent in the adversary's own seating"""
 
+    @_builtins.property
+    def departures(self) -> _containers.RepeatedCompositeFieldContainer[Global___Departure]:
+        """in ascending rounds; at most 4096; none: everyone plays to the end"""
+
     def __init__(
         self,
         *,
@@ -377,14 +390,43 @@ class Seating(_message.Message):
         peers: _abc.Iterable[Global___Peer] | None = ...,
         adversary: Global___Peer | None = ...,
         description: Global___Description | None = ...,
+        departures: _abc.Iterable[Global___Departure] | None = ...,
+        low_water: _builtins.int = ...,
+        recall: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["adversary", b"adversary", "description", b"description"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["adversary", b"adversary", "description", b"description", "peers", b"peers", "seats", b"seats"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adversary", b"adversary", "departures", b"departures", "description", b"description", "low_water", b"low_water", "peers", b"peers", "recall", b"recall", "seats", b"seats"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Seating: _TypeAlias = Seating  # noqa: Y015
+
+@_typing.final
+class Departure(_message.Message):
+    """Agents that leave the game before its end, with the host they sat at."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROUND_FIELD_NUMBER: _builtins.int
+    AGENTS_FIELD_NUMBER: _builtins.int
+    round: _builtins.int
+    """the first round that they do not play, from 2"""
+    agents: _builtins.bytes
+    """uint32 little-endian, ascending; at least one"""
+    def __init__(
+        self,
+        *,
+        round: _builtins.int = ...,
+        agents: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "round", b"round"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Departure: _TypeAlias = Departure  # noqa: Y015
 
 @_typing.final
 class Topology(_message.Message):
@@ -823,6 +865,7 @@ class HostStatus(_message.Message):
     SILENT_FIELD_NUMBER: _builtins.int
     WAITS_FOR_FIELD_NUMBER: _builtins.int
     SPARE_FIELD_NUMBER: _builtins.int
+    LOST_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     address: _builtins.str
     seats: _builtins.int
@@ -837,6 +880,8 @@ class HostStatus(_message.Message):
     """seconds since the coordinator last heard from it"""
     spare: _builtins.bool
     """it has no seat and waits for one"""
+    lost: _builtins.bool
+    """it was given up: others play its agents, or they have departed"""
     @_builtins.property
     def waits_for(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """names of those it waits for; at most 4097; empty: it has not said that it waits"""
@@ -853,10 +898,11 @@ class HostStatus(_message.Message):
         silent: _builtins.float = ...,
         waits_for: _abc.Iterable[_builtins.str] | None = ...,
         spare: _builtins.bool = ...,
+        lost: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "connected", b"connected", "name", b"name", "role", b"role", "round", b"round", "seats", b"seats", "silent", b"silent", "spare", b"spare", "waits_for", b"waits_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "connected", b"connected", "lost", b"lost", "name", b"name", "role", b"role", "round", b"round", "seats", b"seats", "silent", b"silent", "spare", b"spare", "waits_for", b"waits_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -236,13 +236,15 @@ async def test_who_abandons_a_game_leaves_it_with_the_reason_and_without_a_word(
 
 
 @pytest.mark.parametrize(
-    ("incarnation", "error"), [(1, Superseded), (2, None), (3, NotSeated)], ids=["older", "known", "newer"]
+    ("incarnation", "epoch", "error"),
+    [(1, 0, Superseded), (2, 0, None), (3, 0, NotSeated), (2, 1, NotSeated)],
+    ids=["older", "known", "newer", "of another seating"],
 )
 async def test_a_host_opens_streams_as_the_incarnation_that_was_announced(
-    incarnation: int, error: type[SlaternetError] | None
+    incarnation: int, epoch: int, error: type[SlaternetError] | None
 ) -> None:
     peers = {"agent-2": Peer("agent-2", "127.0.0.1:1", 2, np.array([0]), accept=bytes(32))}
-    message = Head("run-1", 1, 0, "agent-2"), Opening(incarnation, bytes(32))
+    message = Head("run-1", epoch, 0, "agent-2"), Opening(incarnation, bytes(32))
     async with member(hang_up) as membership:
         if error is None:
             assert membership.identify(message, peers, None)[0] is peers["agent-2"]

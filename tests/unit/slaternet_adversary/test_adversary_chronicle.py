@@ -133,18 +133,18 @@ def test_whoever_checks_a_journal_reads_what_was_appended() -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_a_loss_of_power_takes_nothing_from_which_a_checkpoint_of_all_follows(seed: int) -> None:
     disk, folder, sample = SimDisk(), Path("run"), purchase(1, loss=False, constraint=False)
-    hosts, rounds = ("a", "b"), range(1, 2 * LIMITS.checkpoint_every - 1)
+    hosts, rounds = {"a": np.array([0, 1]), "b": np.array([2, 3])}, range(1, 2 * LIMITS.checkpoint_every - 1)
     chronicle = Chronicle.begin(folder, "id", disk=disk)
-    chronicle.append(Seats(tuple((name, AGENTS) for name in hosts)))
+    chronicle.append(Seats(tuple(hosts.items())))
     synced = 0
     for round in rounds:
         if round == LIMITS.checkpoint_every // 2:  # another life goes on counting
             chronicle.close()
             chronicle = Chronicle.resume(folder, "id", disk=disk)
             synced = len(list(chronicle.replay()))
-        for name in hosts:
-            asked = Asked(name, replace(sample.asked.question, round=round))
-            chronicle.append(Purchase(asked, replace(sample.values, host=name, round=round)))
+        for name, own in hosts.items():
+            asked = Asked(name, replace(sample.asked.question, round=round, agents=own))
+            chronicle.append(Purchase(asked, replace(sample.values, host=name, round=round, agents=own)))
     disk.crash(Random(seed))
 
     left = list(Chronicle.resume(folder, "id", disk=disk).replay())

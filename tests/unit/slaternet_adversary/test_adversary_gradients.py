@@ -208,7 +208,7 @@ class Begin:
         claim(folder)
         referee = Referee(N, BOX, points=1, constraints=M, rounds=1, loss_gradient=True, constraint_gradient=True)
         self.begun.append(Runtime(plugin, referee, Results(folder, SPEC, run="id")))
-        self.begun[-1].seat([("a", SEATS)])
+        self.begun[-1].seat(1, [("a", SEATS)])
         return self.begun[-1]
 
 

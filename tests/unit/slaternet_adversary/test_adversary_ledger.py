@@ -6,8 +6,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from slaternet.departures import FOREVER, Attendance
 from slaternet.errors import AlreadyAsked, Forgotten, RoundNotOpen, SlaternetError
-from slaternet.model import Agents, Array, Question
+from slaternet.model import Agents, Array, Departure, Question
 from slaternet_adversary.ledger import Ledger
 
 AGENTS, DIMENSION, POINTS, CONSTRAINTS, WINDOW, ROUNDS = 4, 2, 2, 3, 2, 9
@@ -39,20 +40,26 @@ class LedgerMachine(RuleBasedStateMachine):
         self.words: dict[tuple[int, int], tuple[int, int]] = {}
         self.filled: set[tuple[int, int]] = set()
         self.mark = 0
+        self.ends = [FOREVER] * AGENTS
 
-    def expected(self, asked: Question, words: int) -> bool | type[SlaternetError]:
+    def expected(self, asked: Question, words: int) -> set[int] | type[SlaternetError]:
+        """Return which agents buy something new, or why it is refused."""
         t, points = asked.round, asked.points.shape[1]
-        lasts = [self.last[i] for i in asked.agents.tolist()]
-        if all(last == t - 1 for last in lasts):
-            if t > min(self.last.values()) + 1 + WINDOW or t > ROUNDS:
-                return RoundNotOpen
-            return True
-        if all(last >= t for last in lasts):
-            if t < max(self.mark, 1):
-                return Forgotten
-            same = all(self.words[t, i] == (words, points) for i in asked.agents.tolist())
-            return False if same else AlreadyAsked
-        return RoundNotOpen
+        lasts = {i: self.last[i] for i in asked.agents.tolist()}
+        if any(last < t - 1 or self.ends[i] <= t for i, last in lasts.items()):
+            return RoundNotOpen
+        old, new = {i for i in lasts if lasts[i] >= t}, {i for i in lasts if lasts[i] < t}
+        if old and t < max(self.mark, 1):
+            return Forgotten
+        if any(self.words.get((t, i)) != (words, points) for i in old):
+            return AlreadyAsked
+        if new and (t > self.slowest + 1 + WINDOW or t > ROUNDS):
+            return RoundNotOpen
+        return new
+
+    @property
+    def slowest(self) -> int:
+        return min(last for i, last in self.last.items() if last < self.ends[i] - 1)
 
     @rule(
         ahead=st.integers(-3, 3),
@@ -64,13 +71,27 @@ class LedgerMachine(RuleBasedStateMachine):
     def ask(self, ahead: int, agents: set[int], words: int, points: int, fill: bool) -> None:
         asked = question(max(0, self.last[min(agents)] + 1 + ahead), agents, words, points)
         outcome = self.expected(asked, words)
-        if isinstance(outcome, bool):
-            assert self.ledger.buy(asked) is outcome
-        else:
+        if not isinstance(outcome, set):
             with pytest.raises(outcome):
                 self.ledger.buy(asked)
-        if outcome is True:
-            self.enter(asked, words, fill=fill)
+            return
+        bought = self.ledger.buy(asked)
+        assert (set() if bought is None else set(bought.agents.tolist())) == outcome
+        if bought is not None:
+            self.enter(bought, words, fill=fill)
+
+    @rule(agents=st.sets(st.integers(1, AGENTS - 1), min_size=1), ahead=st.integers(0, 2))
+    def depart(self, agents: set[int], ahead: int) -> None:
+        """Let agents leave that stay yet, before a round that those who stay have not bought."""
+        leaving = [i for i in agents if self.ends[i] == FOREVER]
+        stay = [i for i in range(AGENTS) if self.ends[i] == FOREVER and i not in leaving]
+        end = max([1, *(self.last[i] for i in stay), *(end for end in self.ends if end < FOREVER)]) + 1 + ahead
+        for i in leaving:
+            self.ends[i] = end
+            for t in range(end, ROUNDS + 1):
+                self.words.pop((t, i), None)
+        departures = [Departure(end, np.array([i])) for i, end in enumerate(self.ends) if end < FOREVER]
+        self.ledger.depart(Attendance(AGENTS, departures))
 
     def enter(self, asked: Question, words: int, *, fill: bool) -> None:
         for i in asked.agents.tolist():
@@ -87,14 +108,14 @@ class LedgerMachine(RuleBasedStateMachine):
         """Let the slowest catch up, so that games get anywhere."""
         for i in sorted(agents):
             t = self.last[i] + 1
-            if t <= ROUNDS and t <= min(self.last.values()) + 1 + WINDOW:
+            if t <= ROUNDS and t <= self.slowest + 1 + WINDOW and t < self.ends[i]:
                 asked = question(t, [i])
                 assert self.ledger.buy(asked)
                 self.enter(asked, 0, fill=True)
 
     @rule(back=st.integers(0, 3))
     def forget(self, back: int) -> None:
-        mark = min(self.last.values()) + 1 - back
+        mark = self.slowest + 1 - back
         self.ledger.forget_before(mark)
         self.mark = max(self.mark, mark)
 
@@ -102,7 +123,10 @@ class LedgerMachine(RuleBasedStateMachine):
     def the_pages_say_the_same(self) -> None:
         for t in range(max(self.mark, 1), ROUNDS + 1):
             known = [i for i in range(AGENTS) if (t, i) in self.words]
-            assert self.ledger.complete(t) is (len(known) == AGENTS)
+            playing = [i for i in range(AGENTS) if self.ends[i] > t]
+            assert self.ledger.complete(t) is (bool(known) and set(playing) <= set(known))
+            for i in set(range(AGENTS)) - set(playing) if known else ():
+                assert np.isnan(self.ledger.page(t).x[i]).all()
             for i in known:
                 words, points = self.words[t, i]
                 alone = question(t, [i], words, points)
@@ -118,7 +142,9 @@ class LedgerMachine(RuleBasedStateMachine):
     @invariant()
     def last_is_the_slowest_of_those_named(self) -> None:
         for agents in ([0], [1, 3], list(range(AGENTS))):
-            assert self.ledger.last(np.array(agents)) == min(self.last[i] for i in agents)
+            waiting = [self.last[i] for i in agents if self.last[i] < self.ends[i] - 1]
+            over = max(self.ends[i] for i in agents) - 1
+            assert self.ledger.last(np.array(agents)) == min(waiting, default=over)
 
 
 LedgerMachine.TestCase.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)

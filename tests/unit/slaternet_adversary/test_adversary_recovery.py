@@ -1,246 +1,27 @@
 """Whenever the adversary dies, its next life goes on from the journal, and the run folder ends in the same bits."""
 
-import csv
 import itertools
-import json
 import os
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
-from simulation.disk import Died, SimDisk
-from small_specs import small_spec
+from lives import KINDS, SEATS, Hosts, Kind, Life, T, Walk, lasting, outcome, played_on, undisturbed
 
 from slaternet.errors import BadSpec, Diverged
-from slaternet.limits import Limits
-from slaternet.model import Agents, Answer, Array, Closing, Effort, LowWater, Question, StopAt
-from slaternet.sets import Box
-from slaternet_adversary import Adversary, Game, History
-from slaternet_adversary.chronicle import JOURNAL, Chronicle, Entry, Purchase, Seats, read
+from slaternet.model import StopAt
+from slaternet_adversary.chronicle import Chronicle, Purchase, Seats
 from slaternet_adversary.commitments import Commitments
-from slaternet_adversary.referee import Asked, Closed, Commit, Referee, Reply, Scored, Summarise
-from slaternet_adversary.results import Results, retract
+from slaternet_adversary.referee import Asked, Closed, Commit, Reply, Scored, Summarise
 from slaternet_adversary.runtime import Outward, Runtime
-
-N, P, M, T = 3, 2, 2, 4
-BOX = Box(P, -1.0, 1.0)
-SEATS = {"a": np.array([0]), "b": np.array([1, 2])}
-SPEC = small_spec(N, P).replace(**{"record.decisions": True})
-
-
-@dataclass
-class Bowls:
-    """f_i = |x - c_i|^2 / 2 and g_i = x - c_i."""
-
-    centres: Array
-
-    def loss(self, agents: Agents, points: Array) -> Array:
-        away = points - self.centres[agents, None]
-        loss: Array = (away * away).sum(axis=-1) / 2
-        return loss
-
-    def constraint(self, agents: Agents, points: Array) -> Array:
-        rows: Array = points - self.centres[agents, None]
-        return rows
-
-    def loss_gradient(self, agents: Agents, points: Array) -> Array:
-        return self.constraint(agents, points)
-
-    def constraint_gradient(self, agents: Agents, points: Array) -> Array:
-        return np.broadcast_to(np.eye(P), (*points.shape[:2], M, P))
-
-
-class Walk(Adversary):
-    """Moves its centres from round to round, and by the decisions it is told of: its state is its whole past."""
-
-    constraints = M
-    rowwise = True
-
-    def __init__(self, history: int = 0) -> None:
-        super().__init__(Game(N, P, 1, BOX))
-        self.history = history
-        self.played: list[int] = []
-        self._rng = np.random.default_rng(7)
-        self._centres = np.zeros((N, P))
-
-    def play(self, round: int, past: History | None) -> Bowls:
-        self.played.append(round)
-        assert self.played == list(range(1, round + 1))  # each instance from the first on, in order
-        self._centres = self._centres / 2 + self._rng.uniform(-0.3, 0.3, (N, P))
-        if past is not None and len(past.decisions):
-            self._centres = self._centres + past.decisions.sum(axis=0) / 10
-        return Bowls(self._centres.copy())
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A game."""
-
-    rounds: int | None = T
-    history: int = 0
-    gradients: tuple[bool, bool] = (False, False)
-    score_every: int = 1
-    stop: int = 0
-    burst: int = 2
-
-    def referee(self) -> Referee:
-        loss, constraint = self.gradients
-        return Referee(
-            N,
-            BOX,
-            points=2,
-            constraints=M,
-            rounds=self.rounds,
-            loss_gradient=loss,
-            constraint_gradient=constraint,
-            history=self.history,
-            score_every=self.score_every,
-            commitments=Commitments("0f" * 32, {}, 1),
-            limits=Limits(burst=self.burst),
-        )
-
-
-KINDS = {
-    "oblivious": Kind(),
-    "adaptive": Kind(history=2, gradients=(True, True)),
-    "scored at times": Kind(score_every=3, burst=16),
-    "stopped": Kind(rounds=None, stop=4, history=1, gradients=(False, True)),
-    "stopped within a burst": Kind(rounds=None, stop=3, burst=4),
-}
 
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spare the real disk: only the process dies here, and the journal stands on another."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-
-
-@dataclass
-class Hosts:
-    """Hosts that live longer than the adversary: whatever they were not told they ask for again, in the same words."""
-
-    kind: Kind
-    answers: dict[str, list[Answer]] = field(default_factory=lambda: {host: [] for host in SEATS})
-
-    def question(self, host: str) -> Question:
-        """Return what a host asks next; every value it has been told is in it."""
-        t, agents = len(self.answers[host]) + 1, SEATS[host]
-        x = np.zeros((len(agents), P))
-        for answer in self.answers[host]:
-            x = x / 2 + np.tanh(answer.f[:, :1] - answer.f[:, 1:] + answer.g.sum(axis=1)) / 4
-            if answer.loss is not None:
-                x = x - answer.loss.gradient / 8 + answer.loss.value[:, None] / 16
-            if answer.constraint is not None:
-                x = x - answer.constraint.value / 8
-        loss, constraint = self.kind.gradients
-        anchor = x / 2 if loss or constraint else None
-        effort = Effort(t - 1, 10 * t, 0.25 * t, 20 * t) if t > 1 else Effort()
-        return Question(t, agents, x, np.stack((x, x + 0.1), axis=1), effort, anchor, loss, constraint)
-
-    def hear(self, out: list[Outward]) -> bool:
-        """Take what the adversary says; True when the game is over."""
-        for effect in out:
-            if isinstance(effect, Reply):
-                assert effect.answer.round == len(self.answers[effect.host]) + 1
-                self.answers[effect.host].append(effect.answer)
-        return any(isinstance(effect, Summarise) for effect in out)
-
-    def play(self, runtime: Runtime, said: list[Outward]) -> None:
-        """Play to the end; the adversary does a piece of its work after every question."""
-        over = self.hear(said + runtime.seat(SEATS.items()))
-        while not over:
-            for host in SEATS:
-                over |= self.hear(runtime.handle(self._next(host)))
-                over |= not runtime.idle and self.hear(runtime.work())
-            if self.kind.stop and len(self.answers["a"]) >= 2:
-                over |= self.hear(runtime.handle(StopAt(self.kind.stop)))  # said again and again
-
-    def _next(self, host: str) -> Asked | Closed:
-        last = self.kind.stop or self.kind.rounds
-        if len(self.answers[host]) == last:
-            return Closed(host, Closing(Effort(9, 99, 0.5, 999)))
-        return Asked(host, self.question(host))
-
-
-@dataclass
-class Life:
-    """The adversary's processes, one after the other, on one disk."""
-
-    kind: Kind
-    folder: Path
-    disk: SimDisk = field(default_factory=SimDisk)
-    lives: int = 0
-    low_water: int = 0
-
-    def run(self, work: Callable[[Runtime, list[Outward]], None]) -> None:
-        """Live once: go on from the journal where there is one, then do the work."""
-        self.lives += 1
-        again = JOURNAL.name in self.disk.names((self.folder / JOURNAL).parent)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        opened = (Chronicle.resume if again else Chronicle.begin)(self.folder, "id", disk=self.disk)
-        results = Results(self.folder, SPEC, run="id", again=again)
-        runtime = Runtime(Walk(self.kind.history), self.kind.referee(), results, lambda: 0.0, opened)
-        said: list[Outward] = []
-        try:
-            if again:
-                for entry in opened.replay():
-                    runtime.redo(entry)
-                    runtime.handle(LowWater(self.low_water))
-                said = runtime.recovered()
-            work(runtime, said)
-        finally:
-            runtime.close()
-
-    def die(self, hosts: Hosts, operations: int, written: int = 0) -> bool:
-        """Live until that many operations of the journal's disk are done; False where the game was over before."""
-        self.disk.die_after(operations, written)
-        try:
-            self.run(hosts.play)
-        except Died:
-            return True
-        finally:
-            self.disk.kill()
-        return False
-
-    @property
-    def entries(self) -> list[Entry]:
-        return list(read(self.folder, disk=self.disk))
-
-
-def outcome(life: Life) -> dict[str, Any]:
-    """Return everything that a run leaves behind, but for the time it took."""
-    folder = life.folder
-    with (folder / "metrics.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    with np.load(folder / "decisions.npz") as archive:
-        decisions = archive["x"].tobytes()
-    values = {}
-    for entry in life.entries:
-        if isinstance(entry, Purchase):
-            key = entry.asked.host, entry.values.round
-            assert key not in values
-            values[key] = entry.values.f.tobytes() + entry.values.g.tobytes()
-    return {
-        "summary": json.loads((folder / "summary.json").read_text()),
-        "rows": rows,
-        "decisions": decisions,
-        # whether the round after a stop was bound as well depends on when the stop was heard
-        "commitments": (folder / "commitments.csv").read_text().splitlines()[: 1 + len(rows)],
-        "values": values,
-        "spec": (folder / "spec.toml").read_text(),
-        "files": sorted(path.name for path in folder.iterdir()),
-    }
-
-
-def undisturbed(kind: Kind, folder: Path) -> tuple[dict[str, Any], int]:
-    """Return what a game without deaths leaves behind, and how many entries its journal has."""
-    life = Life(kind, folder)
-    life.run(Hosts(kind).play)
-    return outcome(life), len(life.entries)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -273,27 +54,6 @@ def test_a_process_that_dies_again_and_again_gets_there(name: str, tmp_path: Pat
 
 
 # What a crash may leave, and what it may not
-
-
-def played_on(life: Life, hosts: Hosts, rounds: int) -> tuple[Life, Hosts]:
-    """Return a game that is over with another last round, as `slaternet resume --rounds` leaves it."""
-    retract(life.folder)
-    journal = Chronicle.resume(life.folder, "id", disk=life.disk)
-    for _ in journal.replay():
-        pass
-    journal.append(StopAt(rounds))
-    journal.close()
-    kind = replace(life.kind, rounds=rounds, stop=0)
-    return replace(life, kind=kind, low_water=life.kind.stop or T), replace(hosts, kind=kind)
-
-
-def lasting(life: Life) -> dict[str, Any]:
-    """Return what a game leaves behind that is the same however it came there."""
-    left = outcome(life)
-    rows = [[row[name] for name in ("round", "loss", "cumulative_violation", "digest")] for row in left["rows"]]
-    return {"rows": rows, "digest": left["summary"]["digest"]} | {
-        name: left[name] for name in ("decisions", "commitments", "values", "spec", "files")
-    }
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -387,9 +147,10 @@ def test_another_plugin_stops_the_run_and_the_first_round_is_named(
 
 def test_another_seating_stops_the_run(tmp_path: Path) -> None:
     life, _ = died(tmp_path)
+    others = [("c", SEATS["a"]), ("b", SEATS["b"])]
 
     with pytest.raises(Diverged, match="the coordinator seats a, c otherwise than the journal says"):
-        life.run(lambda runtime, _: Hosts(Kind()).play(runtime, runtime.seat([("c", SEATS["a"]), ("b", SEATS["b"])])))
+        life.run(lambda runtime, _: Hosts(Kind()).play(runtime, runtime.seat(1, others)))
 
 
 def test_the_journal_of_another_game_is_refused(tmp_path: Path) -> None:

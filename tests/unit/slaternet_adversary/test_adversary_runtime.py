@@ -87,7 +87,7 @@ def begin(tmp_path: Path) -> Iterator[Begin]:
         claim(tmp_path / name)
         referee = Referee(N, BOX, points=2, constraints=1, rounds=rounds, history=history, score_every=score_every)
         begun.append(Runtime(plugin, referee, Results(tmp_path / name, SPEC, run="id"), Ticks()))
-        assert begun[-1].seat(SEATS.items()) == []
+        assert begun[-1].seat(1, SEATS.items()) == []
         return begun[-1]
 
     yield new

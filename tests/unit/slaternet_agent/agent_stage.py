@@ -170,7 +170,7 @@ class Stage:
         await self.attends()
         eve = Peer("adversary", adversary, 1, np.empty(0, np.intp), TICKET, TICKET)
         peers = (Peer("peer", "127.0.0.1:1", 1, PEER, TICKET, TICKET),)
-        self.seating = Seating(HOST, peers, eve, Description(1))
+        self.seating = Seating(HOST, peers, eve, Description(1), low_water=self.low_water)
         self.tell(self.seating)
         first, rounds = self.low_water + 1, LAST - self.low_water
         debts = np.array([(offset, 0, HOST[0]) for offset in range(rounds)], dtype=np.intp).reshape(-1, 3)

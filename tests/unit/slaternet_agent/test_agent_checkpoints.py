@@ -12,9 +12,22 @@ from agent_games import made
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slaternet.errors import BadSpec, Diverged, RoundNotOpen
+from slaternet.departures import Attendance
+from slaternet.errors import BadSpec, Diverged, Mismatch, RoundNotOpen
 from slaternet.limits import LIMITS
-from slaternet.model import Agents, Answer, Array, Frame, Peer, Question, Seating, StopAt, Tangent, Topology
+from slaternet.model import (
+    Agents,
+    Answer,
+    Array,
+    Departure,
+    Frame,
+    Peer,
+    Question,
+    Seating,
+    StopAt,
+    Tangent,
+    Topology,
+)
 from slaternet.sets import Box
 from slaternet_agent.algorithms import Algorithm, Game
 from slaternet_agent.engine import (
@@ -29,8 +42,11 @@ from slaternet_agent.engine import (
     Report,
     Send,
 )
+from slaternet_agent.states import covered
 
 N, P, M, T = 5, 2, 2, 11
+DEPARTURES = (Departure(4, np.array([2])), Departure(6, np.array([0, 3])), Departure(8, np.array([1])))
+ATTENDANCE = Attendance(N, DEPARTURES)
 FEW = replace(LIMITS, checkpoint_every=2, window=3)
 GAME = Game(N, P, M, T, 5, Box(P, -1.0, 1.0))
 ALGORITHMS: dict[str, dict[str, object]] = {
@@ -47,22 +63,27 @@ def made_anew(name: str) -> Algorithm:
 
 
 @functools.cache
-def weights(name: str, t: int) -> Array:
-    """W_t: everyone with everyone for a central learner, else two random pairs that meet half way."""
+def weights(name: str, t: int, leave: bool = False) -> Array:
+    """W_t: everyone with everyone for a central learner, else two random pairs that meet half way, if both play."""
     if "central" in name:
         return np.full((N, N), 1.0 / N)
     order, result = np.random.default_rng(t).permutation(N), np.eye(N)
     for i, j in ((order[0], order[1]), (order[2], order[3])):
-        result[i, i] = result[j, j] = 0.625
-        result[i, j] = result[j, i] = 0.375
+        if not leave or {i, j} <= set(ATTENDANCE.players(t).tolist()):
+            result[i, i] = result[j, j] = 0.625
+            result[i, j] = result[j, i] = 0.375
     return result
 
 
-def topology(name: str, seating: list[Agents], host: int, first: int, last: int, low_water: int) -> Topology:
+def topology(
+    name: str, seating: list[Agents], host: int, first: int, last: int, low_water: int, *, leave: bool = False
+) -> Topology:
     own, peers = seating[host], [seats for other, seats in enumerate(seating) if other != host]
+    if leave:
+        own = some if (some := ATTENDANCE.of(own, first)).size else own
     starts, columns, entries, debts = [0], list[int](), list[float](), list[tuple[int, int, int]]()
     for t in range(first, last + 1):
-        w = weights(name, t)
+        w = weights(name, t, leave)
         for i in own:
             columns += np.flatnonzero(w[i]).tolist()
             entries += w[i][w[i] > 0].tolist()
@@ -87,9 +108,12 @@ def answer(question: Question) -> Answer:
     return Answer(question.round, agents, np.add.reduce(away * away, axis=-1), g, loss, constraint)
 
 
-def new_host(name: str, seating: list[Agents], host: int, since: Checkpoint | None = None) -> Host:
+def new_host(
+    name: str, seating: list[Agents], host: int, since: Checkpoint | None = None, *, leave: bool = False, mark: int = 0
+) -> Host:
     peers = tuple(Peer(f"host-{i}", "", 1, seats) for i, seats in enumerate(seating) if i != host)
-    return Host(made_anew(name), Seating(seating[host], peers), N, T, FEW, durable=True, since=since)
+    seated = Seating(seating[host], peers, departures=DEPARTURES if leave else (), low_water=mark)
+    return Host(made_anew(name), seated, N, T, FEW, durable=True, since=since)
 
 
 @dataclass
@@ -106,8 +130,11 @@ class Life:
 class World:
     """Hosts, their disks and all others; whatever is under way arrives in any order, and anyone may die at any time."""
 
-    def __init__(self, name: str, seating: list[Agents], chance: random.Random, deaths: int) -> None:
-        self.lives = [Life(new_host(name, seating, i), {}) for i in range(len(seating))]
+    def __init__(
+        self, name: str, seating: list[Agents], chance: random.Random, deaths: int, *, leave: bool = False
+    ) -> None:
+        self.lives = [Life(new_host(name, seating, i, leave=leave), {}) for i in range(len(seating))]
+        self._leave = leave
         self.x = np.full((T, N, P), np.nan)
         self.said: dict[tuple[object, ...], bytes] = {}
         self.origins = set[int]()  # whence someone has come back
@@ -162,16 +189,19 @@ class World:
 
     def _publish(self) -> None:
         """Do what the coordinator does."""
-        self.mark = max(self.mark, min(life.mark for life in self.lives))
-        frontier = min(min(life.finished for life in self.lives), self.mark + 2 * FEW.checkpoint_every) + FEW.window
+        playing = [life for life in self.lives if not (self._leave and life.over and life.finished < T)] or self.lives
+        self.mark = max(self.mark, min(life.mark for life in playing))
+        frontier = min(min(life.finished for life in playing), self.mark + 2 * FEW.checkpoint_every) + FEW.window
         first, self._published = self._published + 1, max(self._published, min(frontier, T))
         for i in range(len(self.lives)):
             self._tell(i, first)
 
     def _tell(self, i: int, first: int) -> None:
-        if first <= self._published:
-            news = topology(self._name, self._seating, i, first, self._published, self.mark)
+        while first <= self._published:
+            last = min(self._published, ATTENDANCE.until(first)) if self._leave else self._published
+            news = topology(self._name, self._seating, i, first, last, self.mark, leave=self._leave)
             self._under_way.append((i, news))
+            first = last + 1
 
     def _die(self, i: int) -> None:
         """Let a host die with its streams, maybe before its last checkpoints are written, and come back at once."""
@@ -179,9 +209,10 @@ class World:
         self.origins.add(self.mark)
         self._under_way = [each for each in self._under_way if each[0] != i and self._survives(i, each)]
         disk, mark = self.lives[i].disk, self.mark
-        since = Checkpoint(mark, disk[mark]) if mark else None
-        host = new_host(self._name, self._seating, i, since)
-        self.lives[i] = Life(host, disk, mark, mark, host.finished)
+        gone = self._leave and mark >= ATTENDANCE.last(self._seating[i])  # nothing is left to go on from, or with
+        since = Checkpoint(mark, disk[mark]) if mark and not gone else None
+        host = new_host(self._name, self._seating, i, since, leave=self._leave, mark=mark)
+        self.lives[i] = Life(host, disk, mark, host.round - 1, host.finished)
         self._tell(i, mark + 1)
         for other, life in enumerate(self.lives):
             if other != i:
@@ -194,16 +225,14 @@ class World:
         return not lost or self._chance.random() < 0.5
 
 
-REFERENCES: dict[str, bytes] = {}
-
-
-def reference(name: str) -> bytes:
-    if name not in REFERENCES:
-        world = World(name, [np.arange(N)], random.Random(0), 0)
-        world.play()
-        assert np.isfinite(world.x).all()
-        REFERENCES[name] = world.x.tobytes()
-    return REFERENCES[name]
+@functools.cache
+def reference(name: str, leave: bool = False) -> bytes:
+    world = World(name, [np.arange(N)], random.Random(0), 0, leave=leave)
+    world.play()
+    for t in range(1, T + 1):
+        players = ATTENDANCE.players(t) if leave else np.arange(N)
+        assert np.isfinite(world.x[t - 1]).all(axis=1).tolist() == np.isin(np.arange(N), players).tolist()
+    return world.x.tobytes()
 
 
 SEATINGS = ([np.array([0, 3]), np.array([1, 2, 4])], [np.array([1]), np.array([0, 4]), np.array([2, 3])])
@@ -220,6 +249,34 @@ def test_whoever_dies_and_comes_back_plays_the_same_bits(
     world.play()
 
     assert world.x.tobytes() == reference(name)
+
+
+@pytest.mark.parametrize("name", ["zhang2024", "yi2023"])
+@given(seating=st.sampled_from(SEATINGS), seed=st.integers(0, 1 << 32), deaths=st.integers(0, 6))
+@settings(max_examples=8, deadline=None)
+def test_agents_leave_and_whoever_dies_comes_back_without_them(
+    name: str, seating: list[Agents], seed: int, deaths: int
+) -> None:
+    world = World(name, seating, random.Random(seed), deaths, leave=True)
+
+    world.play()
+
+    assert world.x.tobytes() == reference(name, leave=True)
+    assert [life.host.round - 1 for life in world.lives] == [min(T, ATTENDANCE.last(seats)) for seats in seating]
+
+
+def test_a_checkpoint_covers_those_who_play_on_and_one_that_does_not_is_refused() -> None:
+    world = World("yi2023", SEATINGS[0], random.Random(1), 0, leave=True)
+    world.play()
+    kept = world.lives[1].disk
+
+    assert {t: covered(payload).tolist() for t, payload in kept.items() if t in (2, 4, 8)} == {
+        2: [1, 2, 4],
+        4: [1, 4],
+        8: [4],
+    }
+    with pytest.raises(Mismatch, match="the checkpoint of round 4 holds nothing of agent 2, which plays on here"):
+        new_host("yi2023", SEATINGS[0], 1, Checkpoint(4, kept[4]))
 
 
 def test_hosts_die_in_these_worlds_and_come_back_from_later_rounds_than_the_first() -> None:
@@ -288,7 +345,7 @@ def test_a_host_that_comes_back_to_its_end_has_finished() -> None:
 def test_a_checkpoint_of_another_shape_is_refused(change: Callable[[bytes], bytes]) -> None:
     payload = kept(played(alone(durable=True)))[4]
 
-    with pytest.raises(BadSpec, match=r"a checkpoint holds \d+ bytes where the algorithm's state has 80; bring back"):
+    with pytest.raises(BadSpec, match=r"a checkpoint (holds|of) \d+ bytes (where .* has 128|is no .*); bring back"):
         alone(Checkpoint(4, change(payload)))
 
 
@@ -302,9 +359,7 @@ def test_a_state_that_cannot_be_kept_is_refused_before_the_first_round() -> None
 
 def test_a_host_that_has_come_back_takes_frames_of_those_who_are_far_ahead_and_no_further() -> None:
     seating = SEATINGS[0]
-    payload = kept(played(alone(durable=True)))[4]
-    rows = np.frombuffer(payload).reshape(N, P)[seating[0]]
-    host = new_host("zhang2024", seating, 0, Checkpoint(4, rows.tobytes()))
+    host = new_host("zhang2024", seating, 0, Checkpoint(4, kept(played(alone(durable=True)))[4]))
     furthest = 4 + 2 * FEW.checkpoint_every + FEW.window
     frame = Frame(furthest, np.array([1]), np.zeros((1, P)))
 
@@ -316,8 +371,7 @@ def test_a_host_that_has_come_back_takes_frames_of_those_who_are_far_ahead_and_n
 
 def test_a_host_that_has_come_back_offers_what_it_has_played_since_and_nothing_before() -> None:
     seating = SEATINGS[0]
-    rows = np.frombuffer(kept(played(alone(durable=True)))[4]).reshape(N, P)[seating[0]]
-    host = new_host("zhang2024", seating, 0, Checkpoint(4, rows.tobytes()))
+    host = new_host("zhang2024", seating, 0, Checkpoint(4, kept(played(alone(durable=True)))[4]))
     sent = host.handle(topology("zhang2024", seating, 0, 5, T, 4))
 
     again = host.handle(PeerWants(0, 1))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from agent_stage import LAST, LOOPBACK, SPEC, Stage, gossiping, playing, seated
+from agent_stage import HOST, LAST, LOOPBACK, SPEC, Stage, gossiping, playing, seated
 from structlog.testing import capture_logs
 
 from slaternet.checkpoints import Checkpoints
@@ -21,6 +21,11 @@ B = TypeVar("B", bound=ControlUp)
 def checkpoints(folder: Path, run: str = "run-1") -> Checkpoints:
     """Return the checkpoints of the host on the stage."""
     return Checkpoints(folder / "agent-1" / "checkpoints", "agent-1", run, SPEC.digest())
+
+
+def kept(numbers: bytes) -> bytes:
+    """Return the checkpoint of the one agent that sits at the host, with these numbers."""
+    return len(HOST).to_bytes(8, "little") + HOST.astype("<i8").tobytes() + numbers
 
 
 async def says(stage: Stage, kind: type[B]) -> tuple[B, list[object]]:
@@ -67,7 +72,7 @@ async def test_a_host_that_is_started_again_says_every_bit_again(tmp_path: Path)
             await entered(stage, t)
             stage.answer(t)
         first = await entered(stage, M + 1)
-    checkpoints(tmp_path).write(M, first[0])  # what the paper's algorithm gossips is its state
+    checkpoints(tmp_path).write(M, kept(first[0]))  # what the paper's algorithm gossips is its state
 
     async with playing(SPEC, state=tmp_path, low_water=M) as stage:
         assert stage.joins[0].spec == SPEC.digest()
@@ -89,7 +94,7 @@ async def test_the_end_is_said_once_the_last_checkpoint_is_kept_and_both_on_ever
 
 
 async def test_a_host_that_comes_back_to_its_end_says_so_and_serves(tmp_path: Path) -> None:
-    checkpoints(tmp_path).write(LAST, bytes(16))
+    checkpoints(tmp_path).write(LAST, kept(bytes(16)))
     async with seated(SPEC, state=tmp_path, low_water=LAST) as stage:
         assert (await says(stage, Finished))[1] == [Progress(LAST)]
         await stage.reveals()

@@ -37,7 +37,7 @@ def algorithm(folder: Path, method: str) -> Spec:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let hosts say sooner that they wait."""
     soon = functools.partial(Patience, limits=replace(LIMITS, waiting_seconds=0.02))
-    monkeypatch.setattr("slaternet_agent.runtime.Patience", soon)
+    monkeypatch.setattr("slaternet_agent.place.Patience", soon)
 
 
 @pytest.mark.usefixtures("impatient")

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from slaternet.limits import LIMITS, Limits
-from slaternet.model import PROTOCOL, ControlDown, Description, Join, Opening, Progress, Role, Topology
+from slaternet.model import PROTOCOL, ControlDown, Departure, Description, Join, Opening, Progress, Role, Topology
 from slaternet_coordinator.engine import Coordinator
 from slaternet_coordinator.events import (
     Admit,
@@ -16,6 +16,7 @@ from slaternet_coordinator.events import (
     HoldExpired,
     Joined,
     Keep,
+    Lost,
     Opened,
     Quiet,
     Said,
@@ -24,6 +25,7 @@ from slaternet_coordinator.events import (
 )
 from slaternet_coordinator.graphs import Graph
 from slaternet_coordinator.graphs.generators import Paper
+from slaternet_coordinator.policy import Policy
 from slaternet_coordinator.register import Register
 
 N = 8
@@ -55,9 +57,14 @@ class Play:
         graph: Graph = GRAPH,
         agents: int = N,
         hosts: int | None = len(HOSTS),
+        policy: Policy = Policy.WAIT,
+        departures: tuple[Departure, ...] = (),
+        together: bool = False,
     ) -> None:
         self.register = Register(agents, hosts=hosts, secret=bytes(32), fingerprint="", limits=limits)
-        self.coordinator = Coordinator(graph, self.register, rounds, limits)
+        self.coordinator = Coordinator(
+            graph, self.register, rounds, limits, policy=policy, departures=departures, together=together
+        )
         self.told: dict[str, list[ControlDown]] = {}
         self.kept: list[Keep] = []
         self.tickets: dict[str, Opening] = {}
@@ -84,18 +91,27 @@ class Play:
         self.tickets[name] = Opening(admit.incarnation, admit.ticket)
         return effects
 
-    def open(self, name: str, have: int = 0) -> list[ControlDown]:
+    def open(self, name: str, have: int = 0, *, stale: bool = False) -> list[ControlDown]:
         """Open a stream; return what is told there."""
-        effects = self._note(self.coordinator.handle(Opened(name, replace(self.tickets[name], round=have))))
-        return [effect.body for effect in effects if isinstance(effect, Tell)]
+        effects = self._note(self.coordinator.handle(Opened(name, replace(self.tickets[name], round=have), stale)))
+        return [effect.body for effect in effects if isinstance(effect, Tell) and effect.name == name]
 
-    def say(self, name: str, body: Heard) -> list[Effect]:
+    def say(self, name: str, body: Heard, *, stale: bool = False) -> list[Effect]:
         """Say something on a stream."""
-        return self._note(self.coordinator.handle(Said(name, body)))
+        return self._note(self.coordinator.handle(Said(name, body, stale)))
 
     def advance(self, round: int, *names: str) -> list[Effect]:
         """Report progress."""
         return [effect for name in names or EVERYONE for effect in self.say(name, Progress(round))]
+
+    def lose(self, *names: str) -> list[Effect]:
+        """Let processes be away for too long."""
+        effects = []
+        for name in names:
+            self.close(name)
+        for name in names:
+            effects += self._note(self.coordinator.handle(Lost(name)))
+        return effects
 
     def stop(self) -> list[Effect]:
         """End the game."""

@@ -54,6 +54,7 @@ def test_a_table_is_printed_or_json(capsys: pytest.CaptureFixture[str], tmp_path
         assert any(line.startswith(each["label"]) and loss in line for line in table.splitlines())
 
 
+@pytest.mark.slow
 def test_over_the_network_the_digests_are_the_same(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     common = ("compare", "--algorithms", "zhang2024", "--seeds", 1, *SETTINGS, "--json", "--out")
 

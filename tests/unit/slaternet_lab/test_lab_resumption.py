@@ -13,20 +13,21 @@ import pytest
 
 from slaternet.checkpoints import Checkpoints
 from slaternet.errors import BadSpec, Diverged
-from slaternet.model import Role, StopAt
+from slaternet.model import Departure, Role, StopAt
 from slaternet.spec import Spec
 from slaternet.state import State
 from slaternet_adversary import chronicle
 from slaternet_adversary.chronicle import JOURNAL, Chronicle, Seats
-from slaternet_coordinator.archive import REGISTER, Archive, Birth
+from slaternet_coordinator.archive import Archive, Birth
 from slaternet_coordinator.memory import Entry, Memory
 from slaternet_lab import reopening
-from slaternet_lab.launch import Launch, spec_of, states_of, write_spec
+from slaternet_lab.launch import Launch, register_of, spec_of, states_of, write_spec
 from slaternet_lab.reopening import Reopening
 from slaternet_lab.resolve import load
 from slaternet_lab.resumption import prepare
 
 RUN = "run-1"
+SEATS = {"agent-1": np.array([0, 1]), "agent-2": np.array([2, 3])}
 MARK, PUBLISHED, ROUNDS = 64, 100, 100
 OVER = Memory("over", PUBLISHED, MARK)
 CONCLUSIONS = ("summary.json", "loss.png", "violation.png", "regret.csv", "decisions.npz")
@@ -54,18 +55,27 @@ def leave_behind(folder: Path, memory: Memory = OVER, spec: Spec | None = None) 
                 for round in (MARK, ROUNDS):
                     Checkpoints(state.checkpoints, name, RUN, spec.digest()).write(round, name.encode())
     journal = Chronicle.begin(folder, RUN)
-    journal.append(Seats((("agent-1", np.array([0, 1])), ("agent-2", np.array([2, 3])))))
+    journal.append(Seats(tuple(SEATS.items())))
     journal.close()
     with Archive.open(register_of(folder), Birth(RUN, bytes(32), spec.digest())) as archive:
         members = {name: Role(role) for name, role in launch.roles.items() if name != "coordinator"}
-        archive.keep(memory, [Entry(*each, "", 1, True, mark=99, acknowledged=True) for each in members.items()])
+        archive.keep(memory, [_entry(*each) for each in members.items()])
     for name in CONCLUSIONS if memory.phase == "over" else ():
         (folder / name).write_text("of 100 rounds")
     return folder
 
 
-def register_of(folder: Path) -> Path:
-    return states_of(folder) / "coordinator" / REGISTER
+def _entry(name: str, role: Role) -> Entry:
+    return Entry(name, role, "", 1, True, seats=SEATS.get(name, np.empty(0, np.intp)), mark=99, acknowledged=True)
+
+
+def lose_second(folder: Path, *departures: Departure) -> None:
+    """Have the second host given up, and all that it kept with it: the first has its agents, which may leave."""
+    with Archive.reopen(register_of(folder)) as archive:
+        memory, [_, first, second] = archive.recall()
+        adopter, lost = replace(first, seats=np.arange(4)), replace(second, seats=np.empty(0, np.intp), lost=True)
+        archive.keep(replace(memory, epoch=2, departures=departures), [adopter, lost])
+    shutil.rmtree(states_of(folder) / "agent-2")
 
 
 @dataclass
@@ -312,6 +322,36 @@ def test_a_run_that_has_lost_a_state_is_refused(lost: str, sentence: str, tmp_pa
 
     with pytest.raises(BadSpec, match=sentence):
         prepare(tmp_path)
+
+
+@pytest.mark.parametrize("departures", [(), (Departure(40, SEATS["agent-2"]),)], ids=["replaced", "left"])
+def test_a_host_that_was_given_up_is_neither_started_nor_missed(
+    departures: tuple[Departure, ...], tmp_path: Path
+) -> None:
+    leave_behind(tmp_path, Memory("playing", PUBLISHED, MARK))
+    assert prepare(tmp_path).lost == set()
+
+    lose_second(tmp_path, *departures)
+
+    assert prepare(tmp_path).lost == {"agent-2"}
+    resumption = prepare(tmp_path, rounds=300)
+    assert resumption.lost == {"agent-2"}
+    assert resumption.spec.run.rounds == 300
+    kept = Checkpoints(states_of(tmp_path) / "agent-1" / "checkpoints", "agent-1", RUN, resumption.spec.digest())
+    assert kept.read(MARK) == b"agent-1"
+    with Archive.reopen(register_of(tmp_path)) as archive:
+        memory, entries = archive.recall()
+    assert (memory.phase, memory.epoch, len(memory.departures)) == ("playing", 2, len(departures))
+    assert [entry.name for entry in entries if entry.lost] == ["agent-2"]
+
+
+def test_a_host_whose_agents_have_all_left_needs_no_checkpoint(tmp_path: Path) -> None:
+    leave_behind(tmp_path)
+    with Archive.reopen(register_of(tmp_path)) as archive:
+        archive.keep(replace(archive.recall()[0], departures=(Departure(40, SEATS["agent-2"]),)))
+    (states_of(tmp_path) / "agent-2" / "checkpoints" / "000064").unlink()
+
+    assert prepare(tmp_path, rounds=300).lost == set()
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"hosts": "2", "durability": "kill", "rounds": 5}', '{"hosts": 2}'])

@@ -183,7 +183,7 @@ class World:
         self.adversary = Runtime(plugin, build_referee(spec, self._description), Results(folder, spec, run="id"))
         register = Register(spec.run.agents, hosts=hosts, secret=bytes(32), fingerprint="")
         graph = build_graph(spec.graph, spec.run.agents, spec.run.seed)
-        self.coordinator = Coordinator(graph, register, spec.run.rounds)
+        self.coordinator = Coordinator(graph, register, spec.run.rounds, departures=spec.leaving)
         self.names = [f"host-{index}" for index in range(hosts)]
         self.hosts: dict[str, agent.Host] = {}
         self._peers: dict[str, list[str]] = {}
@@ -233,8 +233,8 @@ class World:
 
     def _reveal(self, body: Any) -> None:
         match body:
-            case Seating(peers=peers):
-                self._say(self.adversary.seat((peer.name, peer.seats) for peer in peers))
+            case Seating(peers=peers, departures=departures):
+                self._say(self.adversary.seat(1, [(peer.name, peer.seats) for peer in peers], departures))
             case Asked() | Closed() | LowWater() | StopAt():
                 self._say(self.adversary.handle(body))
 

@@ -77,6 +77,8 @@ def test_who_is_gone_is_shown_as_gone_and_who_waits_for_many_names_some() -> Non
     assert ["agent-1", "host", "4", "527", "0", "gone 26 s", "agent-2, agent-3 and 5 more", "h:2"] in lines
     over = shown(replace(STATUS, phase="over", hosts=(HOSTS[0], replace(waits, waits_for=()))))
     assert ["agent-1", "host", "4", "527", "0", "left", "h:2"] in over
+    given_up = shown(replace(STATUS, hosts=(HOSTS[0], replace(waits, seats=0, waits_for=(), lost=True))))
+    assert ["agent-1", "host", "lost", "h:2"] in given_up
 
 
 @pytest.mark.parametrize("height", [20, 24, 30])

@@ -1,0 +1,75 @@
+"""What payloads of the journal are made of; slaternet_adversary.chronicle has their layout."""
+
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+
+from slaternet.model import Agents, Array, Effort
+
+COUNT = struct.Struct("<I")
+_LENGTH = struct.Struct("<H")
+_EFFORT = struct.Struct("<QQQd")
+
+
+def name_bytes(name: str) -> bytes:
+    """Return a name: its length and its bytes."""
+    data = name.encode()
+    return _LENGTH.pack(len(data)) + data
+
+
+def group_bytes(agents: Agents) -> bytes:
+    """Return how many agents, and which."""
+    return COUNT.pack(len(agents)) + indices_bytes(agents)
+
+
+def indices_bytes(agents: Agents) -> bytes:
+    """Return agents, int64 each."""
+    return agents.astype("<i8").tobytes()
+
+
+def effort_bytes(effort: Effort) -> bytes:
+    """Return what a round has cost."""
+    return _EFFORT.pack(effort.frames, effort.bytes_sent, effort.bytes_received, effort.waited)
+
+
+@dataclass(slots=True)
+class Rest:
+    """What is left of a payload."""
+
+    data: bytes
+    at: int = 0
+
+    def numbers(self, layout: struct.Struct) -> tuple[float, ...]:
+        """Return the numbers of a layout."""
+        self.at += layout.size
+        return layout.unpack_from(self.data, self.at - layout.size)
+
+    def name(self) -> str:
+        """Return a name."""
+        (length,) = _LENGTH.unpack_from(self.data, self.at)
+        self.at += _LENGTH.size + length
+        return self.data[self.at - length : self.at].decode()
+
+    def effort(self) -> Effort:
+        """Return an effort."""
+        frames, sent, received, waited = _EFFORT.unpack_from(self.data, self.at)
+        self.at += _EFFORT.size
+        return Effort(frames, sent, waited, received)
+
+    def agents(self, count: int) -> Agents:
+        """Return so many agents."""
+        self.at += 8 * count
+        return np.frombuffer(self.data, "<i8", count, self.at - 8 * count).astype(np.intp)
+
+    def array(self, *shape: int) -> Array:
+        """Return an array of this shape."""
+        count = int(np.prod(shape))
+        self.at += 8 * count
+        return np.frombuffer(self.data, "<f8", count, self.at - 8 * count).reshape(shape)
+
+    def whole(self, layout: struct.Struct) -> int:
+        """Return the only number of a layout."""
+        (number,) = layout.unpack_from(self.data, self.at)
+        self.at += layout.size
+        return int(number)

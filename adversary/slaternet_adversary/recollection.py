@@ -1,0 +1,84 @@
+"""What agents have asked and seen, as the journal has it, for the host that takes them over."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slaternet.disk import DISK, Disk
+from slaternet.errors import Diverged
+from slaternet.model import Agents, Answer, Array, Question, Tangent
+from slaternet_adversary.chronicle import JOURNAL, Purchase, read
+from slaternet_adversary.ledger import part
+
+
+def recalled(
+    folder: Path, agents: Agents, first: int, last: int, *, disk: Disk = DISK
+) -> Iterator[tuple[Question, Answer]]:
+    """Return what some agents asked and saw in each of these rounds, in order, from the journal in a run folder.
+
+    They must have played them all; Diverged where the journal ends before. Purchases of a round stand in as many
+    entries as there were hosts, and hosts are not far from each other: little is kept while it is read.
+    """
+    found: dict[int, list[Purchase]] = {}
+    for entry in read(folder, disk=disk):
+        if first > last:
+            return
+        if not isinstance(entry, Purchase) or not first <= entry.values.round <= last:
+            continue
+        if (own := np.isin(entry.values.agents, agents)).any():
+            found.setdefault(entry.values.round, []).append(_some(entry, own))
+        while sum(len(each.values.agents) for each in found.get(first, ())) == len(agents):
+            yield _whole(found.pop(first))
+            first += 1
+    if first <= last:
+        raise Diverged(f"{folder / JOURNAL} lacks values of round {first}; put back an undamaged copy")
+
+
+def _some(purchase: Purchase, own: NDArray[np.bool_]) -> Purchase:
+    """Return what some of the agents of a purchase have bought."""
+    values = purchase.values
+    return Purchase(
+        replace(purchase.asked, question=part(purchase.asked.question, own)),
+        replace(
+            values,
+            agents=values.agents[own],
+            f=values.f[own],
+            g=values.g[own],
+            loss=_rows(values.loss, own),
+            constraint=_rows(values.constraint, own),
+        ),
+    )
+
+
+def _whole(pieces: list[Purchase]) -> tuple[Question, Answer]:
+    """Return the purchases of one round by several agents as one, in index order."""
+    questions, values = [each.asked.question for each in pieces], [each.values for each in pieces]
+    agents = np.concatenate([each.agents for each in questions])
+    order = agents.argsort()
+
+    def rows(parts: Iterable[Array]) -> Array:
+        array: Array = np.concatenate(list(parts))[order]
+        return array
+
+    def tangent(parts: Iterable[Tangent | None]) -> Tangent | None:
+        some = [each for each in parts if each is not None]
+        return Tangent(rows(each.value for each in some), rows(each.gradient for each in some)) if some else None
+
+    anchors = [each.anchor for each in questions if each.anchor is not None]
+    question = replace(
+        questions[0],
+        agents=agents[order],
+        x=rows(each.x for each in questions),
+        points=rows(each.points for each in questions),
+        anchor=rows(anchors) if anchors else None,
+    )
+    f, g = rows(each.f for each in values), rows(each.g for each in values)
+    loss, constraint = tangent(each.loss for each in values), tangent(each.constraint for each in values)
+    return question, Answer(question.round, question.agents, f, g, loss, constraint)
+
+
+def _rows(tangent: Tangent | None, own: NDArray[np.bool_]) -> Tangent | None:
+    return None if tangent is None else Tangent(tangent.value[own], tangent.gradient[own])

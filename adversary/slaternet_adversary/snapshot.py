@@ -1,0 +1,68 @@
+"""A referee's state after a round, and what the rounds up to it have cost: from there a journal can begin."""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from slaternet_adversary.costs import Network, Total
+from slaternet_adversary.payloads import Rest, name_bytes
+from slaternet_adversary.referee import Standing
+
+_STANDING = struct.Struct("<Q32s5d")
+_TOTAL = struct.Struct("<QQQdd")
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All that a fresh referee must know to go on after a round, but for who is seated where."""
+
+    standing: Standing
+    skew: float = 0.0
+    hosts: dict[str, Total] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, standing: Standing, network: Network) -> "Snapshot":
+        """Return what there is to keep when the rounds up to that one, and no other, are in the network's sums."""
+        copies = {name: Total(*_numbers(total)) for name, total in network.hosts.items()}
+        return cls(standing, network.skew, copies)
+
+    @property
+    def round(self) -> int:
+        """The last round that is not needed any more."""
+        return self.standing.round
+
+    def network(self) -> Network:
+        """Return the costs of the rounds up to this one."""
+        network = Network()
+        network.rounds, network.skew = self.round, self.skew
+        network.hosts = {name: Total(*_numbers(total)) for name, total in self.hosts.items()}
+        return network
+
+
+def snapshot_bytes(snapshot: Snapshot) -> bytes:
+    """Return a snapshot as the payload of a record."""
+    standing = snapshot.standing
+    start = _STANDING.pack(standing.rounds or 0, standing.digest, *standing.totals, snapshot.skew)
+    hosts = (name_bytes(name) + _TOTAL.pack(*_numbers(total)) for name, total in snapshot.hosts.items())
+    return b"".join((start, *hosts))
+
+
+def snapshot_of(round: int, rest: Rest) -> Snapshot:
+    """Return what a payload says."""
+    rounds, digest, *totals, skew = _STANDING.unpack_from(rest.data, rest.at)
+    rest.at += _STANDING.size
+    loss, violation, zero_loss, zero_violation = totals
+    standing = Standing(round, rounds or None, digest, (loss, violation, zero_loss, zero_violation))
+    return Snapshot(standing, skew, dict(_hosts(rest)))
+
+
+def _hosts(rest: Rest) -> Iterator[tuple[str, Total]]:
+    while rest.at < len(rest.data):
+        name = rest.name()
+        frames, sent, received, waited, lag = _TOTAL.unpack_from(rest.data, rest.at)
+        rest.at += _TOTAL.size
+        yield name, Total(frames, sent, received, waited, lag)
+
+
+def _numbers(total: Total) -> tuple[int, int, int, float, float]:
+    return total.frames, total.bytes_sent, total.bytes_received, total.waited, total.lag

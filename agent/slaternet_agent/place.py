@@ -1,0 +1,320 @@
+"""A host's place in one seating: its engine, and the engine's effects executed over its streams.
+
+A host with a past goes on from its checkpoint of the low-water mark. What it lacks there is recalled first: agents that
+it has taken over from a host that never came back.
+"""
+
+import asyncio
+from dataclasses import replace
+
+import structlog
+
+from slaternet.departures import Attendance
+from slaternet.errors import Diverged, Malformed, Mismatch, NotSeated, PluginFailed, Refused, SlaternetError, Unready
+from slaternet.lines import Line
+from slaternet.link import Link
+from slaternet.membership import Membership
+from slaternet.model import (
+    COORDINATOR,
+    Answer,
+    Hold,
+    Holding,
+    Progress,
+    Question,
+    Seating,
+    StopAt,
+    Topology,
+    Waiting,
+)
+from slaternet_agent.adoption import Adoption
+from slaternet_agent.algorithms.base import Algorithm
+from slaternet_agent.build import build_algorithm
+from slaternet_agent.engine import Ask, Checkpoint, Effect, Event, Finish, FrameArrived, Host, PeerWants, Report, Send
+from slaternet_agent.keeper import Keeper
+from slaternet_agent.patience import Patience
+from slaternet_agent.peers import Peers
+from slaternet_agent.reveal import Reveal
+from slaternet_agent.tally import Tally
+
+log = structlog.get_logger()
+
+
+class Place:
+    """The agents of one host, from when it is seated until the game is over or there is a new seating."""
+
+    def __init__(
+        self,
+        membership: Membership,
+        seating: Seating,
+        *,
+        keeper: Keeper | None,
+        tally: Tally,
+        tasks: asyncio.TaskGroup,
+    ) -> None:
+        if seating.adversary is None or seating.description is None:
+            raise Malformed("a host's seating names the adversary and describes its plugin")
+        self._membership = membership
+        self._seating = seating
+        self._keeper = keeper
+        self._tally = tally
+        self._tasks = tasks
+        self._lines: list[asyncio.Task[None]] = []
+        self._early: list[Topology | Hold | StopAt] = []  # heard before there is an engine to hear it
+        self._adoption: Adoption | None = None
+        self._patience: Patience | None = None
+        self.host: Host | None = None
+        """The engine, once all that it goes on from is there."""
+        self.peers: Peers | None = None
+        self.reveal = Reveal(membership, seating.adversary, self._take_revealed)
+        try:
+            algorithm = build_algorithm(membership.spec, seating.description)
+            self._adoption = self._past(algorithm)
+        except SlaternetError as error:
+            self._give_up(error)
+        except Exception as error:
+            self._blame(error, "before round 1")
+        else:
+            self._algorithm = algorithm
+            self._keep_up(self.reveal.line)
+            self._begin_or_recall()
+
+    def _past(self, algorithm: Algorithm) -> Adoption | None:
+        """Return what is left of an earlier life; None: the host goes on from the beginning."""
+        mark, seats = self._seating.low_water, self._seating.seats
+        attendance = Attendance(self._membership.spec.run.agents, self._seating.departures)
+        needed = attendance.of(seats, mark + 1)
+        if not mark or not needed.size:
+            return None
+        if self._keeper is None:
+            raise Mismatch(
+                f"{self._membership.name} must go on from round {mark}, and has kept nothing; start it with the "
+                "--state it had before"
+            )
+        kept = self._keeper.recall(mark, dispensable=self._seating.recall)
+        adoption = Adoption(algorithm, kept, needed, mark)
+        if adoption.missing.size and not self._seating.recall:
+            raise Mismatch(
+                f"the checkpoint of round {mark} lacks {adoption.missing.size} of the {needed.size} agents of "
+                f"{self._membership.name}; put back the right one, or start the whole game anew"
+            )
+        log.info("coming back", after=mark, recalling=len(adoption.missing))
+        return adoption
+
+    def _give_up(self, error: SlaternetError) -> None:
+        """End the game for all, unless it has begun: it waits then until this host is started with what it lacks."""
+        if self._seating.low_water:
+            self._membership.abandon(error)
+        else:
+            self._membership.fail(error)
+
+    def _begin_or_recall(self) -> None:
+        adoption = self._adoption
+        if adoption is None or adoption.complete:
+            self._begin()
+        else:
+            self.reveal.recall(lambda: adoption.wish)
+
+    def _begin(self) -> None:
+        """Make the engine, and gossip."""
+        spec, adoption = self._membership.spec, self._adoption
+        try:
+            self.host = Host(
+                self._algorithm,
+                self._seating,
+                spec.run.agents,
+                spec.run.rounds,
+                durable=self._keeper is not None,
+                since=None if adoption is None else adoption.checkpoint,
+            )
+        except SlaternetError as error:
+            self._give_up(error)
+            return
+        except Exception as error:
+            self._blame(error, "before round 1")
+            return
+        if adoption is not None and adoption.missing.size and self._keeper is not None:
+            self._keeper.write(adoption.checkpoint)  # a next life need not recall it again
+        host = self.host
+        self.peers = Peers(
+            self._membership, self._seating, self._algorithm.width, hear=self.handle, wanted=lambda: host.wanted
+        )
+        for line in self.peers.lines:
+            self._keep_up(line)
+        self._patience = Patience(host, self._wait)
+        seats = self._seating.seats
+        log.info("seated", agents=len(seats), first=int(seats[0]), peers=len(self._seating.peers))
+        if host.finished:  # in an earlier life
+            self._finish()
+        early, self._early = self._early, []
+        for body in early:
+            self.obey(body)
+
+    def _keep_up(self, line: Line) -> None:
+        self._lines.append(self._tasks.create_task(self._keep(line)))
+
+    async def _keep(self, line: Line) -> None:
+        try:
+            await line.run()
+        except SlaternetError as error:
+            self._membership.fail(error)
+
+    def update(self, seating: Seating) -> None:
+        """Hear who has come back."""
+        if seating.adversary is None:
+            raise Malformed("a host's seating names the adversary")
+        self._seating = seating
+        self.reveal.update(seating.adversary)
+        if self.peers is not None:
+            self.peers.update(seating)
+
+    def hang_up(self) -> None:
+        """Open no more streams."""
+        for line in self._lines:
+            line.cancel()
+        if self._patience is not None:
+            self._patience.end()
+
+    def leave(self) -> None:
+        """Make room for a new seating."""
+        self.hang_up()
+        if self.peers is not None:
+            self.peers.close()
+        if self._keeper is not None:
+            self._keeper.begin_again()
+        self._membership.begin_again()
+
+    async def accept(self, link: Link) -> None:
+        """Serve a gossip stream that a peer opens."""
+        if self.peers is None:
+            raise NotSeated("this host has no seats yet")
+        try:
+            await self.peers.accept(link)
+        except Diverged as error:
+            self._membership.fail(error)
+            raise
+
+    def obey(self, body: Topology | Hold | StopAt) -> None:
+        """Do what the coordinator says."""
+        if self.host is None:
+            self._early.append(body)
+            if isinstance(body, Hold):  # nothing is entered while the past is recalled
+                self._membership.say(Holding(self._seating.low_water), self._seating.low_water)
+            return
+        self.handle(body)
+        if isinstance(body, Topology) and self._keeper is not None:
+            self._keeper.forget_before(body.low_water)
+
+    @property
+    def have(self) -> int:
+        """Up to which round the topology is known, or of no use."""
+        if self.host is not None:
+            return self.host.known
+        early = (body.round + body.rounds - 1 for body in self._early if isinstance(body, Topology))
+        return max(early, default=self._seating.low_water)
+
+    def wait_aloud(self) -> None:
+        """Say again for whom this host waits."""
+        if self._patience is not None:
+            self._patience.repeat()
+
+    def _wait(self, round: int, names: tuple[str, ...]) -> None:
+        if not self._membership.failed:
+            self._membership.say(Waiting(round, names), round)
+
+    @property
+    def _seated(self) -> Host:
+        if self.host is None:
+            raise NotSeated("this host has no seats yet")
+        return self.host
+
+    def _decide(self, event: Event) -> list[Effect]:
+        """Hand an event to the engine."""
+        host = self._seated
+        if self._membership.failed:
+            return []
+        try:
+            return host.handle(event)
+        except (Refused, Unready, Diverged):
+            raise  # what came in was wrong
+        except Exception as error:
+            self._blame(error, f"in round {host.round}")
+            return []
+
+    def _blame(self, error: Exception, when: str) -> None:
+        """Stand at the plugin edge: what a user's algorithm raises ends the game, not just a stream."""
+        name = self._membership.spec.algorithm.name
+        log.error("algorithm failed", algorithm=name, when=when, exc_info=error)
+        self._membership.fail(PluginFailed(f"the algorithm {name} raised {type(error).__name__} {when}: {error}"))
+
+    def handle(self, event: Event) -> None:
+        """Hand an event to the engine, and do what comes of it."""
+        effects = self._decide(event)
+        if isinstance(event, Answer):
+            self._tally.idle()
+        for effect in effects:
+            self._execute(effect, event)
+
+    def _execute(self, effect: Effect, event: Event) -> None:
+        match effect:
+            case Send(peer, frame) if self.peers is not None:
+                self._tally.frames_sent += self.peers.send(peer, frame, later=isinstance(event, PeerWants))
+            case Ask(question):
+                self._ask(question, self._awaited(event))
+            case Report(round):
+                self._membership.report(Progress(round))
+            case Holding(round):
+                self._membership.say(effect, round)
+            case Checkpoint() if self._keeper is not None:
+                self._keeper.write(effect)
+            case Finish():
+                self._finish()
+
+    def _awaited(self, event: Event) -> str:
+        """Return who has sent the last thing that was missing before a question; empty: nothing was."""
+        match event:
+            case FrameArrived(peer) if self.peers is not None:
+                return self.peers.names[peer]
+            case Answer():
+                return ""
+            case _:
+                return COORDINATOR
+
+    def _ask(self, question: Question, awaited: str) -> None:
+        effort = self._tally.ask(question.round, awaited)
+        self.reveal.ask(replace(question, effort=effort))
+
+    def _take_revealed(self, body: Question | Answer) -> None:
+        if self.host is None and self._adoption is not None:
+            self._adopt(self._adoption, body)
+        elif isinstance(body, Answer):
+            self._take_answer(body)
+
+    def _adopt(self, adoption: Adoption, body: Question | Answer) -> None:
+        """Take in what is recalled, and begin when that was all."""
+        try:
+            adoption.take(body)
+        except (Refused, Unready):
+            raise  # what came in was wrong
+        except Exception as error:
+            self._blame(error, f"in round {body.round}, which it has played elsewhere")
+            return
+        if adoption.complete:
+            self.reveal.recalled()
+            self._begin()
+
+    def _take_answer(self, answer: Answer) -> None:
+        pending = self._seated.pending
+        if pending is not None and pending.round == answer.round:
+            self.reveal.answered()
+            self._tally.answered(self.reveal.name)
+        self.handle(answer)
+
+    def _finish(self) -> None:
+        """Say that the last round is played, to the coordinator once its checkpoint is kept."""
+        last = self._seated.round - 1
+        self.reveal.close(last, self._tally.close())
+        log.info("finished", round=last)
+        if self._keeper is None:
+            self._membership.finish(Progress(last))
+        else:
+            self._keeper.then(lambda: self._membership.finish(Progress(last)))

@@ -1,0 +1,108 @@
+"""The graph of a game that agents leave: from round E on it is one for those who stay.
+
+It is made as the first one was, for their number, their positions mapped in index order. Where no such graph can be
+made (a file holds the graph of all, a hypercube is for powers of two) the weight between an agent that stays and one
+that has left goes to the diagonal of the one that stays. Either way W_t is doubly stochastic over all agents, and over
+those who stay: an agent that has left hears itself alone.
+"""
+
+import numpy as np
+
+from slaternet.departures import Attendance
+from slaternet.errors import BadSpec, PluginFailed
+from slaternet.model import Agents, Array
+from slaternet.spec import Spec
+from slaternet_coordinator.graphs.generators import Graph
+from slaternet_coordinator.graphs.weights import Matrix, stack
+
+
+class Departing(Graph):
+    """A graph, and those that come after it as agents leave."""
+
+    def __init__(self, graph: Graph, attendance: Attendance) -> None:
+        self.directed = graph.directed
+        self._graph = graph
+        self._attendance = attendance
+        self._smaller: dict[int, Graph | None] = {}
+
+    def matrix(self, t: int) -> Matrix:
+        """Return W_t."""
+        return self.matrices(t, 1)
+
+    def matrices(self, first: int, rounds: int) -> Matrix:
+        """Return W_t of consecutive rounds, one below the other."""
+        last, pieces = first + rounds - 1, []
+        while first <= last:
+            until = min(self._attendance.until(first), last)
+            pieces.append(self._alike(first, until + 1 - first))
+            first = until + 1
+        return pieces[0] if len(pieces) == 1 else stack(pieces)
+
+    def _alike(self, first: int, rounds: int) -> Matrix:
+        """Return W_t of rounds that the same agents play."""
+        players, agents = self._attendance.players(first), len(self._attendance.ends)
+        if len(players) == agents:
+            return self._graph.matrices(first, rounds)
+        graph = self._made(len(players))
+        if graph is None:
+            return _without(self._graph.matrices(first, rounds), players)
+        return _widened(graph.matrices(first, rounds), players, agents)
+
+    def _made(self, agents: int) -> Graph | None:
+        if agents not in self._smaller:
+            self._smaller[agents] = _made(self._graph, agents)
+        return self._smaller[agents]
+
+
+def check_departures(spec: Spec, graph: Graph) -> None:
+    """Raise BadSpec where agents cannot leave a game: what is left of a directed graph may be no averaging any more."""
+    if graph.directed:
+        raise BadSpec(
+            f"graph.name = {spec.graph.name} is directed, and agents cannot leave a game on a directed graph; "
+            "choose an undirected one"
+        )
+    if spec.algorithm.mode == "central":
+        raise BadSpec(
+            "algorithm.mode = central makes one learner of all agents, and none of them can leave the game; "
+            "choose another mode"
+        )
+
+
+def _made(graph: Graph, agents: int) -> Graph | None:
+    try:
+        return None if graph.smaller is None else graph.smaller(agents)
+    except (BadSpec, PluginFailed):  # the numbers of the spec are for the agents of the spec
+        return None
+
+
+def _widened(matrix: Matrix, players: Agents, agents: int) -> Matrix:
+    """Return the matrix of those who play as one over all agents."""
+    rounds = matrix.rounds
+    rows = (players + agents * np.arange(rounds)[:, None]).ravel()
+    lengths = np.ones(rounds * agents, dtype=np.intp)
+    lengths[rows] = matrix.lengths
+    starts = np.concatenate(([0], np.cumsum(lengths)))
+    plays = np.zeros(rounds * agents, dtype=bool)
+    plays[rows] = True
+    entries = np.repeat(plays, lengths)
+    columns = np.repeat(np.tile(np.arange(agents), rounds), lengths)
+    columns[entries] = players[matrix.columns]
+    weights: Array = np.ones(len(columns))
+    weights[entries] = matrix.weights
+    return Matrix(agents, starts, columns, weights)
+
+
+def _without(matrix: Matrix, players: Agents) -> Matrix:
+    """Return a matrix in which the agents that have left hear nobody, and nobody hears them."""
+    agents = matrix.agents
+    plays = np.zeros(agents, dtype=bool)
+    plays[players] = True
+    row = matrix.rows()
+    diagonal = matrix.columns == row % agents
+    lost = ~(plays[matrix.columns] & plays[row % agents]) & ~diagonal
+    weights = matrix.weights.copy()
+    weights[diagonal] += np.bincount(row[lost], matrix.weights[lost], len(matrix.starts) - 1)
+    weights[diagonal & ~plays[row % agents]] = 1.0
+    kept = ~lost
+    lengths = np.bincount(row[kept], minlength=len(matrix.starts) - 1)
+    return Matrix(agents, np.concatenate(([0], np.cumsum(lengths))), matrix.columns[kept], weights[kept])

@@ -1,0 +1,48 @@
+"""Who plays a round of a game that some agents leave before its end.
+
+A departure names agents and the first round E that they do not play. The list of departures belongs to what everyone
+knows of a game, as the seats do; here is all that follows from it.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slaternet.model import Agents, Departure
+
+FOREVER = int(np.iinfo(np.int64).max)
+"""The round in which an agent departs that stays."""
+
+
+class Attendance:
+    """The agents 0..n-1 of a game, and when they leave it."""
+
+    def __init__(self, agents: int, departures: Iterable[Departure] = ()) -> None:
+        self._everyone: Agents = np.arange(agents)
+        self.ends: NDArray[np.int64] = np.full(agents, FOREVER)
+        """The first round that an agent does not play."""
+        for departure in departures:
+            self.ends[departure.agents] = departure.round
+        self._steps: list[int] = np.unique(self.ends[self.ends < FOREVER]).tolist()
+
+    @property
+    def full(self) -> bool:
+        """Whether everyone stays."""
+        return not self._steps
+
+    def players(self, round: int) -> Agents:
+        """Return those who play a round, in index order."""
+        return self.of(self._everyone, round)
+
+    def of(self, agents: Agents, round: int) -> Agents:
+        """Return those of some agents who play a round."""
+        return agents if self.full else agents[self.ends[agents] > round]
+
+    def last(self, agents: Agents) -> int:
+        """Return the last round that any of some agents plays; one before FOREVER where one of them stays."""
+        return int(self.ends[agents].max(initial=0)) - 1
+
+    def until(self, round: int) -> int:
+        """Return the last round, this one or later, that the same agents play."""
+        return next((step - 1 for step in self._steps if step > round), FOREVER)

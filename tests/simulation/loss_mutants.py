@@ -1,0 +1,86 @@
+"""Planted bugs of games that lose hosts for ever."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+from simulation.mutants import forgetful, instead, mutant
+
+from slaternet_agent.adoption import Adoption
+from slaternet_coordinator.game import Game
+from slaternet_coordinator.members import Member
+from slaternet_coordinator.memory import Entry
+from slaternet_coordinator.seatings import Seatings
+from slaternet_coordinator.vigil import Vigil
+
+
+@mutant("Agents leave before the last round that somebody has entered, and not after it.", losing=True)
+def departed_too_early() -> Iterator[Any]:
+    def make(seat_anew: Any) -> Any:
+        return lambda seatings, first: seat_anew(seatings, None if first is None else max(first - 1, 2))
+
+    yield instead(Seatings, "seat_anew", make)
+
+
+@mutant("A host that was given up is let in when it comes back.", losing=True)
+def lost_host_let_in() -> Iterator[Any]:
+    for module in ("engine", "register"):
+        yield mock.patch(f"slaternet_coordinator.{module}.check_kept")
+
+
+@mutant("Who left the game is forgotten with the coordinator.", losing=True)
+def departures_forgotten() -> Iterator[Any]:
+    return forgetful(departures=())
+
+
+@mutant("Who was given up is forgotten with the coordinator.", losing=True)
+def losses_forgotten() -> Iterator[Any]:
+    def make(entry: Any) -> Any:
+        def forgotten(member: Member) -> Entry:
+            kept: Entry = entry.fget(member)
+            return replace(kept, lost=False)
+
+        return property(forgotten)
+
+    yield instead(Member, "entry", make)
+
+
+@mutant("Who takes seats over plays their agents as if they had seen nothing.", losing=True)
+def adopted_from_scratch() -> Iterator[Any]:
+    def make(init: Any) -> Any:
+        def hasty(adoption: Adoption, *args: Any) -> None:
+            init(adoption, *args)
+            adoption._round = adoption._mark
+
+        return hasty
+
+    yield instead(Adoption, "__init__", make)
+
+
+@mutant("Who reconnects while others hold is not told to hold.", losing=True)
+def hold_not_repeated() -> Iterator[Any]:
+    def make(recall: Any) -> Any:
+        def silent(game: Game, member: Member, have: int) -> Iterator[Any]:
+            with mock.patch.object(type(game._register), "orphaned", []):
+                yield from list(recall(game, member, have))
+
+        return silent
+
+    yield instead(Game, "_recall", make)
+
+
+@mutant("A host is given up after half its time.", losing=True)
+def given_up_too_soon() -> Iterator[Any]:
+    def make(init: Any) -> Any:
+        def hasty(vigil: Vigil, clock: Any, longest: float, *args: Any, **options: Any) -> None:
+            init(vigil, clock, longest / 2, *args, **options)
+
+        return hasty
+
+    yield instead(Vigil, "__init__", make)
+
+
+@mutant("The graph goes on as if nobody had left.", losing=True)
+def graph_not_cut() -> Iterator[Any]:
+    yield mock.patch("slaternet_coordinator.game.Publication.depart")
