@@ -55,7 +55,7 @@ lock: .venv/development
 bench: .venv/development
 	$(BIN)/python -m benchmarks
 
-# an hour or so of what CI does for minutes; ARGUMENTS="--only cluster --kills 20 --others 10" does less of it
+# at length what CI does for minutes; ARGUMENTS="--only cluster --kills 20 --others 10" does less of it
 reliability: .venv/development
 	$(BIN)/python -m tests.reliability $(ARGUMENTS)
 

@@ -30,7 +30,7 @@ _LOOPBACK = "127.0.0.1:0"
 _START_SECONDS = 60.0
 """How long the coordinator may take to say where it listens."""
 _LOOK_SECONDS = 0.25
-_PARTING_SECONDS = LIMITS.grace_seconds + 3
+PARTING_SECONDS = LIMITS.grace_seconds + 3
 """How long after the game is over, or after another has ended, the next process may take to end."""
 _CAUSE_SECONDS = 2.0
 """How long after the first death the others may take to say theirs: the cause may not be the first to end."""
@@ -205,7 +205,7 @@ class _Game:
         """Wait for the others to end, as all do when the game is over; many processes take their time, but not none."""
         await self._mend()
         while staying := self._running:
-            ended, _ = await asyncio.wait(staying, timeout=_PARTING_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            ended, _ = await asyncio.wait(staying, timeout=PARTING_SECONDS, return_when=asyncio.FIRST_COMPLETED)
             await self._mend()
             if not ended:
                 names = ", ".join(child.name for child in self._children.values() if not child.ended.done())
@@ -233,10 +233,9 @@ class _Game:
 
     def _can_spare(self, dead: Child) -> bool:
         """Tell whether the coordinator may give a process up: an agent host, while there is another."""
-        others = [name for name in self._children if name.startswith("agent-") and name != dead.name]
-        return (
-            self._launch.policy is not Policy.WAIT and self._begun and dead.name.startswith("agent-") and bool(others)
-        )
+        if self._launch.policy is Policy.WAIT or not self._begun or dead.name not in self._agents:
+            return False
+        return any(name in self._children for name in self._agents if name != dead.name)
 
     async def _start_again(self, dead: Child) -> None:
         self._restarts[dead.name] += 1

@@ -17,7 +17,7 @@ from slaternet.errors import BadSpec
 from slaternet.model import COORDINATOR, StopAt
 from slaternet.spec import Spec
 from slaternet.state import State
-from slaternet_adversary.chronicle import JOURNAL, Chronicle
+from slaternet_adversary.chronicle import Chronicle, begun
 from slaternet_adversary.results import retract
 from slaternet_coordinator.archive import Archive
 from slaternet_lab.launch import Launch, register_of, spec_of, write_spec
@@ -88,7 +88,7 @@ class Reopening:
 
     def _journal(self, end: StopAt) -> None:
         """Write down the last round; written twice, it says the same."""
-        if not (self.folder / JOURNAL).exists():
+        if not begun(self.folder):
             return
         chronicle = Chronicle.resume(self.folder, self.run, durability=self.launch.durability)
         try:

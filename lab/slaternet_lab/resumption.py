@@ -7,22 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slaternet.errors import BadSpec
-from slaternet.limits import LIMITS
 from slaternet.model import COORDINATOR
 from slaternet.spec import Spec
 from slaternet.state import State
-from slaternet_adversary.chronicle import JOURNAL
+from slaternet_adversary.chronicle import begun
 from slaternet_coordinator.archive import Archive
 from slaternet_coordinator.memory import Entry, Memory
 from slaternet_lab.finish import finish
 from slaternet_lab.folder import Run
 from slaternet_lab.launch import ADVERSARY, Launch, register_of, spec_of, states_of
-from slaternet_lab.network import run_processes
+from slaternet_lab.network import PARTING_SECONDS, run_processes
 from slaternet_lab.plots import FIGURES
 from slaternet_lab.progress import Watcher
 from slaternet_lab.reopening import Reopening, check
 
-_PARTING_SECONDS = LIMITS.grace_seconds + 3
 _LOOK_SECONDS = 0.05
 
 
@@ -64,7 +62,7 @@ class Resumption:
         return finish(self.folder, figures=figures)
 
 
-def prepare(folder: str | Path, *, rounds: int | None = None, patience: float = _PARTING_SECONDS) -> Resumption:
+def prepare(folder: str | Path, *, rounds: int | None = None, patience: float = PARTING_SECONDS) -> Resumption:
     """Find out how a run stands and make it ready to go on, in one step or not at all; BadSpec where it cannot.
 
     Processes that still run have so many seconds to end: they do when their parent has died.
@@ -94,7 +92,7 @@ def _launch_of(folder: Path) -> Launch:
     launch = Launch.read(folder)
     if launch is not None:
         return launch
-    if (folder / JOURNAL).exists():
+    if begun(folder):
         raise BadSpec(
             f"{folder} cannot be resumed without {states_of(folder)}, where `slaternet run` keeps the states of its "
             "processes; put that back, or start services that were started one by one again as they were"
@@ -123,7 +121,7 @@ def _held(folder: Path, launch: Launch, deadline: float) -> Iterator[dict[str, S
         for name, role in launch.roles.items():
             while (state := State.claim_idle(states_of(folder), name, role=role)) is None:
                 if time.monotonic() < deadline:
-                    time.sleep(_LOOK_SECONDS)
+                    time.sleep(_LOOK_SECONDS)  # no system tells that a lock is free without taking it
                     continue
                 raise BadSpec(
                     f"{folder} is being played, because {name} is running; wait for its end, or stop it first"

@@ -106,11 +106,8 @@ def recorded(folder: Path) -> int:
 
 def alive(pid: int) -> bool:
     """Say whether a process runs; one that is dead but not yet taken note of does not."""
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return status.rpartition(")")[2].split()[0] not in "ZX"
+    status = _told(Path(f"/proc/{pid}/stat"))
+    return bool(status) and status.rpartition(")")[2].split()[0] not in "ZX"
 
 
 class Playing:
@@ -123,7 +120,7 @@ class Playing:
     def children(self) -> dict[str, int]:
         """Return the process ids of the services, by name."""
         tasks = Path(f"/proc/{self.process.pid}/task").glob("*/children")
-        return {_name(int(pid)): int(pid) for task in tasks for pid in task.read_text().split()}
+        return {_name(int(pid)): int(pid) for task in tasks for pid in _told(task).split()}
 
     def under_way(self, rounds: int = 5) -> dict[str, int]:
         """Wait until some rounds are recorded; return the process ids of the services, by name."""
@@ -150,8 +147,16 @@ class Playing:
         return Outcome(self.process.returncode, out, err)
 
 
+def _told(path: Path) -> str:
+    """Return what the system tells of a process; nothing of one that has gone since it was listed."""
+    try:
+        return path.read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
 def _name(pid: int) -> str:
-    words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    words = _told(Path(f"/proc/{pid}/cmdline")).split("\0")
     if "--name" in words:
         return words[words.index("--name") + 1]
     return next((word.removeprefix("slaternet_") for word in words if word.startswith("slaternet_")), f"pid {pid}")
