@@ -1,5 +1,6 @@
 """What payloads of the journal are made of; slaternet_adversary.chronicle has their layout."""
 
+import math
 import struct
 from dataclasses import dataclass
 
@@ -64,7 +65,7 @@ class Rest:
 
     def array(self, *shape: int) -> Array:
         """Return an array of this shape."""
-        count = int(np.prod(shape))
+        count = math.prod(shape)
         self.at += 8 * count
         return np.frombuffer(self.data, "<f8", count, self.at - 8 * count).reshape(shape)
 
