@@ -43,8 +43,8 @@ from slaternet.journal import Durability, Journal
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Closing, Departure, Question, Role, StopAt, Tangent
 from slaternet.records import Record
+from slaternet_adversary.events import Asked, Closed, Commit, Evaluated, Scored
 from slaternet_adversary.payloads import COUNT, Rest, effort_bytes, group_bytes, indices_bytes, name_bytes
-from slaternet_adversary.referee import Asked, Closed, Commit, Evaluated, Scored
 from slaternet_adversary.snapshot import Snapshot, snapshot_bytes, snapshot_of
 
 JOURNAL = Path("journal") / "adversary"

@@ -16,7 +16,7 @@ from slaternet.limits import LIMITS
 from slaternet.records import Record as Entered
 from slaternet_adversary.chronicle import Kind, decode, encode
 from slaternet_adversary.costs import Network
-from slaternet_adversary.referee import Commit, Record
+from slaternet_adversary.events import Commit, Record
 from slaternet_adversary.snapshot import Snapshot
 
 LEAST = 2 * LIMITS.checkpoint_every + LIMITS.window

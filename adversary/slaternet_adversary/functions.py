@@ -10,7 +10,7 @@ from slaternet.errors import PluginFailed
 from slaternet.model import Agents, Array, Question, Tangent
 from slaternet_adversary.api import Adversary, History, Round
 from slaternet_adversary.build import name_of
-from slaternet_adversary.referee import Asked, Evaluated, Play, Played, Score, Scored
+from slaternet_adversary.events import Asked, Evaluated, Play, Played, Score, Scored
 from slaternet_adversary.scores import Scoring
 
 log = structlog.get_logger()

@@ -20,7 +20,7 @@ from slaternet.model import Departure
 from slaternet.spec import Spec
 from slaternet_adversary.chronicle import JOURNAL
 from slaternet_adversary.costs import Network
-from slaternet_adversary.referee import Commit, Record, Summarise
+from slaternet_adversary.events import Commit, Record, Summarise
 from slaternet_adversary.snapshot import Snapshot
 from slaternet_adversary.tables import Table
 

@@ -47,10 +47,10 @@ from slaternet.model import (
     StopAt,
 )
 from slaternet_adversary.chronicle import Chronicle
+from slaternet_adversary.events import Asked, Closed, Commit, Event, Record, Reply, Summarise
 from slaternet_adversary.isolation import PluginKilled
 from slaternet_adversary.metrics import readings
 from slaternet_adversary.recollection import recalled
-from slaternet_adversary.referee import Asked, Closed, Commit, Event, Record, Reply, Summarise
 from slaternet_adversary.runtime import Outward, Runtime
 from slaternet_adversary.snapshot import Snapshot
 

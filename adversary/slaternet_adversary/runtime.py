@@ -20,8 +20,7 @@ from slaternet_adversary.api import Adversary
 from slaternet_adversary.chronicle import Chronicle, Entry, Purchase, Seats
 from slaternet_adversary.compaction import Keeping
 from slaternet_adversary.costs import Network
-from slaternet_adversary.functions import Functions
-from slaternet_adversary.referee import (
+from slaternet_adversary.events import (
     Closed,
     Commit,
     Effect,
@@ -31,12 +30,13 @@ from slaternet_adversary.referee import (
     Play,
     Played,
     Record,
-    Referee,
     Reply,
     Score,
     Scored,
     Summarise,
 )
+from slaternet_adversary.functions import Functions
+from slaternet_adversary.referee import Referee
 from slaternet_adversary.results import Results
 from slaternet_adversary.snapshot import Snapshot
 

@@ -11,7 +11,7 @@ import numpy as np
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
 from slaternet_adversary.api import Round
-from slaternet_adversary.referee import Scored
+from slaternet_adversary.events import Scored
 
 
 def disagreement(x: Array) -> float:

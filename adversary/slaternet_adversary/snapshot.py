@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from slaternet_adversary.costs import Network, Total
+from slaternet_adversary.events import Standing
 from slaternet_adversary.payloads import Rest, name_bytes
-from slaternet_adversary.referee import Standing
 
 _STANDING = struct.Struct("<Q32s5d")
 _TOTAL = struct.Struct("<QQQdd")

@@ -23,7 +23,7 @@ from slaternet.model import (
 )
 from slaternet.spec import Spec
 from slaternet_adversary.build import build_referee, opened
-from slaternet_adversary.referee import Asked, Closed, Record, Reply, Summarise
+from slaternet_adversary.events import Asked, Closed, Record, Reply, Summarise
 from slaternet_adversary.results import Results, claim, new_folder
 from slaternet_adversary.runtime import Outward, Runtime
 from slaternet_agent import engine as agent

@@ -13,7 +13,7 @@ from journals import Change, forged
 
 from slaternet_adversary.chronicle import Chronicle, Entry, Purchase, read
 from slaternet_adversary.compaction import Compaction
-from slaternet_adversary.referee import Standing
+from slaternet_adversary.events import Standing
 from slaternet_adversary.snapshot import Snapshot
 from slaternet_lab import Run
 from slaternet_lab.audit.report import Report

@@ -18,7 +18,7 @@ from slaternet.model import Departure
 from slaternet.spec import Spec
 from slaternet_adversary.chronicle import Chronicle, Entry, Purchase, Seats, read
 from slaternet_adversary.compaction import Compaction
-from slaternet_adversary.referee import Commit, Scored, Standing
+from slaternet_adversary.events import Commit, Scored, Standing
 from slaternet_adversary.snapshot import Snapshot
 from slaternet_lab import Run
 from slaternet_lab.audit.report import Check, Report

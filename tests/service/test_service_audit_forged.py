@@ -15,7 +15,7 @@ from journals import Change, altering, change_purchase, forged, nth
 from slaternet.errors import BadSpec, Diverged
 from slaternet.model import Array
 from slaternet_adversary.chronicle import JOURNAL, Entry, Purchase, Seats, read
-from slaternet_adversary.referee import Commit, Scored
+from slaternet_adversary.events import Commit, Scored
 from slaternet_lab import Run
 
 # What is changed: the record's place in the journal is found by what it is.

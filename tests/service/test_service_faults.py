@@ -42,7 +42,7 @@ from slaternet.station import Station
 from slaternet.transport import call, open_channel
 from slaternet_adversary.build import GROUP
 from slaternet_adversary.chronicle import Chronicle
-from slaternet_adversary.referee import Record
+from slaternet_adversary.events import Record
 from slaternet_adversary.results import Results
 from slaternet_adversary.revealer import Revealer
 from slaternet_adversary.runtime import Outward, Runtime

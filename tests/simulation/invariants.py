@@ -26,7 +26,8 @@ from slaternet.membership import Membership
 from slaternet.model import Array
 from slaternet.spec import Spec
 from slaternet_adversary.chronicle import JOURNAL, Chronicle, Entry, Purchase, decode
-from slaternet_adversary.referee import Commit, Record, Referee, Reply, Scored, Summarise
+from slaternet_adversary.events import Commit, Record, Reply, Scored, Summarise
+from slaternet_adversary.referee import Referee
 from slaternet_adversary.results import Results
 from slaternet_adversary.revealer import Revealer
 from slaternet_agent.engine import Ask, Host

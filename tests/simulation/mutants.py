@@ -14,7 +14,7 @@ from simulation.games import KINDS, departed, reference
 
 from slaternet.journal import Durability, Journal
 from slaternet_adversary.chronicle import Purchase
-from slaternet_adversary.referee import Commit, Evaluate, Evaluated
+from slaternet_adversary.events import Commit, Evaluate, Evaluated
 from slaternet_adversary.runtime import Runtime
 from slaternet_adversary.tables import Table
 from slaternet_coordinator.engine import Coordinator

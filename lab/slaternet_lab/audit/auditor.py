@@ -18,7 +18,7 @@ from slaternet.model import Array, Role
 from slaternet.records import Reader, Record
 from slaternet_adversary.build import made, making
 from slaternet_adversary.chronicle import JOURNAL, Entry, Purchase, Seats, begun, decode, encode
-from slaternet_adversary.referee import Commit, Scored
+from slaternet_adversary.events import Commit, Scored
 from slaternet_adversary.snapshot import Snapshot
 from slaternet_lab.audit.commitments import Commitments
 from slaternet_lab.audit.decisions import Decisions

@@ -2,7 +2,7 @@
 
 from slaternet.spec import Spec
 from slaternet_adversary import commitments
-from slaternet_adversary.referee import Commit
+from slaternet_adversary.events import Commit
 from slaternet_lab.audit.report import Check
 
 

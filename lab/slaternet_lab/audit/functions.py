@@ -15,8 +15,8 @@ from slaternet.spec import Spec
 from slaternet_adversary.api import Adversary
 from slaternet_adversary.build import Maker
 from slaternet_adversary.chronicle import Purchase
+from slaternet_adversary.events import Asked, Evaluated, Play, Score, Scored
 from slaternet_adversary.functions import Functions
-from slaternet_adversary.referee import Asked, Evaluated, Play, Score, Scored
 from slaternet_lab.audit.purchases import Sheet, numbers
 from slaternet_lab.audit.report import Check
 

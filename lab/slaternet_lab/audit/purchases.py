@@ -12,7 +12,7 @@ from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array, Question, Tangent
 from slaternet.spec import Spec
 from slaternet_adversary.chronicle import Purchase
-from slaternet_adversary.referee import Evaluated
+from slaternet_adversary.events import Evaluated
 from slaternet_agent.algorithms import Seen
 from slaternet_lab.audit.report import Check
 from slaternet_lab.audit.seating import Seating

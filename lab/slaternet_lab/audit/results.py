@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from slaternet.errors import Diverged
-from slaternet_adversary.referee import Scored
+from slaternet_adversary.events import Scored
 from slaternet_adversary.snapshot import Snapshot
 from slaternet_lab.audit.report import Check
 from slaternet_lab.audit.seating import Plain

@@ -20,7 +20,8 @@ from slaternet_adversary import Adversary, Game, History
 from slaternet_adversary.chronicle import JOURNAL, Chronicle, Entry, Purchase, read
 from slaternet_adversary.commitments import Commitments
 from slaternet_adversary.compaction import Keeping
-from slaternet_adversary.referee import Asked, Closed, Referee, Reply, Summarise
+from slaternet_adversary.events import Asked, Closed, Reply, Summarise
+from slaternet_adversary.referee import Referee
 from slaternet_adversary.results import Results, retract
 from slaternet_adversary.runtime import Outward, Runtime
 from slaternet_adversary.snapshot import Snapshot

@@ -11,7 +11,7 @@ from slaternet.model import Description, Question
 from slaternet.spec import Spec
 from slaternet_adversary import Adversary, CannotPlay
 from slaternet_adversary.build import build_referee, opened
-from slaternet_adversary.referee import Asked, Evaluate, Played
+from slaternet_adversary.events import Asked, Evaluate, Played
 
 N, P = 3, 2
 SPEC = small_spec(N, P, rounds=2)

@@ -14,7 +14,7 @@ from slaternet.limits import LIMITS
 from slaternet.model import Closing, Effort, Question, StopAt, Tangent
 from slaternet.records import Record
 from slaternet_adversary.chronicle import Chronicle, Entry, Purchase, Seats, decode, encode, read
-from slaternet_adversary.referee import Asked, Closed, Commit, Evaluated, Scored
+from slaternet_adversary.events import Asked, Closed, Commit, Evaluated, Scored
 
 K, S, P, M = 2, 3, 4, 5
 AGENTS = np.array([1, 6])

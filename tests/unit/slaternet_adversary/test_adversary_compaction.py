@@ -17,7 +17,7 @@ from slaternet_adversary.chronicle import Entry, Purchase, Seats, decode, encode
 from slaternet_adversary.chronicle import Kind as EntryKind
 from slaternet_adversary.compaction import LEAST, check_keep
 from slaternet_adversary.costs import Total
-from slaternet_adversary.referee import Commit, Scored, Standing
+from slaternet_adversary.events import Commit, Scored, Standing
 from slaternet_adversary.runtime import Outward, Runtime
 from slaternet_adversary.service import AdversaryService
 from slaternet_adversary.snapshot import Snapshot

@@ -22,8 +22,9 @@ from slaternet.spec import Spec
 from slaternet_adversary import Adversary, Game, History
 from slaternet_adversary.chronicle import Chronicle, Purchase, Seats, read
 from slaternet_adversary.commitments import Commitments
+from slaternet_adversary.events import Asked, Closed, Evaluated, Reply, Summarise
 from slaternet_adversary.recollection import recalled
-from slaternet_adversary.referee import Asked, Closed, Evaluated, Referee, Reply, Summarise
+from slaternet_adversary.referee import Referee
 from slaternet_adversary.results import Results
 from slaternet_adversary.runtime import Outward, Runtime
 

@@ -13,8 +13,9 @@ from slaternet.model import Agents, Answer, Array, Closing, Effort, Question, Ta
 from slaternet.sets import Box
 from slaternet_adversary import Adversary, Game, History
 from slaternet_adversary.builtin.linear_regression import Functions, LinearRegression
+from slaternet_adversary.events import Asked, Closed, Evaluate, Evaluated, Played, Record, Reply
 from slaternet_adversary.ledger import Ledger
-from slaternet_adversary.referee import Asked, Closed, Evaluate, Evaluated, Played, Record, Referee, Reply
+from slaternet_adversary.referee import Referee
 from slaternet_adversary.results import Results, claim
 from slaternet_adversary.runtime import Outward, Runtime
 

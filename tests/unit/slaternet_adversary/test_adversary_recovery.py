@@ -14,7 +14,7 @@ from slaternet.errors import BadSpec, Diverged
 from slaternet.model import StopAt
 from slaternet_adversary.chronicle import Chronicle, Purchase, Seats
 from slaternet_adversary.commitments import Commitments
-from slaternet_adversary.referee import Asked, Closed, Commit, Reply, Scored, Summarise
+from slaternet_adversary.events import Asked, Closed, Commit, Reply, Scored, Summarise
 from slaternet_adversary.runtime import Outward, Runtime
 
 

@@ -21,7 +21,7 @@ from slaternet.limits import LIMITS
 from slaternet.model import Array, Closing, Effort, LowWater, Question, StopAt
 from slaternet.sets import Box
 from slaternet_adversary.commitments import Commitments
-from slaternet_adversary.referee import (
+from slaternet_adversary.events import (
     Asked,
     Closed,
     Commit,
@@ -32,12 +32,12 @@ from slaternet_adversary.referee import (
     Play,
     Played,
     Record,
-    Referee,
     Reply,
     Score,
     Scored,
     Summarise,
 )
+from slaternet_adversary.referee import Referee
 
 N, P, M, T = 5, 2, 2, 6
 WINDOW = 3

@@ -13,7 +13,7 @@ from slaternet.model import Effort
 from slaternet.spec import Spec
 from slaternet_adversary.chronicle import Chronicle
 from slaternet_adversary.costs import Costs
-from slaternet_adversary.referee import Commit, Record, Scored, Summarise
+from slaternet_adversary.events import Commit, Record, Scored, Summarise
 from slaternet_adversary.results import COLUMNS, Results, claim, new_folder
 
 TEXT = """

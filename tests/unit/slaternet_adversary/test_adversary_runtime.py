@@ -11,7 +11,8 @@ from slaternet.errors import PluginFailed
 from slaternet.model import Agents, Array, Closing, Effort, Question, StopAt
 from slaternet.sets import Box
 from slaternet_adversary import Adversary, Game, History, Round
-from slaternet_adversary.referee import Asked, Closed, Record, Referee, Reply, Summarise
+from slaternet_adversary.events import Asked, Closed, Record, Reply, Summarise
+from slaternet_adversary.referee import Referee
 from slaternet_adversary.results import Results, claim
 from slaternet_adversary.runtime import Outward, Runtime
 

@@ -9,7 +9,7 @@ from slaternet.model import Agents, Array
 from slaternet.sets import Box
 from slaternet_adversary import Game, Round
 from slaternet_adversary.builtin.linear_regression import LinearRegression
-from slaternet_adversary.referee import Scored
+from slaternet_adversary.events import Scored
 from slaternet_adversary.scores import Scoring, disagreement
 
 

@@ -31,8 +31,8 @@ from slaternet.streams import block_length, stream
 from slaternet_adversary import Game
 from slaternet_adversary.build import build_referee, opened
 from slaternet_adversary.builtin.linear_regression import LinearRegression
+from slaternet_adversary.events import Asked, Closed, Record, Reply, Summarise
 from slaternet_adversary.ledger import Page
-from slaternet_adversary.referee import Asked, Closed, Record, Reply, Summarise
 from slaternet_adversary.results import Results, claim
 from slaternet_adversary.runtime import Runtime
 from slaternet_agent import engine as agent

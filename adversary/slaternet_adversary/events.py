@@ -1,0 +1,143 @@
+"""What the referee hears and what it orders: its events and its effects."""
+
+from dataclasses import dataclass
+
+from slaternet.model import Agents, Answer, Array, Closing, LowWater, Question, StopAt, Tangent
+from slaternet_adversary.costs import Costs
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A host asks a question."""
+
+    host: str
+    question: Question
+    at: float = 0.0  # seconds on whatever clock those have who hand events in; here there is none
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """A host has played its last round."""
+
+    host: str
+    closing: Closing
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """The functions of a round are fixed."""
+
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """Values of a question, and its tangents where they were asked for."""
+
+    host: str
+    round: int
+    agents: Agents
+    f: Array
+    g: Array
+    loss: Tangent | None = None
+    constraint: Tangent | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """What the decisions of a round are worth, averaged over the agents, beside the baseline that never moves."""
+
+    round: int
+    loss: float
+    violation: float
+    zero_loss: float
+    zero_violation: float
+    disagreement: float
+
+
+Event = Asked | Closed | Played | Evaluated | Scored | LowWater | StopAt
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Write down the commitments of consecutive rounds, from `round` on, before anything of them is revealed."""
+
+    round: int
+    commitments: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Play:
+    """Fix the functions of a round; `past` holds the last decisions (h, n, p) for an adaptive plugin."""
+
+    round: int
+    past: Array | None
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluate:
+    """Evaluate the functions of a round at the points of a question; at its anchor those whose gradients are wanted."""
+
+    asked: Asked
+
+    @property
+    def host(self) -> str:
+        """Who asks."""
+        return self.asked.host
+
+    @property
+    def round(self) -> int:
+        """The round that is asked about."""
+        return self.asked.question.round
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to a host's question."""
+
+    host: str
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Score the decisions (n, p) of a round, which some agents or all of them play."""
+
+    round: int
+    x: Array
+    agents: Agents
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The state after a round, of a game in which everyone has bought that round and nobody a later one."""
+
+    round: int
+    rounds: int | None  # of the game, as far as was known when the functions of the next round were fixed
+    digest: bytes
+    totals: tuple[float, float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A round is complete: one row of the metrics, and its decisions, NaN of agents that have left."""
+
+    round: int
+    score: Scored | None  # None: this round is not scored
+    totals: tuple[float, float, float, float]  # cumulative loss, violation, and both of the baseline
+    agents: int  # that have played
+    costs: Costs
+    digest: str
+    x: Array
+    standing: Standing | None = None  # after rounds with which a burst of commitments ends: where a journal may be cut
+
+
+@dataclass(frozen=True, slots=True)
+class Summarise:
+    """Every round of the game is recorded."""
+
+    rounds: int
+    digest: str
+
+
+Effect = Commit | Play | Evaluate | Reply | Score | Record | Summarise
