@@ -31,6 +31,7 @@ from slaternet.metrics import Numbers, Reading
 from slaternet.model import (
     COORDINATOR,
     Acknowledged,
+    Challenge,
     ControlDown,
     Head,
     Heartbeat,
@@ -71,6 +72,7 @@ from slaternet_coordinator.events import (
     Tell,
 )
 from slaternet_coordinator.keeping import Keeper
+from slaternet_coordinator.lives import Lives
 from slaternet_coordinator.metrics import readings
 from slaternet_coordinator.policy import LOST_AFTER, Policy
 from slaternet_coordinator.vigil import Vigil
@@ -104,6 +106,7 @@ class CoordinatorService:
         self._patience = "the game waits for it" if policy is Policy.WAIT else f"it has {lost_after:g} s to come back"
         self._links: dict[str, Link] = {}
         self._opened: dict[str, int] = {}  # how often each process has opened its stream
+        self._lives = Lives(lambda: secrets.token_bytes(limits.ticket_bytes))
         self._meter = Meter()
         self._breaches = Breaches()
         self._over = asyncio.Event()
@@ -283,6 +286,8 @@ class CoordinatorService:
     async def _join(self, data: bytes, caller: Caller | None) -> bytes:
         head, join = codec.decode_join(data)
         vouch(caller, join.role, head.sender)
+        if head.sender in self._register and not self._lives.shown(head.sender, join.ticket):
+            return codec.encode_welcome(self._head(), Challenge(self._lives.challenge(head.sender)))
         effects = self._admitted(head.sender, join)
         admit = next(effect for effect in effects if isinstance(effect, Admit))
         if (older := self._links.pop(head.sender, None)) is not None:

@@ -3,7 +3,7 @@
 import asyncio
 import hmac
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
@@ -70,6 +70,16 @@ async def answered(coordinator: str, method: str, request: bytes, security: Secu
                 log.info("waiting for the coordinator", address=coordinator, reason=str(error))
             waiting = True
         await backoff.wait()
+
+
+async def _welcomed(coordinator: str, name: str, join: Join, security: Security) -> tuple[Head, Welcome]:
+    """Ask for a place until there is one; for a name that is taken, as a rule by an earlier life, more than once."""
+    while True:
+        request = codec.encode_join(Head("", 0, 0, name), join)
+        head, answer = codec.decode_welcome(await answered(coordinator, _JOIN, request, security))
+        if isinstance(answer, Welcome):
+            return head, answer
+        join = replace(join, ticket=answer.ticket)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +172,7 @@ class Membership:
             state.past_spec,
             state.durable,
         )
-        request = codec.encode_join(Head("", 0, 0, applicant.name), join)
-        head, welcome = codec.decode_welcome(await answered(coordinator, _JOIN, request, security))
+        head, welcome = await _welcomed(coordinator, applicant.name, join, security)
         joined = cls(coordinator, applicant, head, welcome, breaches or Breaches(), security, meter or Meter(), state)
         state.remember(joined.run, joined.spec.digest())
         return joined

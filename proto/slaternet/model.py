@@ -51,6 +51,14 @@ class Join:
     agents: Agents = field(default_factory=lambda: np.empty(0, np.intp))  # the very ones wanted; none: any
     spec: str = ""  # SHA-256 of the spec played before; empty: without a past
     durable: bool = False  # it can come back after its death
+    ticket: bytes = b""  # of a challenge; empty: there was none
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """The answer to who asks for a name that is taken: to ask again with this ticket, and so to show that it lives."""
+
+    ticket: bytes
 
 
 @dataclass(frozen=True, slots=True)

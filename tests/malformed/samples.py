@@ -156,8 +156,9 @@ _REVEAL_DOWN: list[model.RevealDown] = [
     replace(_ANSWER, loss=_TANGENTS[0], constraint=_TANGENTS[1]),
 ]
 _UNARY: list[tuple[Kind, Any]] = [
-    (JOIN, (STRANGER, model.Join(model.Role.HOST, "h:1", 3, 1, "ab" * 32, SEATS, "cd" * 32, True))),
+    (JOIN, (STRANGER, model.Join(model.Role.HOST, "h:1", 3, 1, "ab" * 32, SEATS, "cd" * 32, True, TICKET))),
     (WELCOME, (HEAD, model.Welcome(3, TICKET, "[run]\nname = 'ü'\n", 64))),
+    (WELCOME, (HEAD, model.Challenge(TICKET))),
     (STATUS, (STRANGER, True)),
     (STATUS_REPLY, (HEAD, _STATUS)),
     (STOP, STRANGER),

@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 from harness import DEADLINE, LOOPBACK, Game, Gathering, gathering, small_spec
 
+from slaternet import codec, identity
 from slaternet.limits import LIMITS
+from slaternet.model import COORDINATOR, PROTOCOL, Challenge, Head, Join, Role, Welcome
 from slaternet.station import Station
+from slaternet.transport import call, open_channel
 from slaternet_adversary.service import AdversaryService
 from slaternet_agent.service import HostService
 from slaternet_lab import Run
@@ -72,6 +75,25 @@ async def test_a_host_that_is_started_again_in_the_middle_of_a_game_plays_it_on(
 
     last = Run.open(game.folder).spec.run.rounds
     assert [hosts.checkpoints(name)[-1] for name in NAMES] == [last] * len(NAMES)
+
+
+async def test_what_a_dead_life_has_asked_for_takes_no_name_from_its_successor(tmp_path: Path) -> None:
+    async def asked(ticket: bytes) -> Challenge | Welcome:
+        join = Join(Role.HOST, "127.0.0.1:1", 0, PROTOCOL, identity.fingerprint(), durable=True, ticket=ticket)
+        async with open_channel(game.address, COORDINATOR) as channel:
+            request = codec.encode_join(Head("", 0, 0, "agent-1"), join)
+            return codec.decode_welcome(await call(channel, "/slaternet.v1.Coordinator/Join", request))[1]
+
+    async with playing(tmp_path) as (game, hosts):
+        await game.until(lambda status: status.published > 0)
+        early = await asked(b"")
+        await hosts.end("agent-1")
+        hosts.start("agent-1")
+        await game.outlives_its_window()
+        # what was sent before comes now: nobody is there any more to answer the challenge
+        assert isinstance(early, Challenge)
+        assert isinstance(await asked(early.ticket), Challenge)
+        assert isinstance(await asked(b""), Challenge)
 
 
 @pytest.mark.slow

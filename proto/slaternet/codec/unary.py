@@ -23,7 +23,7 @@ from slaternet.codec.wire import (
 )
 from slaternet.errors import Malformed
 from slaternet.limits import LIMITS
-from slaternet.model import Head, HostStatus, Join, Role, Status, Trouble, Welcome
+from slaternet.model import Challenge, Head, HostStatus, Join, Role, Status, Trouble, Welcome
 from slaternet.v1 import coordinator_pb2 as pb
 
 _ROLES = {str(role): role for role in Role}
@@ -43,6 +43,7 @@ def encode_join(head: Head, body: Join) -> bytes:
             agents=write_ids(body.agents),
             spec=body.spec,
             durable=body.durable,
+            ticket=body.ticket,
         )
     )
 
@@ -66,6 +67,7 @@ def decode_join(data: bytes) -> tuple[Head, Join]:
         agents=agents,
         spec=message.spec and digest(message.spec),
         durable=message.durable,
+        ticket=message.ticket and ticket(message.ticket),
     )
 
 
@@ -75,8 +77,10 @@ def _role(value: str) -> Role:
     return _ROLES[value]
 
 
-def encode_welcome(head: Head, body: Welcome) -> bytes:
-    """Return the coordinator's answer to who joined."""
+def encode_welcome(head: Head, body: Welcome | Challenge) -> bytes:
+    """Return the coordinator's answer to who wants to join."""
+    if isinstance(body, Challenge):
+        return pack(pb.Welcome(head=write_head(head), ticket=body.ticket))
     return pack(
         pb.Welcome(
             head=write_head(head),
@@ -88,11 +92,13 @@ def encode_welcome(head: Head, body: Welcome) -> bytes:
     )
 
 
-def decode_welcome(data: bytes) -> tuple[Head, Welcome]:
+def decode_welcome(data: bytes) -> tuple[Head, Welcome | Challenge]:
     """Return what joining has given."""
     message = parse(pb.Welcome, data)
     head = read_head(message.head)
     spec = message.spec
+    if not message.incarnation and not spec:
+        return head, Challenge(ticket(message.ticket))
     if not spec or not fits(spec, LIMITS.spec_bytes):
         raise Malformed("a spec has 1 byte to 256 KiB")
     return head, Welcome(counted(message.incarnation), ticket(message.ticket), spec, message.low_water)

@@ -32,6 +32,7 @@ class JoinRequest(_message.Message):
     AGENTS_FIELD_NUMBER: _builtins.int
     SPEC_FIELD_NUMBER: _builtins.int
     DURABLE_FIELD_NUMBER: _builtins.int
+    TICKET_FIELD_NUMBER: _builtins.int
     role: _builtins.str
     """"host" or "adversary" """
     address: _builtins.str
@@ -50,6 +51,8 @@ class JoinRequest(_message.Message):
     """coordinator's; empty (absent): it comes without a past
     it keeps what it needs to go on after its death; absent: it does not, and cannot come back
     """
+    ticket: _builtins.bytes
+    """of a Welcome without incarnation, 32 bytes; empty (absent): the sender was given none"""
     @_builtins.property
     def head(self) -> _common_pb2.Head:
         """run empty, epoch and round 0; sender: the name asked for, [a-z0-9][a-z0-9-]* of at most 64 bytes"""
@@ -66,10 +69,11 @@ class JoinRequest(_message.Message):
         agents: _builtins.bytes = ...,
         spec: _builtins.str = ...,
         durable: _builtins.bool = ...,
+        ticket: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["head", b"head"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "agents", b"agents", "durable", b"durable", "fingerprint", b"fingerprint", "head", b"head", "protocol", b"protocol", "role", b"role", "seats", b"seats", "spec", b"spec"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "agents", b"agents", "durable", b"durable", "fingerprint", b"fingerprint", "head", b"head", "protocol", b"protocol", "role", b"role", "seats", b"seats", "spec", b"spec", "ticket", b"ticket"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -85,11 +89,11 @@ class Welcome(_message.Message):
     SPEC_FIELD_NUMBER: _builtins.int
     LOW_WATER_FIELD_NUMBER: _builtins.int
     incarnation: _builtins.int
-    """from 1"""
+    """from 1; 0 (absent): the name is taken, and who wants it asks again with this ticket"""
     ticket: _builtins.bytes
     """32 bytes, opens the control stream"""
     spec: _builtins.str
-    """the resolved spec, TOML, at most 256 KiB"""
+    """the resolved spec, TOML, at most 256 KiB; absent without incarnation"""
     low_water: _builtins.int
     """M: a host that comes back goes on from its checkpoint of this round; 0 (absent): from the start"""
     @_builtins.property

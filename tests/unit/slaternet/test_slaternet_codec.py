@@ -50,6 +50,7 @@ STATUS = model.Status(
 UNARY: list[tuple[Callable[..., bytes], Callable[[bytes], Any], Head, Any]] = [
     (codec.encode_join, codec.decode_join, STRANGER, model.Join(model.Role.ADVERSARY, "h:1", 5, 1, "ab" * 32)),
     (codec.encode_welcome, codec.decode_welcome, HEAD, model.Welcome(3, TICKET, "[run]\nname = 'ü'\n")),
+    (codec.encode_welcome, codec.decode_welcome, HEAD, model.Challenge(TICKET)),
     (codec.encode_status_request, codec.decode_status_request, STRANGER, True),
     (codec.encode_status_request, codec.decode_status_request, STRANGER, False),
     (codec.encode_status_reply, codec.decode_status_reply, HEAD, STATUS),
@@ -732,9 +733,11 @@ def test_who_joins_belongs_to_no_run_yet(head: Head) -> None:
         model.Welcome(1, TICKET + b"x", "[run]"),
         model.Welcome(1, TICKET, ""),
         model.Welcome(1, TICKET, "x" * (LIMITS.spec_bytes + 1)),
+        model.Challenge(b""),
+        model.Challenge(TICKET[1:]),
     ],
 )
-def test_a_faulty_welcome_is_malformed(welcome: model.Welcome) -> None:
+def test_a_faulty_welcome_is_malformed(welcome: model.Welcome | model.Challenge) -> None:
     with pytest.raises(Malformed):
         codec.decode_welcome(codec.encode_welcome(HEAD, welcome))
 

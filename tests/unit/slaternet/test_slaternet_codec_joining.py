@@ -64,6 +64,12 @@ def test_a_join_says_which_agents_it_wants_and_what_it_has_begun(agents: tuple[i
     assert found.agents.dtype == np.intp
 
 
+@pytest.mark.parametrize("ticket", [b"", bytes(range(32))])
+def test_a_join_may_show_the_ticket_of_a_challenge(ticket: bytes) -> None:
+    found = codec.decode_join(codec.encode_join(STRANGER, Join(Role.HOST, "h:1", 0, 1, "ab" * 32, ticket=ticket)))[1]
+    assert found.ticket == ticket
+
+
 def test_a_number_of_seats_may_come_without_agents() -> None:
     found = codec.decode_join(join(seats=5))[1]
     assert (found.seats, found.agents.size, found.spec) == (5, 0, "")
@@ -83,6 +89,7 @@ def test_a_number_of_seats_may_come_without_agents() -> None:
         {"spec": "ab" * 31},
         {"spec": "AB" * 32},
         {"role": "spare"},
+        {"ticket": bytes(31)},
     ],
 )
 def test_a_join_that_asks_for_what_cannot_be_is_refused(fields: dict[str, Any]) -> None:

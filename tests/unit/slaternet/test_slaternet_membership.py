@@ -17,6 +17,7 @@ from slaternet.link import Link
 from slaternet.membership import Applicant, Membership
 from slaternet.model import (
     Acknowledged,
+    Challenge,
     Checkpointed,
     ControlDown,
     ControlUp,
@@ -89,13 +90,18 @@ async def see_off(link: Link, failure: str = "") -> None:
 
 @asynccontextmanager
 async def member(
-    control: Control, state: State | None = None, seats: Wish = EVEN, joins: list[Join] | None = None
+    control: Control,
+    state: State | None = None,
+    seats: Wish = EVEN,
+    joins: list[Join] | None = None,
+    challenges: tuple[bytes, ...] = (),
 ) -> AsyncIterator[Membership]:
-    """Join a game whose coordinator serves control streams this way, and notes who joins."""
+    """Join a game whose coordinator serves control streams this way, notes who joins, and challenges him first."""
+    answers: list[Challenge | Welcome] = [*map(Challenge, challenges), Welcome(1, bytes(32), SPEC)]
 
     async def admit(data: bytes, caller: object) -> bytes:
         (joins if joins is not None else []).append(codec.decode_join(data)[1])
-        return codec.encode_welcome(HEAD, Welcome(1, bytes(32), SPEC))
+        return codec.encode_welcome(HEAD, answers.pop(0))
 
     service = "slaternet.v1.Coordinator"
     server = await serve("127.0.0.1:0", service=service, unary={"Join": admit}, streams={"Control": control}, hosts=1)
@@ -105,6 +111,15 @@ async def member(
             yield await Membership.join(server.address, applicant, state=state)
     finally:
         await server.stop()
+
+
+async def test_who_is_challenged_asks_again_with_the_newest_ticket() -> None:
+    joins: list[Join] = []
+
+    async with member(see_off, joins=joins, challenges=(bytes([1] * 32), bytes([2] * 32))) as membership:
+        assert membership.incarnation == 1
+
+    assert [join.ticket for join in joins] == [b"", bytes([1] * 32), bytes([2] * 32)]
 
 
 async def test_progress_reported_before_the_stream_opens_is_said_when_it_does() -> None:
