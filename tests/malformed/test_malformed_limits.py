@@ -25,7 +25,9 @@ from slaternet_coordinator.watch import Watch
 
 TESTS = Path(__file__).parents[1]
 
-_CODEC = "unit/slaternet/test_slaternet_codec.py"
+_PARTS = "unit/slaternet/test_slaternet_codec_parts.py"
+_MALFORMED = "unit/slaternet/test_slaternet_codec_malformed.py"
+_CONTROL = "unit/slaternet/test_slaternet_codec_malformed_control.py"
 _PLUGIN = "unit/slaternet/test_slaternet_codec_plugin.py"
 _HERE = "malformed/test_malformed_limits.py"
 _TRANSPORT = "service/test_transport.py"
@@ -35,25 +37,25 @@ _COORDINATOR = "unit/slaternet_coordinator/test_coordinator_"
 
 REACHED = {
     "message_bytes": (_TRANSPORT, "test_a_message_above_the_limit_ends_its_own_call_only"),
-    "part_bytes": (_CODEC, "test_parts_stay_below_the_message_limit_and_come_back_as_one"),
-    "parts": (_CODEC, "test_parts_that_do_not_fit_together_are_refused"),
+    "part_bytes": (_PARTS, "test_parts_stay_below_the_message_limit_and_come_back_as_one"),
+    "parts": (_PARTS, "test_parts_that_do_not_fit_together_are_refused"),
     "metadata_bytes": (_HERE, "test_headers_are_refused_beyond_the_limit_and_not_by_chance"),
-    "name_bytes": (_CODEC, "test_a_name_that_is_none_cannot_join"),
-    "address_bytes": (_CODEC, "test_a_faulty_wish_to_join_is_malformed"),
-    "spec_bytes": (_CODEC, "test_a_faulty_welcome_is_malformed"),
-    "text_bytes": (_CODEC, "test_a_text_above_its_limit_is_malformed"),
-    "ticket_bytes": (_CODEC, "test_a_faulty_welcome_is_malformed"),
-    "agents": (_CODEC, "test_a_faulty_topology_is_malformed"),
+    "name_bytes": (_CONTROL, "test_a_name_that_is_none_cannot_join"),
+    "address_bytes": (_CONTROL, "test_a_faulty_wish_to_join_is_malformed"),
+    "spec_bytes": (_CONTROL, "test_a_faulty_welcome_is_malformed"),
+    "text_bytes": (_CONTROL, "test_a_text_above_its_limit_is_malformed"),
+    "ticket_bytes": (_CONTROL, "test_a_faulty_welcome_is_malformed"),
+    "agents": (_CONTROL, "test_a_faulty_topology_is_malformed"),
     "dimension": (_PLUGIN, "test_what_breaks_a_rule_is_malformed"),
-    "points": (_CODEC, "test_a_faulty_question_is_malformed"),
-    "constraints": (_CODEC, "test_a_faulty_answer_is_malformed"),
-    "hosts": (_CODEC, "test_half_a_million_empty_messages_inside_one_are_refused_before_they_are_looked_at"),
+    "points": (_MALFORMED, "test_a_faulty_question_is_malformed"),
+    "constraints": (_MALFORMED, "test_a_faulty_answer_is_malformed"),
+    "hosts": (_CONTROL, "test_half_a_million_empty_messages_inside_one_are_refused_before_they_are_looked_at"),
     "spares": (f"{_COORDINATOR}register.py", "test_there_are_so_many_spares_and_no_more"),
     "awaited": (
         f"{_COORDINATOR}blame.py",
         "test_a_name_that_nobody_has_is_not_blamed_and_what_is_remembered_is_bounded",
     ),
-    "topology_rounds": (_CODEC, "test_a_faulty_topology_is_malformed"),
+    "topology_rounds": (_CONTROL, "test_a_faulty_topology_is_malformed"),
     "window": (
         f"{_COORDINATOR}engine.py",
         "test_the_graph_is_published_never_beyond_the_window_and_in_quarters_of_it",
@@ -125,7 +127,7 @@ REACHED = {
 
 SETTINGS = {
     "grpc.max_receive_message_length": (_TRANSPORT, "test_a_message_above_the_limit_ends_its_own_call_only"),
-    "grpc.max_send_message_length": (_CODEC, "test_a_message_above_the_limit_is_refused_by_its_sender"),
+    "grpc.max_send_message_length": (_PARTS, "test_a_message_above_the_limit_is_refused_by_its_sender"),
     "grpc.max_metadata_size": (_HERE, "test_headers_are_refused_beyond_the_limit_and_not_by_chance"),
     "grpc.absolute_max_metadata_size": (_HERE, "test_headers_are_refused_beyond_the_limit_and_not_by_chance"),
     "grpc.server_handshake_timeout_ms": (_TRANSPORT, "test_silent_sockets_are_closed"),
