@@ -77,6 +77,7 @@ _register(adversaries.adversary_check, _LOOK, "slaternet adversary-check mine.py
 _register(scaffold.adversary_new, _LOOK, "slaternet adversary-new power-market --dir plugins")
 _register(results.show, _AFTER, "slaternet show runs/mine --json")
 _register(results.plot, _AFTER, "slaternet plot runs/mine runs/yours --out figures")
+_register(results.export, _AFTER, "slaternet export runs/mine --format csv,parquet,npz")
 _register(regret.regret, _AFTER, "slaternet regret runs/mine")
 _register(results.diff, _AFTER, "slaternet diff runs/mine runs/yours")
 _register(audit.audit, _AFTER, "slaternet audit runs/mine")

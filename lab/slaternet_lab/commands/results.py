@@ -38,6 +38,29 @@ def plot(
         typer.echo("\n".join(paths))
 
 
+def export(
+    run: RunArgument,
+    formats: Annotated[
+        str, typer.Option("--format", metavar="FORMAT,...", help="Of csv, parquet and npz; parquet needs pyarrow.")
+    ] = "csv",
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for the files; `export` in the run folder.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over files that are there already.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write metrics and recorded decisions as tables for other tools."""
+    from slaternet_lab import export as exporting
+
+    opened = Run.open(run)
+    names = [name.strip() for name in formats.split(",")]
+    paths = [str(path) for path in exporting.export(opened, names, out or opened.folder / "export", force=force)]
+    if as_json:
+        print_json(paths)
+        return
+    typer.echo("\n".join(paths))
+    if opened.decisions is None:
+        typer.echo("decisions were not recorded; record.decisions = true would")
+
+
 def diff(a: RunArgument, b: RunArgument, as_json: JsonOption = False) -> None:
     """Name the first round where two runs part, and the agent where decisions are recorded; exit code 5 if they do."""
     first, second = Run.open(a), Run.open(b)

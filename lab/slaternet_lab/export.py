@@ -1,0 +1,98 @@
+"""A run's tables in the formats of other tools: its metrics by round, its decisions by round and agent."""
+
+import csv
+import importlib
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slaternet.errors import BadSpec
+from slaternet_lab.folder import Run
+
+Table = dict[str, NDArray[Any]]
+"""Columns of one length, by name."""
+_Files = dict[str, Callable[[Path], None]]
+"""How to write each file, by name."""
+
+
+def tables(run: Run) -> dict[str, Table]:
+    """Return `metrics`, a row for each round, and, where they were recorded, `decisions`, one for each round and agent.
+
+    NaN stands for what was not scored, and for decisions of agents that have left.
+    """
+    found = {"metrics": run.metrics}
+    if (x := run.decisions) is not None:
+        rounds, agents, dimension = x.shape
+        found["decisions"] = {
+            "round": np.repeat(np.arange(1, rounds + 1), agents),
+            "agent": np.tile(np.arange(agents), rounds),
+            **{f"x{i + 1}": x[:, :, i].ravel() for i in range(dimension)},
+        }
+    return found
+
+
+def export(run: Run, formats: Sequence[str], folder: Path, *, force: bool = False) -> list[Path]:
+    """Write a run in each of the formats; return the files. BadSpec where one is there already, unless forced."""
+    files: _Files = {}
+    for each in formats:
+        if each not in _FORMATS:
+            raise BadSpec(f"--format {each!r} is unknown; choose of {', '.join(_FORMATS)}")
+        files |= _FORMATS[each](run)
+    taken = [folder / name for name in files if (folder / name).exists()]
+    if taken and not force:
+        raise BadSpec(f"{taken[0]} is there already; choose another --out, or say --force")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, write in files.items():
+        draft = folder / f"{name}.draft"
+        write(draft)
+        draft.replace(folder / name)
+    return [folder / name for name in files]
+
+
+def _csv(run: Run) -> _Files:
+    return {f"{name}.csv": partial(_write_csv, table) for name, table in tables(run).items()}
+
+
+def _write_csv(table: Table, path: Path) -> None:
+    """Write a table; numbers as the shortest text that is read back to the same bits, NaN as an empty cell."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(table)
+        rows.writerows(zip(*(map(_cell, column.tolist()) for column in table.values()), strict=True))
+
+
+def _cell(value: float | str) -> float | str:
+    return "" if value != value else value  # NaN alone is not itself
+
+
+def _parquet(run: Run) -> _Files:
+    arrow, parquet = _pyarrow("pyarrow"), _pyarrow("pyarrow.parquet")
+    return {f"{name}.parquet": partial(parquet.write_table, arrow.table(table)) for name, table in tables(run).items()}
+
+
+def _pyarrow(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise BadSpec(
+            "--format parquet needs pyarrow; install it (pip install pyarrow), or choose csv or npz"
+        ) from None
+
+
+def _npz(run: Run) -> _Files:
+    return {
+        "run.npz": partial(_write_npz, run.metrics if run.decisions is None else run.metrics | {"x": run.decisions})
+    }
+
+
+def _write_npz(arrays: Table, path: Path) -> None:
+    with path.open("wb") as file:  # given a name, numpy would add a suffix of its own
+        np.savez_compressed(file, allow_pickle=False, **arrays)
+
+
+_FORMATS: dict[str, Callable[[Run], _Files]] = {"csv": _csv, "parquet": _parquet, "npz": _npz}
