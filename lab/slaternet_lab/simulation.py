@@ -75,8 +75,8 @@ class Simulation:
         self._over = False
         with ExitStack() as opening:
             plugin, self._description = opening.enter_context(opened(spec))
-            results = Results(folder, spec, run=uuid.uuid4().hex)
-            self._adversary = Runtime(plugin, build_referee(spec, self._description), results)
+            referee = build_referee(spec, self._description)  # refuses what is not resolved, before files are open
+            self._adversary = Runtime(plugin, referee, Results(folder, spec, run=uuid.uuid4().hex))
             self._plugin = opening.pop_all()
 
     def play(self) -> None:

@@ -165,6 +165,13 @@ def test_a_simulation_needs_an_end(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+def test_a_spec_that_is_not_resolved_is_refused_before_anything_is_recorded(tmp_path: Path) -> None:
+    with pytest.raises(BadSpec, match=r"\[feedback\] is missing; a resolved spec says what is granted"):
+        simulate(SPEC.replace(feedback=None), out=tmp_path / "run")
+
+    assert list((tmp_path / "run").iterdir()) == []
+
+
 # The engines of several hosts, wired together by direct calls
 
 
