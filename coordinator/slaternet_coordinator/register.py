@@ -103,7 +103,7 @@ class Register:
 
         A process that comes back into a game that has begun keeps its seats.
         """
-        self._compare(name, join)
+        self.compare(name, join)
         known = self._members.get(name)
         if known is not None:
             check_kept(known)
@@ -139,7 +139,8 @@ class Register:
         self.players = [member if host is known else host for host in self.players]
         return member
 
-    def _compare(self, name: str, join: Join) -> None:
+    def compare(self, name: str, join: Join) -> None:
+        """Refuse a process that speaks, plays or computes otherwise than this game."""
         if join.protocol != PROTOCOL:
             raise Mismatch(
                 f"{name} speaks protocol {join.protocol} and the coordinator protocol {PROTOCOL}; "

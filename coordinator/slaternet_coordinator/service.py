@@ -286,27 +286,28 @@ class CoordinatorService:
     async def _join(self, data: bytes, caller: Caller | None) -> bytes:
         head, join = codec.decode_join(data)
         vouch(caller, join.role, head.sender)
-        if head.sender in self._register and not self._lives.shown(head.sender, join.ticket):
-            return codec.encode_welcome(self._head(), Challenge(self._lives.challenge(head.sender)))
-        effects = self._admitted(head.sender, join)
-        admit = next(effect for effect in effects if isinstance(effect, Admit))
-        if (older := self._links.pop(head.sender, None)) is not None:
-            older.end(Superseded(f"another process has joined as {head.sender}; give each a --name of its own"))
-        log.info("joined", name=head.sender, role=str(join.role), address=join.address)
-        self._execute(effects)
-        self._keeper.check()
-        reach("coordinator_during_join")
-        welcome = Welcome(admit.incarnation, admit.ticket, self._spec.to_toml(), self._engine.low_water)
-        return codec.encode_welcome(self._head(), welcome)
-
-    def _admitted(self, name: str, join: Join) -> list[Effect]:
         try:
-            effects = self._engine.handle(Joined(name, join))
+            answer = self._admitted(head.sender, join)
         except Mismatch as error:
             self._watch.trouble(str(error))
             raise
+        return codec.encode_welcome(self._head(), answer)
+
+    def _admitted(self, name: str, join: Join) -> Welcome | Challenge:
+        """Give a process its place; who asks for a name that is taken must show first that it lives."""
+        self._register.compare(name, join)
+        if name in self._register and not self._lives.shown(name, join.ticket):
+            return Challenge(self._lives.challenge(name))
+        effects = self._engine.handle(Joined(name, join))
         self._hear(name)
-        return effects
+        admit = next(effect for effect in effects if isinstance(effect, Admit))
+        if (older := self._links.pop(name, None)) is not None:
+            older.end(Superseded(f"another process has joined as {name}; give each a --name of its own"))
+        log.info("joined", name=name, role=str(join.role), address=join.address)
+        self._execute(effects)
+        self._keeper.check()
+        reach("coordinator_during_join")
+        return Welcome(admit.incarnation, admit.ticket, self._spec.to_toml(), self._engine.low_water)
 
     async def _status(self, data: bytes, caller: Caller | None) -> bytes:
         _, again = codec.decode_status_request(data)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slaternet.disk import DRAFT
 from slaternet.errors import BadSpec
 from slaternet_lab.folder import Run
 
@@ -19,9 +20,11 @@ Table = dict[str, NDArray[Any]]
 _Files = dict[str, Callable[[Path], None]]
 """How to write each file, by name."""
 
+_ROWS = 4096  # of a .csv, that are in memory as text at a time
+
 
 def tables(run: Run) -> dict[str, Table]:
-    """Return `metrics`, a row for each round, and, where they were recorded, `decisions`, one for each round and agent.
+    """Return `metrics`, a row for each round, and, where there are any, `decisions`, one for each round and agent.
 
     NaN stands for what was not scored, and for decisions of agents that have left.
     """
@@ -43,15 +46,30 @@ def export(run: Run, formats: Sequence[str], folder: Path, *, force: bool = Fals
         if each not in _FORMATS:
             raise BadSpec(f"--format {each!r} is unknown; choose of {', '.join(_FORMATS)}")
         files |= _FORMATS[each](run)
+    if folder.resolve() == run.folder.resolve():
+        raise BadSpec(f"--out {folder} is the run itself, whose own metrics.csv must stay; choose another folder")
     taken = [folder / name for name in files if (folder / name).exists()]
     if taken and not force:
         raise BadSpec(f"{taken[0]} is there already; choose another --out, or say --force")
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, write in files.items():
-        draft = folder / f"{name}.draft"
-        write(draft)
-        draft.replace(folder / name)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, write in files.items():
+            _publish(write, folder / name)
+    except OSError as error:
+        raise BadSpec(
+            f"--out {folder} cannot be written: {error.strerror}; mend that or choose another folder"
+        ) from None
     return [folder / name for name in files]
+
+
+def _publish(write: Callable[[Path], None], path: Path) -> None:
+    """Write a file, whole or not at all."""
+    draft = path.with_name(path.name + DRAFT)
+    try:
+        write(draft)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def _csv(run: Run) -> _Files:
@@ -63,7 +81,9 @@ def _write_csv(table: Table, path: Path) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(table)
-        rows.writerows(zip(*(map(_cell, column.tolist()) for column in table.values()), strict=True))
+        for first in range(0, len(table["round"]), _ROWS):
+            cells = (map(_cell, column[first : first + _ROWS].tolist()) for column in table.values())
+            rows.writerows(zip(*cells, strict=True))
 
 
 def _cell(value: float | str) -> float | str:
@@ -85,9 +105,8 @@ def _pyarrow(name: str) -> ModuleType:
 
 
 def _npz(run: Run) -> _Files:
-    return {
-        "run.npz": partial(_write_npz, run.metrics if run.decisions is None else run.metrics | {"x": run.decisions})
-    }
+    decisions = {} if run.decisions is None else {"x": run.decisions}
+    return {"run.npz": partial(_write_npz, run.metrics | decisions)}
 
 
 def _write_npz(arrays: Table, path: Path) -> None:

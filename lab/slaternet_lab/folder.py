@@ -3,6 +3,7 @@
 import csv
 import functools
 import json
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,8 +76,11 @@ class Run:
         path = self.folder / "decisions.npz"
         if not path.is_file():
             return None
-        with np.load(path) as archive:
-            x: Array = archive["x"]
+        try:
+            with path.open("rb") as file, np.load(file) as archive:  # numpy alone leaves a damaged one open
+                x: Array = archive["x"]
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+            raise BadSpec(f"{path} is damaged; restore it, or delete it to read the run without decisions") from error
         return x
 
     @property

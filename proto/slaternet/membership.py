@@ -74,11 +74,14 @@ async def answered(coordinator: str, method: str, request: bytes, security: Secu
 
 async def _welcomed(coordinator: str, name: str, join: Join, security: Security) -> tuple[Head, Welcome]:
     """Ask for a place until there is one; for a name that is taken, as a rule by an earlier life, more than once."""
+    backoff = Backoff()
     while True:
         request = codec.encode_join(Head("", 0, 0, name), join)
         head, answer = codec.decode_welcome(await answered(coordinator, _JOIN, request, security))
         if isinstance(answer, Welcome):
             return head, answer
+        if join.ticket:  # it was the newest when it was given: somebody else has asked since, and may do so again
+            await backoff.wait()
         join = replace(join, ticket=answer.ticket)
 
 

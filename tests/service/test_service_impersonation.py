@@ -120,8 +120,8 @@ async def test_a_place_is_given_only_to_the_name_and_role_of_the_certificate(
     request = codec.encode_join(Head("", 0, 0, "agent-1"), Join(role, "127.0.0.1:1", 0, 1, "0" * 64))
     async with playing(small_spec(rounds=None), tmp_path / "game", hosts=3, tls=authority) as game:
         verdicts = {whose: await asked(game, JOIN, request, each) for whose, each in shown.items()}
-    # who may ask at all is asked to show that it lives, for the name is taken; the others do not get so far
-    welcome = (grpc.StatusCode.OK, "") if role is Role.HOST else REFUSED
+    # who may ask at all is told that its numerics differ; the others do not get so far
+    welcome = (grpc.StatusCode.FAILED_PRECONDITION, "Mismatch") if role is Role.HOST else REFUSED
     assert {whose: (each.code, each.error) for whose, each in verdicts.items()} == VERDICTS | {"its own": welcome}
 
 

@@ -10,7 +10,7 @@ STORIES: dict[str, str] = {
     "32 --policy leave": "the stream of a host that was given up had not ended yet, and the adversary looked for it",
     "94 --policy leave": "a stream came between two seatings, and who is new in the second was unknown to the first",
     "226 --policy leave": "who went on with a journal did not see to it that its name survives a loss of power",
-    "1567": "what an adversary had asked before its death came after its next life had joined, and ended that",
     "954": "not the product but the witness: the adversary may hear of M late, and keeps two windows of its ledger",
+    "1567": "what an adversary had asked before its death came after its next life had joined, and ended that",
 }
 """By seed, with --harsh where it is of a harsh world, and --policy where that is not the one of the seed."""

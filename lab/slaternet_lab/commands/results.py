@@ -1,4 +1,4 @@
-"""After a game: show, draw and compare run folders."""
+"""After a game: show, draw, export and compare run folders."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -43,7 +43,7 @@ def export(
     formats: Annotated[
         str, typer.Option("--format", metavar="FORMAT,...", help="Of csv, parquet and npz; parquet needs pyarrow.")
     ] = "csv",
-    out: Annotated[Path | None, typer.Option("--out", help="Folder for the files; `export` in the run folder.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for the files; RUN-export if absent.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Write over files that are there already.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -52,13 +52,17 @@ def export(
 
     opened = Run.open(run)
     names = [name.strip() for name in formats.split(",")]
-    paths = [str(path) for path in exporting.export(opened, names, out or opened.folder / "export", force=force)]
+    folder = out or opened.folder.resolve().with_name(f"{opened.name}-export")
+    paths = [str(path) for path in exporting.export(opened, names, folder, force=force)]
     if as_json:
         print_json(paths)
-        return
-    typer.echo("\n".join(paths))
+    else:
+        typer.echo("\n".join(paths))
     if opened.decisions is None:
-        typer.echo("decisions were not recorded; record.decisions = true would")
+        when = (
+            "follow when the game is over" if opened.spec.record.decisions else "are kept with record.decisions = true"
+        )
+        typer.echo(f"without decisions: they {when}", err=True)
 
 
 def diff(a: RunArgument, b: RunArgument, as_json: JsonOption = False) -> None:

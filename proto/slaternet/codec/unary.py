@@ -93,7 +93,7 @@ def encode_welcome(head: Head, body: Welcome | Challenge) -> bytes:
 
 
 def decode_welcome(data: bytes) -> tuple[Head, Welcome | Challenge]:
-    """Return what joining has given."""
+    """Return what joining has given, or the challenge to ask again."""
     message = parse(pb.Welcome, data)
     head = read_head(message.head)
     spec = message.spec

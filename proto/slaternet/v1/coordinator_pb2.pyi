@@ -91,7 +91,7 @@ class Welcome(_message.Message):
     incarnation: _builtins.int
     """from 1; 0 (absent): the name is taken, and who wants it asks again with this ticket"""
     ticket: _builtins.bytes
-    """32 bytes, opens the control stream"""
+    """32 bytes, opens the control stream; without incarnation it is for the next Join alone"""
     spec: _builtins.str
     """the resolved spec, TOML, at most 256 KiB; absent without incarnation"""
     low_water: _builtins.int

@@ -1,16 +1,19 @@
 """`slaternet export`: the tables of a run come back from every format to the bit."""
 
 import csv
+import json
 import sys
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet
 import pytest
+from typer.testing import CliRunner
 
 from slaternet.errors import BadSpec
 from slaternet.spec import Spec
 from slaternet_lab import Run, simulate
+from slaternet_lab.cli import app
 from slaternet_lab.export import export, tables
 from slaternet_lab.library import shipped
 from slaternet_lab.resolve import resolve
@@ -99,6 +102,54 @@ def test_what_is_there_is_kept_unless_it_is_said_aloud(run: Run, tmp_path: Path)
 
     export(run, ["csv", "npz"], tmp_path, force=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["decisions.csv", "metrics.csv", "run.npz"]
+
+
+def test_the_run_itself_is_never_written_over(run: Run) -> None:
+    before = (run.folder / "metrics.csv").read_bytes()
+
+    with pytest.raises(BadSpec, match=r"is the run itself, whose own metrics\.csv must stay"):
+        export(run, ["csv"], run.folder, force=True)
+    assert (run.folder / "metrics.csv").read_bytes() == before
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing_behind(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "decisions.csv").mkdir()  # no file can take its place
+
+    with pytest.raises(BadSpec, match=r"^--out .* cannot be written: Is a directory; mend that"):
+        export(run, ["csv"], tmp_path, force=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["decisions.csv", "metrics.csv"]
+
+
+def test_agents_that_have_left_have_no_decisions(tmp_path: Path) -> None:
+    spec = SPEC.replace(departures=[{"round": 3, "agents": [1]}])
+    run = simulate(resolve(spec, Path()), out=tmp_path / "game", figures=False)
+
+    export(run, ["csv"], tmp_path / "out")
+
+    rows = [line.split(",") for line in (tmp_path / "out" / "decisions.csv").read_text().splitlines()[1:]]
+    without = [(int(row[0]), int(row[1])) for row in rows if row[2:] == [""] * DIMENSION]
+    assert without == [(t, 1) for t in range(3, ROUNDS + 1)]
+
+
+def test_the_command_writes_beside_the_run_and_says_where(run: Run) -> None:
+    outcome = CliRunner().invoke(app, ["export", str(run.folder), "--format", "csv, npz", "--json"])
+
+    assert outcome.exit_code == 0, outcome.output
+    paths = [Path(each) for each in json.loads(outcome.stdout)]
+    assert paths == [Path(f"{run.folder}-export", name) for name in ("metrics.csv", "decisions.csv", "run.npz")]
+    assert all(path.is_file() for path in paths)
+
+
+def test_the_command_says_why_there_are_no_decisions(tmp_path: Path) -> None:
+    for recorded, why in ((False, "are kept with record.decisions = true"), (True, "follow when the game is over")):
+        run = simulate(resolve(SPEC, Path()), out=tmp_path / why, figures=False)
+        (run.folder / "decisions.npz").unlink()
+        (run.folder / "spec.toml").write_text(run.spec.replace(**{"record.decisions": recorded}).to_toml())
+
+        outcome = CliRunner().invoke(app, ["export", str(run.folder)])
+
+        assert outcome.stdout.strip() == str(Path(f"{run.folder}-export", "metrics.csv"))
+        assert outcome.stderr.strip() == f"without decisions: they {why}"
 
 
 def test_a_format_that_is_unknown_names_those_there_are(run: Run, tmp_path: Path) -> None:

@@ -54,6 +54,15 @@ def test_a_run_from_before_a_column_was_added_is_read_without_it(tmp_path: Path)
     np.testing.assert_array_equal(new.metrics["skew"], [0.002, 0.002])
 
 
+def test_damaged_decisions_are_named(tmp_path: Path) -> None:
+    run = write(tmp_path / "a", ["aa", "bb"], np.zeros((2, 3, 4)))
+    path = run.folder / "decisions.npz"
+    path.write_bytes(path.read_bytes()[:-30])
+
+    with pytest.raises(BadSpec, match=r"decisions\.npz is damaged; restore it, or delete it"):
+        _ = run.decisions
+
+
 def test_recorded_decisions_come_back_as_they_were(tmp_path: Path) -> None:
     x = np.arange(24.0).reshape(2, 3, 4)
 
