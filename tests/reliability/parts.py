@@ -10,11 +10,11 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from random import Random
 
 import pytest
 
 from reliability.report import Figures, Say, Skipped
+from slaternet_coordinator.policy import Policy
 
 TESTS = Path(__file__).parents[1]
 
@@ -75,7 +75,8 @@ def _world(seed: int) -> tuple[str, Counter[str], int, int, float] | str:
 
 
 def mutants(scale: Scale, figures: Figures, say: Say) -> None:
-    """Plant bugs into the product; the simulator must find each within a few seeds."""
+    """Plant bugs into the product; the simulator must find each within a few harsh worlds."""
+    from simulation import host_mutants, loss_mutants  # noqa: F401 - plants them
     from simulation.mutants import MUTANTS
 
     figures |= {"planted": len(MUTANTS), "seeds_until_caught": {}}
@@ -90,18 +91,17 @@ def mutants(scale: Scale, figures: Figures, say: Say) -> None:
 
 def _seeds_until_caught(mutant: str) -> int:
     """Return after how many seeds a planted bug is seen; 0 where it is not."""
-    from simulation.games import Game
-    from simulation.mutants import MUTANTS
+    from simulation import host_mutants, loss_mutants  # noqa: F401 - plants them
+    from simulation.mutants import LOSING, MUTANTS
     from simulation.world import Wrong, run
 
-    for seed in range(_SEEDS_A_MUTANT):
-        assert Game.draw(Random(seed)).reference  # of the product without the bug; it is kept
+    policy = Policy.LEAVE if mutant in LOSING else Policy.WAIT
     for seed in range(_SEEDS_A_MUTANT):
         try:
             with MUTANTS[mutant]():
-                run(seed)
+                run(seed, harsh=True, policy=policy)
         except Wrong:
-            run(seed)  # it is the bug that was seen only if nothing is without it
+            run(seed, harsh=True, policy=policy)  # it is the bug that was seen only if nothing is without it
             return seed + 1
     return 0
 
