@@ -174,8 +174,7 @@ class _Rest(Rest):
             yield Departure(self.whole(_ROUND), self.agents(self.whole(COUNT)))
 
     def purchase(self, round: int) -> Purchase:
-        k, s, p, m, gradients, at = _QUESTION.unpack_from(self.data, self.at)
-        self.at += _QUESTION.size
+        k, s, p, m, gradients, at = self.numbers(_QUESTION)
         effort, host, agents = self.effort(), self.name(), self.agents(k)
         x, points, f, g = self.array(k, p), self.array(k, s, p), self.array(k, s), self.array(k, s, m)
         anchor = self.array(k, p) if gradients else None
@@ -185,10 +184,10 @@ class _Rest(Rest):
         return Purchase(Asked(host, question, at), Evaluated(host, round, agents, f, g, loss, constraint))
 
 
-def begun(folder: Path, *, disk: Disk = DISK) -> bool:
+def begun(folder: Path) -> bool:
     """Say whether there is a journal in a run folder."""
     path = folder / JOURNAL
-    return path.name in disk.names(path.parent)
+    return path.name in DISK.names(path.parent)
 
 
 def read(folder: Path, *, disk: Disk = DISK) -> Iterator[Entry]:

@@ -3,6 +3,7 @@
 import math
 import struct
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -41,21 +42,20 @@ class Rest:
     data: bytes
     at: int = 0
 
-    def numbers(self, layout: struct.Struct) -> tuple[float, ...]:
-        """Return the numbers of a layout."""
+    def numbers(self, layout: struct.Struct) -> tuple[Any, ...]:
+        """Return the numbers of a layout, whole or not as it says."""
         self.at += layout.size
         return layout.unpack_from(self.data, self.at - layout.size)
 
     def name(self) -> str:
         """Return a name."""
-        (length,) = _LENGTH.unpack_from(self.data, self.at)
-        self.at += _LENGTH.size + length
+        length = self.whole(_LENGTH)
+        self.at += length
         return self.data[self.at - length : self.at].decode()
 
     def effort(self) -> Effort:
         """Return an effort."""
-        frames, sent, received, waited = _EFFORT.unpack_from(self.data, self.at)
-        self.at += _EFFORT.size
+        frames, sent, received, waited = self.numbers(_EFFORT)
         return Effort(frames, sent, waited, received)
 
     def agents(self, count: int) -> Agents:
@@ -71,6 +71,5 @@ class Rest:
 
     def whole(self, layout: struct.Struct) -> int:
         """Return the only number of a layout."""
-        (number,) = layout.unpack_from(self.data, self.at)
-        self.at += layout.size
+        (number,) = self.numbers(layout)
         return int(number)

@@ -31,7 +31,7 @@ def recalled(
         if (own := np.isin(entry.values.agents, agents)).any():
             found.setdefault(entry.values.round, []).append(_some(entry, own))
         while sum(len(each.values.agents) for each in found.get(first, ())) == len(agents):
-            yield _whole(found.pop(first))
+            yield whole(found.pop(first))
             first += 1
     if first <= last:
         raise Diverged(f"{folder / JOURNAL} lacks values of round {first}; put back an undamaged copy")
@@ -53,7 +53,7 @@ def _some(purchase: Purchase, own: NDArray[np.bool_]) -> Purchase:
     )
 
 
-def _whole(pieces: list[Purchase]) -> tuple[Question, Answer]:
+def whole(pieces: list[Purchase]) -> tuple[Question, Answer]:
     """Return the purchases of one round by several agents as one, in index order."""
     questions, values = [each.asked.question for each in pieces], [each.values for each in pieces]
     agents = np.concatenate([each.agents for each in questions])

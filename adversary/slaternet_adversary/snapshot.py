@@ -2,7 +2,7 @@
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 
 from slaternet_adversary.costs import Network, Total
 from slaternet_adversary.events import Standing
@@ -23,7 +23,7 @@ class Snapshot:
     @classmethod
     def of(cls, standing: Standing, network: Network) -> "Snapshot":
         """Return what there is to keep when the rounds up to that one, and no other, are in the network's sums."""
-        copies = {name: Total(*_numbers(total)) for name, total in network.hosts.items()}
+        copies = {name: replace(total) for name, total in network.hosts.items()}
         return cls(standing, network.skew, copies)
 
     @property
@@ -35,7 +35,7 @@ class Snapshot:
         """Return the costs of the rounds up to this one."""
         network = Network()
         network.rounds, network.skew = self.round, self.skew
-        network.hosts = {name: Total(*_numbers(total)) for name, total in self.hosts.items()}
+        network.hosts = {name: replace(total) for name, total in self.hosts.items()}
         return network
 
 
@@ -43,14 +43,13 @@ def snapshot_bytes(snapshot: Snapshot) -> bytes:
     """Return a snapshot as the payload of a record."""
     standing = snapshot.standing
     start = _STANDING.pack(standing.rounds or 0, standing.digest, *standing.totals, snapshot.skew)
-    hosts = (name_bytes(name) + _TOTAL.pack(*_numbers(total)) for name, total in snapshot.hosts.items())
+    hosts = (name_bytes(name) + _TOTAL.pack(*astuple(total)) for name, total in snapshot.hosts.items())
     return b"".join((start, *hosts))
 
 
 def snapshot_of(round: int, rest: Rest) -> Snapshot:
     """Return what a payload says."""
-    rounds, digest, *totals, skew = _STANDING.unpack_from(rest.data, rest.at)
-    rest.at += _STANDING.size
+    rounds, digest, *totals, skew = rest.numbers(_STANDING)
     loss, violation, zero_loss, zero_violation = totals
     standing = Standing(round, rounds or None, digest, (loss, violation, zero_loss, zero_violation))
     return Snapshot(standing, skew, dict(_hosts(rest)))
@@ -58,11 +57,4 @@ def snapshot_of(round: int, rest: Rest) -> Snapshot:
 
 def _hosts(rest: Rest) -> Iterator[tuple[str, Total]]:
     while rest.at < len(rest.data):
-        name = rest.name()
-        frames, sent, received, waited, lag = _TOTAL.unpack_from(rest.data, rest.at)
-        rest.at += _TOTAL.size
-        yield name, Total(frames, sent, received, waited, lag)
-
-
-def _numbers(total: Total) -> tuple[int, int, int, float, float]:
-    return total.frames, total.bytes_sent, total.bytes_received, total.waited, total.lag
+        yield rest.name(), Total(*rest.numbers(_TOTAL))

@@ -118,13 +118,14 @@ class Place:
         """Make the engine, and gossip."""
         spec, adoption = self._membership.spec, self._adoption
         try:
+            since = None if adoption is None else adoption.checkpoint
             self.host = Host(
                 self._algorithm,
                 self._seating,
                 spec.run.agents,
                 spec.run.rounds,
                 durable=self._keeper is not None,
-                since=None if adoption is None else adoption.checkpoint,
+                since=since,
             )
         except SlaternetError as error:
             self._give_up(error)
@@ -132,8 +133,8 @@ class Place:
         except Exception as error:
             self._blame(error, "before round 1")
             return
-        if adoption is not None and adoption.missing.size and self._keeper is not None:
-            self._keeper.write(adoption.checkpoint)  # a next life need not recall it again
+        if since is not None and adoption is not None and adoption.missing.size and self._keeper is not None:
+            self._keeper.write(since)  # a next life need not recall it again
         host = self.host
         self.peers = Peers(
             self._membership, self._seating, self._algorithm.width, hear=self.handle, wanted=lambda: host.wanted

@@ -45,8 +45,8 @@ def serve_coordinator(
     spec: Spec,
     station: Station,
     hosts: int | None,
-    policy: Policy = Policy.WAIT,
-    lost_after: float = LOST_AFTER,
+    policy: Policy,
+    lost_after: float,
 ) -> int:
     """Serve until the game is over; the address is the one line on standard output."""
     from slaternet_coordinator.service import CoordinatorService

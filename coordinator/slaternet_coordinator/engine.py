@@ -97,7 +97,7 @@ class Coordinator(Game):
             ended = "is over" if self._phase is Phase.OVER else "has failed"
             raise Mismatch(f"{name} comes too late: the game {ended}; start the coordinator anew for another")
         self._seatings.check(name, join)
-        if known is not None and known.plays and self._phase in (Phase.PLAYING, Phase.STOPPING):
+        if known is not None and known.plays and self._phase.under_way:
             return self._readmit(known, join)
         member = self._register.admit(name, join)
         effects = self._welcome(member)
@@ -155,8 +155,7 @@ class Coordinator(Game):
                 return self._fail(member, reason)
             case Acknowledged():
                 member.acknowledged = True
-                ended = self._phase in (Phase.OVER, Phase.FAILED)
-                return [self._keep(member), *self._leave_if_alone()] if ended else []
+                return [self._keep(member), *self._leave_if_alone()] if self._phase.ended else []
             case Refusals(breaches):
                 member.refused = breaches
                 return []
@@ -278,7 +277,7 @@ class Coordinator(Game):
 
     def _lose(self, member: Member) -> list[Effect]:
         """Give up a host for good; the others hold until another has its seats."""
-        if self._phase not in (Phase.PLAYING, Phase.STOPPING) or not self._seatings.lose(member):
+        if not self._phase.under_way or not self._seatings.lose(member):
             return []
         effects: list[Effect] = [self._keep(member), Announce(f"{member.name} is lost")]
         if self._phase is Phase.PLAYING:
@@ -287,7 +286,7 @@ class Coordinator(Game):
 
     def _adopt(self) -> list[Effect]:
         """Seat the agents of those who are lost anew, once it is known how far everyone is; all go back to M."""
-        if self._phase not in (Phase.PLAYING, Phase.STOPPING) or not self._register.orphaned:
+        if not self._phase.under_way or not self._register.orphaned:
             return []
         entered = furthest(self._register.survivors) if self._phase is Phase.PLAYING else self.settled
         if entered is None:
@@ -314,13 +313,13 @@ class Coordinator(Game):
         return [self._keep(*self._register.hosts), Announce(str(adoption)), *told]
 
     def _end(self, phase: Phase, failure: str = "") -> list[Effect]:
-        if self._phase in (Phase.OVER, Phase.FAILED):
+        if self._phase.ended:
             return []
         self._phase, self._failure = phase, failure
         return [self._keep(), *(Tell(member.name, Over(failure)) for member in self._register)]
 
     def _leave_if_alone(self) -> list[Effect]:
-        if self._phase not in (Phase.OVER, Phase.FAILED):
+        if not self._phase.ended:
             return []
         # after a failure nobody is waited for who may be the one that failed, but whoever has yet to come is
         forgiving = self._phase is Phase.FAILED

@@ -34,6 +34,16 @@ class Phase(StrEnum):
     OVER = "over"
     FAILED = "failed"
 
+    @property
+    def under_way(self) -> bool:
+        """Whether rounds are played."""
+        return self in (Phase.PLAYING, Phase.STOPPING)
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing is played any more, however it went."""
+        return self in (Phase.OVER, Phase.FAILED)
+
 
 class Game:
     """The state of a game; whatever changes it is an event to the `Coordinator`."""
@@ -52,7 +62,7 @@ class Game:
         self._register = register
         self._limits = limits
         self._seatings = Seatings(register, policy, departures, together=together)
-        self._publication = Publication(graph, limits)
+        self._publication = Publication(graph, register.agents, limits)
         self._publication.depart(departures)
         self._last = rounds
         self._settled = False  # the last round was settled by a stop
@@ -150,7 +160,7 @@ class Game:
             yield Tell(member.name, StopAt(self._last))
         elif member.seats.size and (self._phase is Phase.STOPPING or self._register.orphaned):
             yield Tell(member.name, Hold())
-        if self._phase in (Phase.OVER, Phase.FAILED):
+        if self._phase.ended:
             yield Tell(member.name, Over(self._failure))
 
     def status(self, seen: Observed = NOTHING) -> Status:
@@ -174,7 +184,7 @@ class Game:
     def _waiting_for(self, seen: Observed) -> str:
         if self._phase is Phase.GATHERING:
             return self._register.missing()
-        if self._phase not in (Phase.PLAYING, Phase.STOPPING):
+        if not self._phase.under_way:
             return ""
         awaited = self._holds_up()
         culprits = Waits(self._register, awaited, seen.silent, self._limits).culprits()

@@ -35,11 +35,11 @@ def low_water(players: Sequence[Member], limits: Limits) -> int:
 class Publication:
     """The rounds whose topology is published, and the M that was announced with it."""
 
-    def __init__(self, graph: Graph, limits: Limits) -> None:
+    def __init__(self, graph: Graph, agents: int, limits: Limits) -> None:
         self._graph = graph
-        self._cutter = Cutter(graph, limits)
-        self._attendance: Attendance | None = None
+        self._agents = agents
         self._limits = limits
+        self.depart(())
         self.last = 0
         """The last round that is published."""
         self.low_water = 0
@@ -47,7 +47,7 @@ class Publication:
 
     def depart(self, departures: Sequence[Departure]) -> None:
         """Take in who leaves the game and when, all the departures that are known."""
-        self._attendance = Attendance(self._graph.matrix(1).agents, departures) if departures else None
+        self._attendance = Attendance(self._agents, departures)
         self._cutter = Cutter(self._graph, self._limits, self._attendance)
 
     def awaited(self, players: Sequence[Member]) -> Sequence[Member]:
@@ -55,7 +55,7 @@ class Publication:
 
         One that has yet to write its last checkpoint is awaited, too: it could not come back from a later mark.
         """
-        if self._attendance is None:
+        if self._attendance.full:
             return players
         ends = [self._attendance.last(host.seats) for host in players]
         return [host for host, last in zip(players, ends, strict=True) if host.round < last or self._owes(host, last)]

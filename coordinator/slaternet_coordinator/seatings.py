@@ -47,10 +47,10 @@ class Seatings:
     def __init__(
         self,
         register: Register,
-        policy: Policy = Policy.WAIT,
-        departures: tuple[Departure, ...] = (),
+        policy: Policy,
+        departures: tuple[Departure, ...],
         *,
-        together: bool = False,
+        together: bool,
     ) -> None:
         self._register = register
         self._policy = policy

@@ -162,7 +162,7 @@ class CoordinatorService:
             self._vigil.expect(entry.name, self._limits.gathering_seconds)  # it may be starting, too
         if entries:
             log.info("taking up a game", run=self._run, phase=memory.phase, published=memory.published)
-        if self._engine.phase not in (Phase.OVER, Phase.FAILED):
+        if not self._engine.phase.ended:
             self._phase = self._engine.phase
 
     def _readings(self) -> Iterator[Reading]:
@@ -269,7 +269,7 @@ class CoordinatorService:
                 failure = self._engine.status().failure
                 log.error("the game has failed", reason=failure)
                 self._watch.trouble(f"the game has failed: {failure}")
-        if phase in (Phase.OVER, Phase.FAILED):
+        if phase.ended:
             asyncio.get_running_loop().call_later(self._limits.farewell_seconds, self._over.set)
 
     def _close(self) -> None:
@@ -311,7 +311,7 @@ class CoordinatorService:
 
     async def _status(self, data: bytes, caller: Caller | None) -> bytes:
         _, again = codec.decode_status_request(data)
-        if again and self._phase not in (Phase.OVER, Phase.FAILED):
+        if again and not self._phase.ended:
             self._watch.show()
         status = self._engine.status(self._watch.observed())
         return codec.encode_status_reply(self._head(status.round), status)
@@ -339,7 +339,7 @@ class CoordinatorService:
     def _miss(self, name: str) -> None:
         if self._phase is Phase.GATHERING and not self._leaving:
             self._watch.miss(f"{name} has gone before the game has begun")
-        elif self._phase in (Phase.PLAYING, Phase.STOPPING) and not self._leaving:
+        elif self._phase.under_way and not self._leaving:
             spare = name in self._register.spares
             self._watch.miss(f"{name}, a spare, has gone" if spare else f"{name} has gone; {self._patience}")
 

@@ -16,16 +16,16 @@ from slaternet_coordinator.graphs.weights import Matrix
 class Cutter:
     """Cuts a graph, as many rounds at a time as fit into one message."""
 
-    def __init__(self, graph: Graph, limits: Limits, attendance: Attendance | None = None) -> None:
+    def __init__(self, graph: Graph, limits: Limits, attendance: Attendance) -> None:
         self._attendance = attendance
-        self._graph = graph if attendance is None else Departing(graph, attendance)
+        self._graph = Departing(graph, attendance)
         self._limits = limits
         self._batch = 1  # rounds per message, until their size is known
 
     def cut(self, first: int, last: int, seats: Sequence[Agents], low_water: int) -> Iterator[list[Topology]]:
         """Yield the topologies of all hosts, batch by batch; a matrix larger than a message travels alone."""
         while first <= last:
-            until = last if self._attendance is None else min(last, self._attendance.until(first))
+            until = min(last, self._attendance.until(first))
             matrix = self._graph.matrices(first, min(self._batch, until + 1 - first))
             check(matrix, first)
             yield cut(first, matrix, self._playing(seats, first), low_water)
@@ -36,8 +36,6 @@ class Cutter:
 
     def _playing(self, seats: Sequence[Agents], round: int) -> Sequence[Agents]:
         """Return who of each host plays a round; where all have left, all of them: they hear themselves alone."""
-        if self._attendance is None:
-            return seats
         players = [self._attendance.of(own, round) for own in seats]
         return [some if some.size else own for some, own in zip(players, seats, strict=True)]
 

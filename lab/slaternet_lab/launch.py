@@ -59,9 +59,7 @@ class Launch:
 
     def write(self, folder: Path) -> None:
         """Write it into a run folder; when this returns, it outlives a loss of power."""
-        path = states_of(folder) / _FILE
-        DISK.make_folder(path.parent)
-        publish(DISK, draft(DISK, path, (json.dumps(asdict(self), indent=2) + "\n").encode()), path)
+        _keep(states_of(folder) / _FILE, json.dumps(asdict(self), indent=2) + "\n")
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:
@@ -83,9 +81,12 @@ class Launch:
 
 def write_spec(folder: Path, spec: Spec) -> None:
     """Write the spec that the coordinator is started with; when this returns, it outlives a loss of power."""
-    path = spec_of(folder)
+    _keep(spec_of(folder), spec.to_toml())
+
+
+def _keep(path: Path, text: str) -> None:
     DISK.make_folder(path.parent)
-    publish(DISK, draft(DISK, path, spec.to_toml().encode()), path)
+    publish(DISK, draft(DISK, path, text.encode()), path)
 
 
 def _damaged(path: Path) -> BadSpec:

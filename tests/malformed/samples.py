@@ -18,9 +18,9 @@ TICKET = bytes(range(32))
 
 _RANDOM = np.random.default_rng(3)
 _X, _POINTS = _RANDOM.standard_normal((3, P)), _RANDOM.standard_normal((3, 2, P))
-_DESCRIPTION = model.Description(2, True, False, 3, False, "0f" * 32)
-_PEER = model.Peer("host-2", "10.0.0.2:70", 4, np.array([1, 2]), TICKET, b"")
-_TOPOLOGY = model.Topology(
+DESCRIPTION = model.Description(2, True, False, 3, False, "0f" * 32)
+PEER = model.Peer("host-2", "10.0.0.2:70", 4, np.array([1, 2]), TICKET, b"")
+TOPOLOGY = model.Topology(
     round=7,
     rounds=2,
     starts=np.array([0, 2, 3, 5, 6]),
@@ -29,7 +29,7 @@ _TOPOLOGY = model.Topology(
     debts=np.array([[0, 0, 0], [0, 1, 0], [1, 0, 0], [1, 0, 1]]),
     low_water=3,
 )
-_BREACHES = (model.Breach("OverBudget", "host-1", 3, "adversary"), model.Breach("Unknown", "", 1 << 40, "coordinator"))
+BREACHES = (model.Breach("OverBudget", "host-1", 3, "adversary"), model.Breach("Unknown", "", 1 << 40, "coordinator"))
 _STATUS = model.Status(
     round=7,
     phase="playing",
@@ -41,7 +41,7 @@ _STATUS = model.Status(
     hosts=(model.HostStatus("host-1", "h:1", 3, 5, True, silent=0.5, waits_for=("host-2", "adversary")),),
     waiting_for="host-2",
     failure="the disk is full",
-    breaches=_BREACHES,
+    breaches=BREACHES,
     rounds_per_second=12.5,
     troubles=(model.Trouble(1.5, "host-2 has gone"),),
 )
@@ -108,7 +108,7 @@ SCORED = Kind(
 _UP: list[model.ControlUp] = [
     model.Opening(1, TICKET, 9),
     model.Heartbeat(),
-    _DESCRIPTION,
+    DESCRIPTION,
     model.Progress(7, 1.5, 0.25),
     model.Checkpointed(7),
     model.Waiting(7, ("host-2", "adversary")),
@@ -116,14 +116,14 @@ _UP: list[model.ControlUp] = [
     model.Finished(),
     model.Acknowledged(),
     model.Failed("the disk is full; make room"),
-    model.Refusals(_BREACHES),
+    model.Refusals(BREACHES),
 ]
 _DOWN: list[model.ControlDown] = [
     model.Heartbeat(),
-    model.Seating(SEATS, (_PEER, replace(_PEER, accept=TICKET)), _PEER, _DESCRIPTION),
-    model.Seating(SEATS, (_PEER,), _PEER, _DESCRIPTION, (model.Departure(9, SEATS),), 64, recall=True),
+    model.Seating(SEATS, (PEER, replace(PEER, accept=TICKET)), PEER, DESCRIPTION),
+    model.Seating(SEATS, (PEER,), PEER, DESCRIPTION, (model.Departure(9, SEATS),), 64, recall=True),
     model.Spare(),
-    _TOPOLOGY,
+    TOPOLOGY,
     model.Hold(),
     model.StopAt(7),
     model.LowWater(7),
@@ -207,7 +207,7 @@ def _parts() -> list[Sample]:
     from slaternet.v1 import adversary_pb2, agent_pb2, coordinator_pb2
 
     split = [
-        (CONTROL_DOWN, coordinator_pb2.ControlDown, _TOPOLOGY, "topology", "data"),
+        (CONTROL_DOWN, coordinator_pb2.ControlDown, TOPOLOGY, "topology", "data"),
         (GOSSIP, agent_pb2.GossipMessage, _GOSSIP[-1], "frame", "rows"),
         (REVEAL_UP, adversary_pb2.RevealUp, _QUESTION, "question", "data"),
         (REVEAL_DOWN, adversary_pb2.RevealDown, _ANSWER, "answer", "data"),

@@ -30,13 +30,14 @@ _MALFORMED = "unit/slaternet/test_slaternet_codec_malformed.py"
 _CONTROL = "unit/slaternet/test_slaternet_codec_malformed_control.py"
 _PLUGIN = "unit/slaternet/test_slaternet_codec_plugin.py"
 _HERE = "malformed/test_malformed_limits.py"
-_TRANSPORT = "service/test_transport.py"
+_ENDS = "service/test_transport_ends.py"
+_STRANGERS = "service/test_transport_strangers.py"
 _FLOODS = "service/test_service_floods.py"
 _ISOLATION = "unit/slaternet_adversary/test_adversary_isolation.py"
 _COORDINATOR = "unit/slaternet_coordinator/test_coordinator_"
 
 REACHED = {
-    "message_bytes": (_TRANSPORT, "test_a_message_above_the_limit_ends_its_own_call_only"),
+    "message_bytes": (_STRANGERS, "test_a_message_above_the_limit_ends_its_own_call_only"),
     "part_bytes": (_PARTS, "test_parts_stay_below_the_message_limit_and_come_back_as_one"),
     "parts": (_PARTS, "test_parts_that_do_not_fit_together_are_refused"),
     "metadata_bytes": (_HERE, "test_headers_are_refused_beyond_the_limit_and_not_by_chance"),
@@ -74,8 +75,8 @@ REACHED = {
     "stochastic": (f"{_COORDINATOR}checks.py", "test_what_is_not_doubly_stochastic_is_refused"),
     "opening_seconds": (_FLOODS, "test_calls_without_a_request_end_and_the_game_goes_on"),
     "unary_seconds": (_HERE, "test_a_call_that_is_not_answered_is_given_up"),
-    "heartbeat_seconds": (_TRANSPORT, "test_heartbeats_keep_a_quiet_link_alive_beyond_every_time_limit"),
-    "silence_seconds": (_TRANSPORT, "test_silence_ends_a_link_at_both_ends"),
+    "heartbeat_seconds": (_ENDS, "test_heartbeats_keep_a_quiet_link_alive_beyond_every_time_limit"),
+    "silence_seconds": (_ENDS, "test_silence_ends_a_link_at_both_ends"),
     "gathering_seconds": (
         "service/test_service_seats.py",
         "test_without_a_number_of_hosts_the_seats_are_shared_once_nobody_new_comes",
@@ -88,7 +89,7 @@ REACHED = {
     "hold_seconds": (_HERE, "test_a_host_that_does_not_answer_hold_is_taken_to_have_entered_all_it_could"),
     "farewell_seconds": (_HERE, "test_a_coordinator_does_not_wait_for_ever_for_who_has_yet_to_come"),
     "backoff_seconds": (_HERE, "test_pauses_grow_to_the_limit_and_no_further"),
-    "grace_seconds": (_TRANSPORT, "test_a_server_stops_in_time_though_a_handler_does_not_listen"),
+    "grace_seconds": (_ENDS, "test_a_server_stops_in_time_though_a_handler_does_not_listen"),
     "breaches": ("unit/slaternet/test_slaternet_breaches.py", "test_a_report_that_could_not_be_true_is_refused"),
     "troubles": (f"{_COORDINATOR}watch.py", "test_the_last_troubles_are_told_with_their_age_each_once"),
     "scrapes": (
@@ -126,11 +127,11 @@ REACHED = {
 """Where each limit is reached."""
 
 SETTINGS = {
-    "grpc.max_receive_message_length": (_TRANSPORT, "test_a_message_above_the_limit_ends_its_own_call_only"),
+    "grpc.max_receive_message_length": (_STRANGERS, "test_a_message_above_the_limit_ends_its_own_call_only"),
     "grpc.max_send_message_length": (_PARTS, "test_a_message_above_the_limit_is_refused_by_its_sender"),
     "grpc.max_metadata_size": (_HERE, "test_headers_are_refused_beyond_the_limit_and_not_by_chance"),
     "grpc.absolute_max_metadata_size": (_HERE, "test_headers_are_refused_beyond_the_limit_and_not_by_chance"),
-    "grpc.server_handshake_timeout_ms": (_TRANSPORT, "test_silent_sockets_are_closed"),
+    "grpc.server_handshake_timeout_ms": (_STRANGERS, "test_silent_sockets_are_closed"),
     "grpc.max_connection_idle_ms": (_FLOODS, "test_a_game_goes_on_while_one_of_its_servers_is_flooded"),
     "grpc.max_allowed_incoming_connections": (_FLOODS, "test_a_game_goes_on_while_one_of_its_servers_is_flooded"),
 }

@@ -12,7 +12,7 @@ from contextlib import ExitStack, closing
 
 import numpy as np
 
-from slaternet.disk import DISK, Disk
+from slaternet.disk import DISK
 from slaternet.errors import BadSpec, Diverged, SlaternetError
 from slaternet.model import Array, Role
 from slaternet.records import Reader, Record
@@ -34,16 +34,16 @@ Watch = Callable[[int, int], None]
 """Is told how many bytes of the journal are checked, and how many it has."""
 
 
-def audit(run: Run, watch: Watch | None = None, *, disk: Disk = DISK) -> Report:
+def audit(run: Run, watch: Watch | None = None) -> Report:
     """Check a run; BadSpec where it has no journal."""
-    if not begun(run.folder, disk=disk):
+    if not begun(run.folder):
         raise BadSpec(
             f"{run.folder} has no journal, because only games over a network keep one; play it with `slaternet run "
             f"{run.folder}` and audit that"
         )
     with ExitStack() as stack:
         auditor = _Auditor(run, stack)  # which reads the summary: where one stands, the journal is complete
-        file = stack.enter_context(closing(disk.open(run.folder / JOURNAL)))
+        file = stack.enter_context(closing(DISK.open(run.folder / JOURNAL)))
         reader = Reader(run.folder / JOURNAL, file, largest=file.size())
         return auditor.audit(reader, file.size(), watch or (lambda done, total: None))
 

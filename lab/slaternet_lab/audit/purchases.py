@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 from slaternet.departures import FOREVER
 from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS
-from slaternet.model import Agents, Array, Question, Tangent
+from slaternet.model import Agents, Array, Question
 from slaternet.spec import Spec
 from slaternet_adversary.chronicle import Purchase
 from slaternet_adversary.events import Evaluated
+from slaternet_adversary.recollection import whole
 from slaternet_agent.algorithms import Seen
 from slaternet_lab.audit.report import Check
 from slaternet_lab.audit.seating import Seating
@@ -56,18 +57,8 @@ class Sheet:
 
     def seen(self) -> Seen:
         """Return what all agents together were told, in their order; they asked for things of the same shape."""
-        order = np.argsort(np.concatenate([each.values.agents for _, each in self.purchases]))
-        values = [each.values for _, each in self.purchases]
-        f, g = (np.concatenate(rows)[order] for rows in zip(*((each.f, each.g) for each in values), strict=True))
-        return Seen(f, g, _joined([v.loss for v in values], order), _joined([v.constraint for v in values], order))
-
-
-def _joined(tangents: list[Tangent | None], order: Agents) -> Tangent | None:
-    known = [each for each in tangents if each is not None]
-    if not known:
-        return None
-    value, gradient = np.concatenate([each.value for each in known]), np.concatenate([each.gradient for each in known])
-    return Tangent(value[order], gradient[order])
+        _, answer = whole([each for _, each in self.purchases])
+        return Seen(answer.f, answer.g, answer.loss, answer.constraint)
 
 
 class Budgets:

@@ -3,13 +3,11 @@
 from typing import TYPE_CHECKING
 
 import typer
-from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from slaternet.errors import Diverged
-from slaternet_lab.commands.common import JsonOption, RunArgument, console, print_json
+from slaternet_lab.commands.common import JsonOption, RunArgument, bars, console, print_json
 from slaternet_lab.folder import Run
 
 if TYPE_CHECKING:
@@ -25,7 +23,7 @@ def audit(run: RunArgument, as_json: JsonOption = False) -> None:
     """
     from slaternet_lab.audit.auditor import audit as check
 
-    with _bar() as bar:
+    with bars() as bar:
         task = bar.add_task("auditing", total=None)
         report = check(Run.open(run), lambda done, total: bar.update(task, completed=done, total=total))
     if as_json:
@@ -34,13 +32,6 @@ def audit(run: RunArgument, as_json: JsonOption = False) -> None:
         _show(report)
     if report.verdict == "differs":
         raise typer.Exit(Diverged.exit_code)
-
-
-def _bar() -> Progress:
-    """Return a bar for a terminal, gone when the work is done, and nothing elsewhere."""
-    screen = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=20), TimeRemainingColumn())
-    return Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal)
 
 
 def _show(report: "Report") -> None:

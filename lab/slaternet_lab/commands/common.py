@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 SpecArgument = Annotated[
@@ -25,6 +26,13 @@ AddressArgument = Annotated[str, typer.Argument(metavar="ADDRESS", help="HOST:PO
 def console() -> Console:
     """Return the console of results; made when needed, so that it writes where standard output is then."""
     return Console(highlight=False)
+
+
+def bars() -> Progress:
+    """Return bars for a terminal, gone when the work is done, and nothing elsewhere."""
+    screen = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=20), TimeRemainingColumn())
+    return Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal)
 
 
 def print_json(result: object) -> None:

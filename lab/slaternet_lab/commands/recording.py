@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from slaternet.errors import BadSpec
 from slaternet.model import Array
 from slaternet.spec import Spec
-from slaternet_lab.commands.common import JsonOption, SetOption, SpecArgument, print_fields, print_json
+from slaternet_lab.commands.common import JsonOption, SetOption, SpecArgument, bars, print_fields, print_json
 
 if TYPE_CHECKING:
     from slaternet_adversary import Adversary
@@ -38,7 +36,7 @@ def record(
     game = load(spec, [*(settings or ()), "adversary.isolation=none"])
     rounds = _rounds(game)
     _check_file(out, force)
-    with opened(game) as (plugin, _), _bar() as bar:
+    with opened(game) as (plugin, _), bars() as bar:
         recorded = _recorded(plugin, game.adversary.plugin, rounds)
         first = next(recorded)
         _check_room(out, rounds * sum(array.nbytes for array in first.values()))
@@ -101,13 +99,6 @@ def _refused(target: str, why: str) -> BadSpec:
         f"adversary.plugin = {target} cannot be recorded, because {why}; name one that plays Functions of "
         "linear_regression or Separable ones, as linear-regression, moving-target, economic-dispatch and data-center do"
     )
-
-
-def _bar() -> Progress:
-    """Return a bar for a terminal, gone when the work is done, and nothing elsewhere."""
-    screen = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=20), TimeRemainingColumn())
-    return Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal)
 
 
 def _show(spec: Spec, rounds: int, out: Path, as_json: bool) -> None:

@@ -4,12 +4,10 @@ import math
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from slaternet_lab.commands.common import JsonOption, RunArgument, console, print_fields, print_json
+from slaternet_lab.commands.common import JsonOption, RunArgument, bars, console, print_fields, print_json
 from slaternet_lab.folder import Run
 
 if TYPE_CHECKING:
@@ -23,7 +21,7 @@ def regret(run: RunArgument, points: PointsOption = 20, as_json: JsonOption = Fa
     from slaternet_lab.hindsight import regret as hindsight
 
     opened = Run.open(run)
-    with _bar() as bar:
+    with bars() as bar:
         tasks = {what: bar.add_task(what, visible=False) for what in hindsight.STAGES}
         result = hindsight.regret(
             opened,
@@ -35,13 +33,6 @@ def regret(run: RunArgument, points: PointsOption = 20, as_json: JsonOption = Fa
         print_json(_plain(result, paths))
     else:
         _show(result, opened, paths)
-
-
-def _bar() -> Progress:
-    """Return bars for a terminal, gone when the work is done, and nothing elsewhere."""
-    screen = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=20), TimeRemainingColumn())
-    return Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal)
 
 
 def _plain(result: "Regret", paths: list[str]) -> dict[str, object]:

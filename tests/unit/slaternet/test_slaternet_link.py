@@ -2,8 +2,6 @@
 
 import asyncio
 import functools
-import gc
-from collections.abc import Iterator
 
 import grpc
 import grpc.aio
@@ -14,12 +12,7 @@ from slaternet.limits import LIMITS
 from slaternet.link import Link
 from slaternet.meter import Traffic
 
-
-@pytest.fixture(autouse=True)
-def _nothing_is_left_behind(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    yield
-    gc.collect()
-    assert [record.getMessage() for record in caplog.records if record.name.startswith("asyncio")] == []
+pytestmark = pytest.mark.usefixtures("nothing_is_left_behind")
 
 
 class Frail(Link):

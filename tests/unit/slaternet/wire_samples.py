@@ -5,28 +5,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from malformed.samples import BREACHES, DESCRIPTION, HEAD, PEER, SEATS, STRANGER, TICKET, TOPOLOGY
 
 from slaternet import codec, model
 from slaternet.model import Frame, Head, Question
 from slaternet.v1 import common_pb2
 
-HEAD = Head("run-1", 2, 7, "host-1")
-STRANGER = Head("", 0, 0, "host-1")
-PB_HEAD = common_pb2.Head(run="run-1", epoch=2, round=7, sender="host-1")
-SEATS = np.array([0, 3, 4])
+PB_HEAD = common_pb2.Head(run=HEAD.run, epoch=HEAD.epoch, round=HEAD.round, sender=HEAD.sender)
 RANDOM = np.random.default_rng(3)
-TICKET = bytes(range(32))
-DESCRIPTION = model.Description(2, True, False, 3, False, "0f" * 32)
-PEER = model.Peer("host-2", "10.0.0.2:70", 4, np.array([1, 2]), TICKET, b"")
-TOPOLOGY = model.Topology(
-    round=7,
-    rounds=2,
-    starts=np.array([0, 2, 3, 5, 6]),
-    columns=np.array([0, 1, 1, 0, 65535, 1]),
-    weights=np.array([0.5, 0.5, 1.0, 0.25, 0.75, 1.0]),
-    debts=np.array([[0, 0, 0], [0, 1, 0], [1, 0, 0], [1, 0, 1]]),
-    low_water=3,
-)
 STATUS = model.Status(
     7,
     "playing",
@@ -38,7 +24,7 @@ STATUS = model.Status(
     (model.HostStatus("host-1", "h:1", 3, 5, True),),
     "who lacks",
     "what failed",
-    (model.Breach("OverBudget", "host-1", 3, "adversary"), model.Breach("Unknown", "", 1 << 40, "coordinator")),
+    BREACHES,
 )
 
 UNARY: list[tuple[Callable[..., bytes], Callable[[bytes], Any], Head, Any]] = [
