@@ -1,5 +1,6 @@
 """A service that is asked to end does so at once, in any phase, and says what it leaves; the others miss it."""
 
+import json
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -7,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from processes import SLATERNET, eventually, write_spec
+from processes import SLATERNET, eventually, slaternet, write_spec
 
 pytestmark = pytest.mark.slow
 
@@ -61,6 +62,15 @@ class Game:
             if name == COORDINATOR:
                 self._address = self[COORDINATOR].says("listening on ").partition("listening on ")[2]
 
+    def hears(self, name: str) -> None:
+        """Wait until the coordinator has a stream of this process: who has joined may not have opened it yet."""
+
+        def connected() -> bool:
+            status = json.loads(slaternet("status", self._address, "--json").out)
+            return any(each["name"] == name and each["connected"] for each in status["hosts"])
+
+        eventually(connected)
+
     def _arguments(self, name: str) -> tuple[object, ...]:
         there = ("--coordinator", self._address or "127.0.0.1:1")
         match name:
@@ -88,6 +98,7 @@ def test_a_service_that_is_asked_to_end_before_the_game_has_begun_says_so(leaver
     with game(tmp_path) as services:
         services.start(COORDINATOR, ADVERSARY, FIRST)
         services[COORDINATOR].says("missing='1 of 2 agent hosts'")
+        services.hears(FIRST)
 
         services[leaver].ends()
 
