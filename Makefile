@@ -52,8 +52,9 @@ lock: .venv/development
 	$(BIN)/uv pip compile $(LOCKED) pyproject.toml --output-file requirements.lock
 	echo 'hatchling>=1.27' | $(BIN)/uv pip compile $(LOCKED) - --output-file requirements-build.lock
 
+# ARGUMENTS="--before TREE" compares with another checkout in the same turns
 bench: .venv/development
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks $(ARGUMENTS)
 
 # at length what CI does for minutes; ARGUMENTS="--only cluster --kills 20 --others 10" does less of it
 reliability: .venv/development

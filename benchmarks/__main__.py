@@ -10,17 +10,16 @@ ratios measured side by side mean anything. Times are those of the game alone, w
     forgetful K `run K` without journal, checkpoints and register (benchmarks/forgetful)
     bare K     the messages of `run K` without everything else (benchmarks/bare.py)
 
-`--before TREE` lets another checkout play too, in the same turns, and compares the ratio of run to simulate in both.
+Then the calls of our own functions in a round are counted (benchmarks/calls.py), and growing games are played.
+`--before TREE` lets another checkout play too, in the same turns, and compares.
 """
 
 import argparse
 import asyncio
-import json
 import os
 import statistics
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -28,9 +27,16 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import bare
+from benchmarks import bare, calls
+from benchmarks.trees import Tree
 
-AGENTS, ROUNDS, HOSTS = 100, 1000, (1, 2, 4)
+ROUNDS = 1000
+GAMES = {
+    "simulate": ("simulate",),
+    **{f"run {hosts}": ("run", "--hosts", str(hosts)) for hosts in (1, 2, 4)},
+    "isolated 2": ("run", "--hosts", "2", "--set", "adversary.isolation=process"),
+}
+"""The games that another checkout plays too."""
 SIZES, SCALING_ROUNDS = (100, 400, 1600), 124
 GRAPHS = {"ring": [], "erdos-renyi": ["graph.degree=10"]}
 CLAIMS = (
@@ -41,36 +47,17 @@ CLAIMS = (
 )
 """(who, against whom, at least this share of its rounds per second)"""
 KEPT = 0.95
-"""How much of the ratio of run to simulate must be kept since another checkout."""
+"""The share of the rounds per second of another checkout that must be kept."""
 FORGETFUL = Path(__file__).parent / "forgetful"
-ROOTS = ("proto", "agent", "coordinator", "adversary", "lab")
+HERE = Tree()
 
 console = Console(highlight=False)
 
 
-def slaternet(command: str, *arguments: str, settings: list[str], first: Sequence[Path] = ()) -> dict[str, float]:
-    """Play a game by the command line, perhaps with other code first on the path, and return its summary."""
-    path = [str(each.resolve()) for each in first] + list(filter(None, [os.environ.get("PYTHONPATH")]))
-    environment = os.environ | ({"PYTHONPATH": os.pathsep.join(path)} if path else {})
-    with tempfile.TemporaryDirectory() as folder:
-        options = [option for setting in settings for option in ("--set", setting)]
-        program = [sys.executable, "-m", "slaternet_lab", command, "paper", *arguments, *options]
-        process = subprocess.run(
-            [*program, "--json", "--out", str(Path(folder) / "run")],
-            capture_output=True,
-            check=False,
-            env=environment,
-        )
-    if process.returncode:
-        sys.exit(process.stderr.decode())
-    summary: dict[str, float] = json.loads(process.stdout)
-    return summary
-
-
-def per_round(command: str, *arguments: str, settings: tuple[str, ...] = (), first: Sequence[Path] = ()) -> float:
+def per_round(command: str, *arguments: str, first: Sequence[Path] = (), tree: Tree = HERE) -> float:
     """Return milliseconds per round of the paper's example."""
-    summary = slaternet(command, *arguments, settings=[f"run.rounds={ROUNDS}", *settings], first=first)
-    return 1e3 * summary["seconds"] / summary["rounds"]
+    summary = tree.play(command, *arguments, settings=[f"run.rounds={ROUNDS}"], first=first)
+    return 1e3 * float(summary["seconds"]) / int(summary["rounds"])
 
 
 def plain() -> float:
@@ -85,17 +72,15 @@ def bare_game(hosts: int) -> float:
 
 
 def contestants(before: Path | None) -> dict[str, Callable[[], float]]:
-    """Return who plays, by name."""
-    games: dict[str, Callable[[], float]] = {"plain": plain, "simulate": partial(per_round, "simulate")}
-    for hosts in HOSTS:
-        games[f"run {hosts}"] = partial(per_round, "run", "--hosts", str(hosts))
-    games["isolated 2"] = partial(per_round, "run", "--hosts", "2", settings=("adversary.isolation=process",))
-    games["forgetful 2"] = partial(per_round, "run", "--hosts", "2", first=[FORGETFUL])
+    """Return who plays, by name; another checkout plays each game right after this one."""
+    other = Tree(before) if before else None
+    games: dict[str, Callable[[], float]] = {"plain": plain}
+    for name, arguments in GAMES.items():
+        games[name] = partial(per_round, *arguments)
+        if other is not None:
+            games[f"{name} before"] = partial(per_round, *arguments, tree=other)
+    games["forgetful 2"] = partial(per_round, *GAMES["run 2"], first=[FORGETFUL])
     games["bare 2"] = partial(bare_game, 2)
-    if before is not None:
-        roots = [before / root for root in ROOTS]
-        games["simulate before"] = partial(per_round, "simulate", first=roots)
-        games["run 2 before"] = partial(per_round, "run", "--hosts", "2", first=roots)
     return games
 
 
@@ -108,10 +93,11 @@ def race(turns: int, before: Path | None) -> dict[str, float]:
         for name, play in games.items():
             times[name].append(play())
     medians = {name: statistics.median(values) for name, values in times.items()}
-    table = Table("contestant", "ms a round", "range", "rounds/s", box=None)
+    table = Table("contestant", "ms a round", "range", "rounds/s", *(["of before"] if before else []), box=None)
     for name, values in times.items():
         spread = f"{min(values):.2f} - {max(values):.2f}"
-        table.add_row(name, f"{medians[name]:.2f}", spread, f"{1e3 / medians[name]:.0f}")
+        beside = [f"{medians[f'{name} before'] / medians[name]:.2f}"] if f"{name} before" in medians else []
+        table.add_row(name, f"{medians[name]:.2f}", spread, f"{1e3 / medians[name]:.0f}", *beside)
     console.print(table)
     return medians
 
@@ -119,17 +105,13 @@ def race(turns: int, before: Path | None) -> dict[str, float]:
 def judge(medians: dict[str, float]) -> bool:
     """Print the ratios that we promise; say whether all hold."""
     holds = True
-    for who, against, least in CLAIMS:
+    compared = [(name, f"{name} before", KEPT) for name in ("simulate", "run 2") if f"{name} before" in medians]
+    for who, against, least in (*CLAIMS, *compared):
         ratio = medians[against] / medians[who]
         holds &= ratio >= least
         verdict = "holds" if ratio >= least else "DOES NOT HOLD"
         console.print(f"{who} at {ratio:.2f} of {against} (at least {least}): {verdict}")
     console.print(f"the worker costs {medians['isolated 2'] - medians['run 2']:.2f} ms a round with 2 hosts")
-    if "run 2 before" in medians:
-        now, then = medians["simulate"] / medians["run 2"], medians["simulate before"] / medians["run 2 before"]
-        holds &= now >= KEPT * then
-        verdict = "holds" if now >= KEPT * then else "DOES NOT HOLD"
-        console.print(f"run 2 to simulate at {now / then:.2f} of what it was before (at least {KEPT}): {verdict}")
     return holds
 
 
@@ -152,8 +134,8 @@ def agent_round(graph: str, numbers: list[str], agents: int, turns: int) -> tupl
     spec = [f"graph.name={graph}", *numbers, f"run.agents={agents}", f"run.rounds={SCALING_ROUNDS}"]
     unscored = [*spec, f"record.score_every={SCALING_ROUNDS + 1}"]
     scale = 1e6 / (agents * SCALING_ROUNDS)
-    playing = statistics.median(slaternet("simulate", settings=unscored)["seconds"] for _ in range(turns))
-    both = statistics.median(slaternet("simulate", settings=spec)["seconds"] for _ in range(turns))
+    playing = statistics.median(HERE.play("simulate", settings=unscored)["seconds"] for _ in range(turns))
+    both = statistics.median(HERE.play("simulate", settings=spec)["seconds"] for _ in range(turns))
     return scale * playing, scale * (both - playing)
 
 
@@ -163,7 +145,9 @@ def main() -> int:
     parser.add_argument("--turns", type=int, default=5, help="how often each contestant plays")
     parser.add_argument("--before", type=Path, metavar="TREE", help="a checkout to compare with")
     options = parser.parse_args()
-    return 0 if judge(race(options.turns, options.before)) & scaling(options.turns) else 1
+    holds = judge(race(options.turns, options.before))
+    calls.report(options.before)
+    return 0 if scaling(options.turns) and holds else 1
 
 
 if __name__ == "__main__":
