@@ -2,13 +2,13 @@
 
 import dataclasses
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from slaternet.errors import BadSpec, PluginFailed, SlaternetError
+from slaternet.fields import Options, options_of
 from slaternet.plugins import load
 from slaternet.spec import AlgorithmSection
-from slaternet.words import suggestion
 from slaternet_agent.algorithms.base import Algorithm, Decision, Feedback, Game, Gossip, Schedule, Seen, Tangent
 from slaternet_agent.algorithms.central import Central
 from slaternet_agent.schedules import make_schedule, numbers_of, rule_names
@@ -34,7 +34,6 @@ __all__ = [
 ]
 
 GROUP = "slaternet.algorithms"
-_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def completed(section: AlgorithmSection) -> AlgorithmSection:
@@ -65,7 +64,7 @@ def schedule(section: AlgorithmSection, game: Game) -> Schedule:
     """Return the schedule of an `[algorithm]`; numbers that it does not take are the algorithm's own."""
     factory, name = _class(section), completed(section).schedule
     rules, sequences = _declared(factory, "schedules"), _declared(factory, "sequences")
-    known = numbers_of(name, rules, sequences)
+    known = numbers_of(name, rules, sequences).parameters
     numbers = {each: value for each, value in section.numbers.items() if each in known}
     return make_schedule(name, numbers, game, rules, sequences)
 
@@ -78,16 +77,13 @@ def schedules_named(section: AlgorithmSection) -> tuple[str, ...]:
 def numbers_of_schedule(section: AlgorithmSection) -> dict[str, object]:
     """Return the numbers of the section's schedule with their defaults, None where there is none."""
     rules, name = _declared(_class(section), "schedules"), completed(section).schedule
-    parameters = inspect.signature(rules[name]).parameters if name in rules else {}
-    keywords = (each for each in parameters.values() if each.kind is each.KEYWORD_ONLY)
-    return {each.name: None if each.default is each.empty else each.default for each in keywords}
+    parameters = options_of(rules[name], given=1).parameters if name in rules else {}
+    return {each.name: None if each.default is each.empty else each.default for each in parameters.values()}
 
 
 def numbers_taken(section: AlgorithmSection) -> set[str]:
     """Return the names of all numbers that the algorithm and its schedule take."""
-    factory = _class(section)
-    rules, sequences = _declared(factory, "schedules"), _declared(factory, "sequences")
-    return {*numbers_of(completed(section).schedule, rules, sequences), *_own_numbers(factory)}
+    return {*_steps(completed(section)), *options_of(_class(section), given=2).parameters}
 
 
 def needs_horizon(section: AlgorithmSection, game: Game) -> bool:
@@ -115,21 +111,13 @@ def same_rule(one: AlgorithmSection, other: AlgorithmSection) -> bool:
 
 
 def _build(section: AlgorithmSection, game: Game) -> Algorithm:
-    factory, own = _class(section), _own_numbers(_class(section))
-    steps = set(numbers_of(section.schedule, _declared(factory, "schedules"), _declared(factory, "sequences")))
-    open_ended = _is_open_ended(factory)
-    for name in section.numbers:
-        if name not in steps and name not in own and not open_ended:
-            remedy = suggestion(name, {*steps, *own})
-            raise BadSpec(
-                f"algorithm.{name} is not a number of {section.name} with schedule {section.schedule}; {remedy}"
-            )
-    for name, parameter in own.items():
-        if parameter.default is inspect.Parameter.empty and name not in section.numbers:
-            raise BadSpec(f"algorithm.{name} is missing; {section.name} needs it")
+    factory, steps = _class(section), _steps(section)
+    own = options_of(factory, given=2)
+    every = Options({**steps, **own.parameters}, own.open_ended)
+    every.check(section.numbers, key="algorithm", of=f"{section.name} with schedule {section.schedule}")
     if game.rounds is None and _declared(factory, "needs_horizon"):
         raise BadSpec(f"run.rounds is missing; {section.name} needs the horizon")
-    taken = {n: v for n, v in section.numbers.items() if n in own or (open_ended and n not in steps)}
+    taken = {n: v for n, v in section.numbers.items() if n in own.parameters or n not in steps}
     with_steps = schedule(section, game)
     return _checked(_guarded(section, lambda: factory(game, with_steps, **taken)), section)
 
@@ -167,16 +155,7 @@ def _declared(factory: type[Any], name: str) -> Any:  # noqa: ANN401  of the att
     return getattr(factory, name, getattr(Algorithm, name))
 
 
-def _own_numbers(factory: type[Any]) -> dict[str, inspect.Parameter]:
-    """Return the constructor's named parameters beyond the game and the schedule."""
-    return {name: each for name, each in _beyond(factory).items() if each.kind not in _VARIADIC}
-
-
-def _is_open_ended(factory: type[Any]) -> bool:
-    """Whether the constructor takes any number, `**numbers`."""
-    return any(each.kind is inspect.Parameter.VAR_KEYWORD for each in _beyond(factory).values())
-
-
-def _beyond(factory: type[Any]) -> dict[str, inspect.Parameter]:
-    parameters = inspect.signature(factory).parameters
-    return dict(list(parameters.items())[2:])
+def _steps(section: AlgorithmSection) -> Mapping[str, inspect.Parameter]:
+    """Return the numbers of the section's schedule."""
+    factory = _class(section)
+    return numbers_of(section.schedule, _declared(factory, "schedules"), _declared(factory, "sequences")).parameters

@@ -22,55 +22,53 @@ violation O(T^(1 - kappa/2)) with c = kappa; for strongly convex losses regret O
 kappa) on. It needs alpha_t at most about beta_t / G2^2, and gains nothing from Slater's condition.
 """
 
+import dataclasses
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field, PositiveFloat
 
-from slaternet.errors import BadSpec
+from slaternet.fields import checked
 from slaternet.model import Agents, Array
 from slaternet.powers import power
 from slaternet_agent.algorithms.base import Algorithm, Decision, Feedback, Game, Gossip, Schedule, Seen
 from slaternet_agent.duals import ascended, clipped, weighted_gradient, weighted_slope
 from slaternet_agent.estimators import Directions, forward, forward_points
-from slaternet_agent.schedules import Rule, Rules, Step, between, positive
+from slaternet_agent.schedules import Between0And1, Rule, Rules, Step
+
+Rate = Annotated[float, Field(gt=0, le=1), "above 0 and at most 1"]  # 1 is for strongly convex losses
 
 
-def table2(game: Game, *, delta0: object = 0.01) -> Rule:
+def table2(game: Game, *, delta0: PositiveFloat = 0.01) -> Rule:
     """Table II of Zhang et al.: alpha = 1/s, beta = gamma = s^(-1/2), xi = 1/(s + 1), delta = delta0/(s + 1)."""
     del game
-    delta = positive("delta0", delta0)
 
     def rule(s: float) -> Step:
         root = power(s, -0.5)
-        return Step(alpha=1.0 / s, beta=root, gamma=root, xi=1.0 / (s + 1.0), delta=delta / (s + 1.0))
+        return Step(alpha=1.0 / s, beta=root, gamma=root, xi=1.0 / (s + 1.0), delta=delta0 / (s + 1.0))
 
     return rule
 
 
-def convex(game: Game, *, c: object = 0.5, kappa: object = 0.5, alpha0: object = 1.0) -> Rule:
+def convex(game: Game, *, c: Rate = 0.5, kappa: Between0And1 = 0.5, alpha0: PositiveFloat = 1.0) -> Rule:
     """Return alpha = alpha0 s^-c, beta = s^-kappa, gamma = s^(kappa - 1), xi = (s + 1)^-c and delta = r(X) xi.
 
     Recalled, with medium confidence; convex losses take c = kappa, strongly convex ones c >= max(kappa, 1 - kappa).
     """
-    exact, rate, inner = exact_convex(game, c=c, kappa=kappa, alpha0=alpha0), _exponent(c), game.set.inner
+    exact = exact_convex(game, c=c, kappa=kappa, alpha0=alpha0)
 
     def rule(s: float) -> Step:
-        step, xi = exact(s), power(s + 1.0, -rate)
-        return Step(alpha=step.alpha, beta=step.beta, gamma=step.gamma, xi=xi, delta=inner * xi)
+        xi = power(s + 1.0, -c)
+        return dataclasses.replace(exact(s), xi=xi, delta=game.set.inner * xi)
 
     return rule
 
 
-def exact_convex(game: Game, *, c: object = 0.5, kappa: object = 0.5, alpha0: object = 1.0) -> Rule:
+def exact_convex(game: Game, *, c: Rate = 0.5, kappa: Between0And1 = 0.5, alpha0: PositiveFloat = 1.0) -> Rule:
     """Return the same alpha, beta and gamma; exact gradients need neither shrinkage nor exploration."""
     del game
-    rate, memory, first = _exponent(c), between("kappa", kappa, 0, 1), positive("alpha0", alpha0)
-    return lambda s: Step(alpha=first * power(s, -rate), beta=power(s, -memory), gamma=power(s, memory - 1.0))
-
-
-def _exponent(c: object) -> float:
-    """Return c in (0, 1]; 1 is for strongly convex losses."""
-    return 1.0 if c == 1 and not isinstance(c, bool) else between("c", c, 0, 1)
+    return lambda s: Step(alpha=alpha0 * power(s, -c), beta=power(s, -kappa), gamma=power(s, kappa - 1.0))
 
 
 SCHEDULES: Rules = {"table2": table2, "convex": convex}
@@ -127,9 +125,8 @@ class _Exact:
 class _Remembering(Algorithm):
     """What the two algorithms share: gossip before the decision, and the primal-dual step."""
 
+    @checked("algorithm")
     def __init__(self, game: Game, schedule: Schedule, *, dual_linearised: bool = True) -> None:
-        if not isinstance(dual_linearised, bool):
-            raise BadSpec(f"algorithm.dual_linearised must be true or false, not {dual_linearised!r}")
         self.width = game.dimension
         self._set = game.set
         self._constraints = game.constraints

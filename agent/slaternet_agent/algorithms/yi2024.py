@@ -24,42 +24,41 @@ condition O(log T). Table II's gamma0 is far above the bound.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
+from pydantic import PositiveFloat
 
-from slaternet.errors import BadSpec
+from slaternet.fields import checked
 from slaternet.model import Agents, Array
 from slaternet.powers import power
 from slaternet_agent.algorithms.base import Algorithm, Decision, Feedback, Game, Gossip, Schedule, Seen
 from slaternet_agent.duals import memoryless, weighted_gradient
-from slaternet_agent.schedules import Rule, Rules, Step, between, positive
+from slaternet_agent.schedules import Between0And1, Rule, Rules, Step
 
 _STEPS = {"square": 0.5, "half-square": 1.0}
 """The share of alpha that is the step of the projection: 1/2 for |x|^2, whose gradient is 2x."""
 
 
-def table2(game: Game, *, gamma0: object = 0.15) -> Rule:
+def table2(game: Game, *, gamma0: PositiveFloat = 0.15) -> Rule:
     """Table II of Zhang et al.: alpha = 2/s, gamma = gamma0/alpha."""
     del game
-    gamma = positive("gamma0", gamma0)
-    return lambda s: _tied(2.0 / s, gamma)
+    return lambda s: _tied(2.0 / s, gamma0)
 
 
-def convex(game: Game, *, gamma0: object, c: object = 0.5, alpha0: object = 1.0) -> Rule:
+def convex(game: Game, *, gamma0: PositiveFloat, c: Between0And1 = 0.5, alpha0: PositiveFloat = 1.0) -> Rule:
     """Return alpha = alpha0 s^-c and gamma = gamma0/alpha, with c in (0, 1)."""
     del game
-    rate, first, gamma = between("c", c, 0, 1), positive("alpha0", alpha0), positive("gamma0", gamma0)
-    return lambda s: _tied(first * power(s, -rate), gamma)
+    return lambda s: _tied(alpha0 * power(s, -c), gamma0)
 
 
-def strongly_convex(game: Game, *, mu: object, gamma0: object) -> Rule:
+def strongly_convex(game: Game, *, mu: PositiveFloat, gamma0: PositiveFloat) -> Rule:
     """Return alpha = 1/(mu s) and gamma = gamma0/alpha.
 
     mu is measured against D_psi: with psi = "square" it is half the modulus against |x|^2/2.
     """
     del game
-    modulus, gamma = positive("mu", mu), positive("gamma0", gamma0)
-    return lambda s: _tied(1.0 / (modulus * s), gamma)
+    return lambda s: _tied(1.0 / (mu * s), gamma0)
 
 
 def _tied(alpha: float, gamma0: float) -> Step:
@@ -84,9 +83,8 @@ class Yi2024(Algorithm):
     sequences = ("alpha", "gamma")
     schedules = SCHEDULES
 
-    def __init__(self, game: Game, schedule: Schedule, *, psi: str = "square") -> None:
-        if not isinstance(psi, str) or psi not in _STEPS:
-            raise BadSpec(f"algorithm.psi must be {' or '.join(_STEPS)}, not {psi!r}")
+    @checked("algorithm")
+    def __init__(self, game: Game, schedule: Schedule, *, psi: Literal["square", "half-square"] = "square") -> None:
         self.width = game.dimension
         self._set = game.set
         self._schedule = schedule

@@ -25,58 +25,69 @@ promised.
 """
 
 import dataclasses
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field, PositiveFloat
 
 from slaternet.model import Agents, Array
 from slaternet.powers import power
 from slaternet_agent.algorithms.base import Algorithm, Decision, Feedback, Game, Gossip, Schedule, Seen
 from slaternet_agent.duals import memoryless, weighted_gradient
 from slaternet_agent.estimators import Directions, one_point, sphere_point
-from slaternet_agent.schedules import Rule, Rules, Step, between, horizon, number_of, positive
+from slaternet_agent.schedules import Between0And1, Rule, Rules, Step, horizon
+
+Above1 = Annotated[float, Field(gt=1)]
 
 
-def exact_convex(game: Game, *, c: object = 0.5, a: object = 2.0, gradient_bound: object = 1.0) -> Rule:
+def exact_convex(game: Game, *, c: Between0And1 = 0.5, a: Above1 = 2.0, gradient_bound: PositiveFloat = 1.0) -> Rule:
     """Theorem 1: alpha = 1/(a m G^2 T^c) and gamma = T^c in every round, with c in (0, 1) and a > 1."""
-    growth = power(horizon(game), between("c", c, 0, 1))
-    step = Step(alpha=1.0 / (between("a", a, 1, math.inf) * _scale(game, gradient_bound) * growth), gamma=growth)
+    growth = power(horizon(game), c)
+    step = Step(alpha=1.0 / (a * _scale(game, gradient_bound) * growth), gamma=growth)
     return lambda s: step
 
 
-def exact_strongly_convex(game: Game, *, mu: object, gradient_bound: object = 1.0) -> Rule:
+def exact_strongly_convex(game: Game, *, mu: PositiveFloat, gradient_bound: PositiveFloat = 1.0) -> Rule:
     """Theorem 2: alpha = 1/(mu s) and gamma = mu s/(2 m G^2)."""
-    modulus, scale = positive("mu", mu), 2.0 * _scale(game, gradient_bound)
-    return lambda s: Step(alpha=1.0 / (modulus * s), gamma=modulus * s / scale)
+    scale = 2.0 * _scale(game, gradient_bound)
+    return lambda s: Step(alpha=1.0 / (mu * s), gamma=mu * s / scale)
 
 
-def convex(game: Game, *, c: object = 0.5, a: object = 2.0, gradient_bound: object = 1.0, delta0: object = 1.0) -> Rule:
+def convex(
+    game: Game,
+    *,
+    c: Between0And1 = 0.5,
+    a: Above1 = 2.0,
+    gradient_bound: PositiveFloat = 1.0,
+    delta0: PositiveFloat = 1.0,
+) -> Rule:
     """Theorem 3: alpha and gamma of Theorem 1, delta = delta0 T^(-c/3), at most r(X), and xi = delta/r(X).
 
     G must be honest: the estimate is as large as (p/delta) f, and with too small a G it throws the iterates to the
     border of X. On the paper's example, where gradients of g reach 8.9, G = 10 plays well and G = 1 uselessly.
     """
     exact = exact_convex(game, c=c, a=a, gradient_bound=gradient_bound)
-    return exploring(game, exact, delta0, number_of("c", c) / 3.0)
+    return exploring(game, exact, delta0, c / 3.0)
 
 
-def strongly_convex(game: Game, *, mu: object, gradient_bound: object = 1.0, delta0: object = 1.0) -> Rule:
+def strongly_convex(
+    game: Game, *, mu: PositiveFloat, gradient_bound: PositiveFloat = 1.0, delta0: PositiveFloat = 1.0
+) -> Rule:
     """Theorem 4: alpha and gamma of Theorem 2, delta = delta0 T^(-1/3), at most r(X), and xi = delta/r(X)."""
     return exploring(game, exact_strongly_convex(game, mu=mu, gradient_bound=gradient_bound), delta0, 1.0 / 3.0)
 
 
-def exploring(game: Game, exact: Rule, delta0: object, rate: float) -> Rule:
+def exploring(game: Game, exact: Rule, delta0: float, rate: float) -> Rule:
     """Return a rule that explores by delta = delta0 T^-rate, at most r(X), and shrinks X so that points stay inside."""
-    delta = min(game.set.inner, positive("delta0", delta0) * power(horizon(game), -rate))
+    delta = min(game.set.inner, delta0 * power(horizon(game), -rate))
     xi = delta / game.set.inner
     return lambda s: dataclasses.replace(exact(s), xi=xi, delta=delta)
 
 
-def _scale(game: Game, gradient_bound: object) -> float:
+def _scale(game: Game, gradient_bound: float) -> float:
     """Return m G^2."""
-    most = positive("gradient_bound", gradient_bound)
-    return game.constraints * most * most
+    return game.constraints * gradient_bound * gradient_bound
 
 
 SCHEDULES: Rules = {"convex": convex, "strongly-convex": strongly_convex}

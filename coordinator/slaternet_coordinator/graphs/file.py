@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slaternet.errors import BadSpec
+from slaternet.fields import checked, read
 from slaternet.limits import LIMITS
 from slaternet.model import Array
 from slaternet_coordinator.graphs.checks import check
 from slaternet_coordinator.graphs.edges import parse
 from slaternet_coordinator.graphs.generators import Periodic
-from slaternet_coordinator.graphs.options import flag
-from slaternet_coordinator.graphs.weights import Matrix
+from slaternet_coordinator.graphs.weights import Matrix, Weights
 
 
 class File(Periodic):
@@ -31,12 +31,12 @@ class File(Periodic):
     Where the list gives no weights, `weights` chooses them. All rounds are checked here, before a game begins.
     """
 
+    @checked("graph")
     def __init__(
-        self, agents: int, seed: int, *, path: str, directed: bool = False, weights: str | None = None
+        self, agents: int, seed: int, *, path: str, directed: bool = False, weights: Weights | None = None
     ) -> None:
         del seed  # nothing is drawn
         who = f"graph.path = {path}"
-        flag("graph.directed", directed)
         matrix = (_archive if _is_archive(path) else _list)(path, agents, who, directed, weights)
         check(matrix, 1, who)
         self.directed = not _symmetric(matrix)
@@ -55,15 +55,13 @@ def _is_archive(path: str) -> bool:
 def _bytes(path: object) -> bytes:
     if path is None:
         raise BadSpec("graph.path is missing; name the file of the graph")
-    if not isinstance(path, str):
-        raise BadSpec(f"graph.path must name a file in quotes, not {path!r}")
     try:
-        return Path(path).read_bytes()
+        return Path(read("graph.path", str, path)).read_bytes()
     except OSError as error:
         raise BadSpec(f"graph.path = {path} cannot be read: {error.strerror}; correct the path") from None
 
 
-def _list(path: str, agents: int, who: str, directed: bool, weights: str | None) -> Matrix:
+def _list(path: str, agents: int, who: str, directed: bool, weights: Weights | None) -> Matrix:
     try:
         text = _bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -71,11 +69,11 @@ def _list(path: str, agents: int, who: str, directed: bool, weights: str | None)
     edges = parse(text, agents, who, directed=directed)
     if edges.weights is not None and weights is not None:
         raise BadSpec(f"graph.weights cannot be chosen, because {who} gives a weight on every line; remove the key")
-    how = "metropolis" if weights is None else weights
+    how = weights or "metropolis"
     return edges.directed(how) if directed else edges.undirected(how)
 
 
-def _archive(path: str, agents: int, who: str, directed: bool, weights: str | None) -> Matrix:
+def _archive(path: str, agents: int, who: str, directed: bool, weights: Weights | None) -> Matrix:
     if directed or weights is not None:
         key = "graph.directed" if directed else "graph.weights"
         raise BadSpec(f"{key} is for lists of edges, and {who} says it all in W; remove the key")

@@ -7,18 +7,22 @@ and make the matrices of many rounds at a time, because numpy's calls cost more 
 
 import abc
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, PositiveFloat
 
 from slaternet.errors import BadSpec
+from slaternet.fields import checked
 from slaternet.model import Agents, Array
 from slaternet.streams import stream
-from slaternet_coordinator.graphs.options import weighing
-from slaternet_coordinator.graphs.weights import Matrix, stack, uniform
+from slaternet_coordinator.graphs.weights import Matrix, Weights, stack, uniform, weighed
 
 _LONGEST_TABLE = 1 << 16
+
+Probability = Annotated[float, Field(ge=0, le=1)]
 
 
 class Graph(abc.ABC):
@@ -128,9 +132,10 @@ class Paper(Graph):
     numbers the edge (i, i + 1) belongs to segment floor(4 i / n): for n = 100, i = 1..24 | 25..49 | 50..74 | 75..99.
     """
 
-    def __init__(self, agents: int, seed: int, *, rho: float = 0.1) -> None:
+    @checked("graph")
+    def __init__(self, agents: int, seed: int, *, rho: Probability = 0.1) -> None:
         self._agents = agents
-        self._random = RandomEdges(agents, seed, _probability(rho))
+        self._random = RandomEdges(agents, seed, rho)
         first = np.arange(1, agents)
         self._segments = [self._random.row_starts[:-1][4 * first // agents == each] for each in range(4)]
 
@@ -152,22 +157,25 @@ class Paper(Graph):
 class ErdosRenyi(Graph):
     """Each pair of agents with probability rho, independently in every round; `degree` sets rho = degree / (n - 1)."""
 
+    @checked("graph")
     def __init__(
         self,
         agents: int,
         seed: int,
         *,
-        rho: float | None = None,
-        degree: float | None = None,
-        weights: str = "metropolis",
+        rho: Probability | None = None,
+        degree: PositiveFloat | None = None,
+        weights: Weights = "metropolis",
     ) -> None:
         if (rho is None) == (degree is None):
             raise BadSpec("graph.rho or graph.degree must be given, one of the two")
         if degree is not None:
-            rho = _degree(degree, agents) / max(1, agents - 1)
+            rho = degree / max(1, agents - 1)
+            if rho > 1.0:
+                raise BadSpec(f"graph.degree must be at most {agents - 1}, the other agents, not {degree:g}")
         self._agents = agents
-        self._weigh = weighing(weights)
-        self._random = RandomEdges(agents, seed, _probability(rho))
+        self._weights = weights
+        self._random = RandomEdges(agents, seed, rho or 0.0)
 
     def matrix(self, t: int) -> Matrix:
         """Return W_t."""
@@ -176,37 +184,24 @@ class ErdosRenyi(Graph):
     def matrices(self, first: int, rounds: int) -> Matrix:
         """Return W_t of consecutive rounds, one below the other."""
         ends = self._random.ends(self._random.numbers(first, rounds), rounds)
-        return self._weigh(self._agents, ends, rounds)
+        return weighed(self._weights, self._agents, ends, rounds)
 
 
 class Ring(Periodic):
     """Every agent with the next and the one before, the same in every round."""
 
-    def __init__(self, agents: int, seed: int, *, weights: str = "metropolis") -> None:
+    @checked("graph")
+    def __init__(self, agents: int, seed: int, *, weights: Weights = "metropolis") -> None:
         del seed  # nothing is drawn
-        pairs = {(min(i, j), max(i, j)) for i, j in _around(agents) if i != j}
-        super().__init__([weighing(weights)(agents, np.array(sorted(pairs), dtype=np.intp).reshape(-1, 2), 1)])
+        around = ((i, (i + 1) % agents) for i in range(agents))
+        pairs = {(min(i, j), max(i, j)) for i, j in around if i != j}
+        super().__init__([weighed(weights, agents, np.array(sorted(pairs), dtype=np.intp).reshape(-1, 2))])
 
 
 class Complete(Periodic):
     """Everyone with everyone, the same in every round."""
 
-    def __init__(self, agents: int, seed: int, *, weights: str = "metropolis") -> None:
+    @checked("graph")
+    def __init__(self, agents: int, seed: int, *, weights: Weights = "metropolis") -> None:
         del seed  # nothing is drawn
-        super().__init__([weighing(weights)(agents, np.stack(np.triu_indices(agents, 1), axis=1), 1)])
-
-
-def _around(agents: int) -> Iterator[tuple[int, int]]:
-    return ((i, (i + 1) % agents) for i in range(agents))
-
-
-def _probability(rho: object) -> float:
-    if isinstance(rho, bool) or not isinstance(rho, int | float) or not 0.0 <= rho <= 1.0:
-        raise BadSpec(f"graph.rho must be a probability from 0 to 1, not {rho!r}")
-    return float(rho)
-
-
-def _degree(degree: object, agents: int) -> float:
-    if isinstance(degree, bool) or not isinstance(degree, int | float) or not 0.0 < degree <= max(1, agents - 1):
-        raise BadSpec(f"graph.degree must lie above 0 and at most at {agents - 1}, the other agents, not {degree!r}")
-    return float(degree)
+        super().__init__([weighed(weights, agents, np.stack(np.triu_indices(agents, 1), axis=1))])

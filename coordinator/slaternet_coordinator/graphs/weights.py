@@ -12,10 +12,14 @@ instead of by a sparse-matrix library.
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from slaternet.model import Agents, Array
+
+Weights = Literal["metropolis", "uniform"]
+"""How `graph.weights` says that edges are weighed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,19 @@ def stack(matrices: Sequence[Matrix]) -> Matrix:
         np.concatenate([matrix.columns for matrix in matrices]),
         np.concatenate([matrix.weights for matrix in matrices]),
     )
+
+
+def weighed(weights: Weights, n: int, edges: Agents, rounds: int = 1) -> Matrix:
+    """Return undirected edges weighed as `graph.weights` says."""
+    return metropolis(n, edges, rounds) if weights == "metropolis" else uniform(n, edges, rounds)
+
+
+def share(weights: Weights, n: int, degree: int) -> float:
+    """Return what `graph.weights` gives to an edge where no agent has more edges than `degree`.
+
+    With "metropolis" the edges and the agent itself count alike, with "uniform" an edge weighs 1/n.
+    """
+    return 1.0 / n if weights == "uniform" else 1.0 / (1.0 + degree)
 
 
 def uniform(n: int, edges: Agents, rounds: int = 1) -> Matrix:

@@ -87,10 +87,10 @@ def test_one_learner_for_all_sees_everyone_s_constraints() -> None:
 @pytest.mark.parametrize(
     ("made", "sentence"),
     [
-        (section(gama0=1), f"algorithm.gama0 is not a number of {ZHANG} with schedule table2; did you mean gamma0?"),
+        (section(gama0=1), f"algorithm.gama0 is not an option of {ZHANG} with schedule table2; did you mean gamma0?"),
         (
             section(TUNED, strenght=1),
-            f"algorithm.strenght is not a number of {TUNED} with schedule table2; did you mean strength?",
+            f"algorithm.strenght is not an option of {TUNED} with schedule table2; did you mean strength?",
         ),
         (section(TUNED), "algorithm.strength is missing; "),
         (section(schedule="theorem9"), 'algorithm.schedule = "theorem9" is not known; did you mean theorem'),

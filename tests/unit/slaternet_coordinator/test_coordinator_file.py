@@ -232,6 +232,6 @@ def test_keys_that_a_file_leaves_no_room_for_are_refused(tmp_path: Path) -> None
         f"graph.weights cannot be chosen, because {who}edges.csv gives a weight on every line; remove the key",
         f"graph.directed is for lists of edges, and {who}W.npz says it all in W; remove the key",
         "graph.path is missing; name the file of the graph",
-        "graph.path must name a file in quotes, not 3",
+        "graph.path must be text in quotes, not 3",
         f"{who}V.npz holds no array W; write it with numpy.savez(path, W=W)",
     ]

@@ -147,15 +147,15 @@ def test_a_section_becomes_the_graph_it_names(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "numbers", "sentence"),
     [
-        ("Paper", {"rho": 1.5}, "graph.rho must be a probability from 0 to 1, not 1.5"),
+        ("Paper", {"rho": 1.5}, "graph.rho must be at most 1, not 1.5"),
         ("Paper", {"roh": 0.5}, "graph.roh is not an option of Paper; did you mean rho?"),
         ("ErdosRenyi", {}, "graph.rho or graph.degree must be given, one of the two"),
         ("ErdosRenyi", {"rho": 0.1, "degree": 3}, "graph.rho or graph.degree must be given, one of the two"),
-        ("ErdosRenyi", {"rho": "x"}, "graph.rho must be a probability from 0 to 1, not 'x'"),
-        ("ErdosRenyi", {"degree": 6}, "graph.degree must lie above 0 and at most at 5, the other agents, not 6"),
-        ("ErdosRenyi", {"degree": "x"}, "graph.degree must lie above 0 and at most at 5, the other agents, not 'x'"),
-        ("Ring", {"weights": "metropolos"}, "graph.weights = 'metropolos' is not known; did you mean metropolis?"),
-        ("Complete", {"weights": 3}, "graph.weights = 3 is not known; choose from metropolis, uniform"),
+        ("ErdosRenyi", {"rho": "x"}, "graph.rho must be a finite number, not 'x'"),
+        ("ErdosRenyi", {"degree": 6}, "graph.degree must be at most 5, the other agents, not 6"),
+        ("ErdosRenyi", {"degree": "x"}, "graph.degree must be a finite number, not 'x'"),
+        ("Ring", {"weights": "metropolos"}, 'graph.weights must be "metropolis" or "uniform", not \'metropolos\''),
+        ("Complete", {"weights": 3}, 'graph.weights must be "metropolis" or "uniform", not 3'),
     ],
 )
 def test_a_wrong_graph_is_named_with_its_remedy(name: str, numbers: dict[str, object], sentence: str) -> None:
