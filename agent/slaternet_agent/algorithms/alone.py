@@ -19,8 +19,9 @@ class Alone(Algorithm):
         self._set = game.set
         self._schedule = schedule
 
-    def outgoing(self, state: Any) -> Array:  # noqa: ANN401  the state is the algorithm's own type
+    def outgoing(self, state: Any, t: int) -> Array:  # noqa: ANN401  the state is the algorithm's own type
         """Gossip nothing."""
+        del t
         return np.empty((len(state.agents), 0))
 
     def _centre(self, agents: Agents) -> Array:

@@ -104,8 +104,8 @@ class Algorithm(Protocol):
     def start(self, agents: Agents) -> Any:  # noqa: ANN401  the state is the algorithm's own type
         """Return the state before round 1 of the agents named."""
 
-    def outgoing(self, state: Any) -> Array:  # noqa: ANN401
-        """Return the rows to gossip, (k, width)."""
+    def outgoing(self, state: Any, t: int) -> Array:  # noqa: ANN401
+        """Return the rows to gossip in round t, (k, width)."""
 
     def decide(self, state: Any, gossip: Gossip, t: int) -> Decision:  # noqa: ANN401
         """Return the decision of round t."""

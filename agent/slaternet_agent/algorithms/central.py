@@ -60,8 +60,9 @@ class Central(Algorithm):
         values = np.zeros((len(agents), self.width))
         return State(agents, pack(self._first), nothing, np.zeros((1, s, p)), nothing, values)
 
-    def outgoing(self, state: State) -> Array:
+    def outgoing(self, state: State, t: int) -> Array:
         """Tell everyone what was seen."""
+        del t
         return state.values
 
     def decide(self, state: State, gossip: Gossip, t: int) -> Decision:
@@ -70,7 +71,7 @@ class Central(Algorithm):
         if t > 1:
             decision = Decision(state.x, state.points, state.anchor)
             replica = self._learner.update(replica, decision, self._joint(gossip.received), t - 1)
-        alone = self._learner.decide(replica, _Alone(self._learner.outgoing(replica)), t)
+        alone = self._learner.decide(replica, _Alone(self._learner.outgoing(replica, t)), t)
         k = len(state.agents)
         anchor = None if alone.anchor is None else np.tile(alone.anchor, (k, 1))
         return Decision(np.tile(alone.x, (k, 1)), np.tile(alone.points, (k, 1, 1)), anchor, pack(replica))

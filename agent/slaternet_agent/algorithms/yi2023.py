@@ -138,8 +138,9 @@ class _Remembering(Algorithm):
         k = len(agents)
         return State(agents, np.tile(self._set.centre, (k, 1)), np.zeros((k, self._constraints)))
 
-    def outgoing(self, state: State) -> Array:
+    def outgoing(self, state: State, t: int) -> Array:
         """Gossip z; the dual stays at home."""
+        del t
         return state.z
 
     def _stepped(self, state: State, x: Array, about: _Along | _Exact, step: Step, scale: float) -> State:

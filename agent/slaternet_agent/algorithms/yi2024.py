@@ -94,8 +94,9 @@ class Yi2024(Algorithm):
         """Begin at the centre."""
         return State(agents, np.tile(self._set.centre, (len(agents), 1)))
 
-    def outgoing(self, state: State) -> Array:
+    def outgoing(self, state: State, t: int) -> Array:
         """Gossip z."""
+        del t
         return state.z
 
     def decide(self, state: State, gossip: Gossip, t: int) -> Decision:

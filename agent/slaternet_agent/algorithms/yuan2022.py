@@ -114,8 +114,9 @@ class DocoLtc(Algorithm):
         """Begin at the centre."""
         return State(agents, np.tile(self._set.centre, (len(agents), 1)))
 
-    def outgoing(self, state: State) -> Array:
+    def outgoing(self, state: State, t: int) -> Array:
         """Gossip y, which may lie outside X."""
+        del t
         return state.y
 
     def _descended(self, state: State, decision: Decision, loss: Array, seen: Seen, t: int) -> State:

@@ -39,8 +39,9 @@ class Zero(Algorithm):
         """Begin at the centre."""
         return State(agents, np.tile(self._centre, (len(agents), 1)))
 
-    def outgoing(self, state: State) -> Array:
+    def outgoing(self, state: State, t: int) -> Array:
         """Gossip nothing."""
+        del t
         return np.empty((len(state.agents), 0))
 
     def decide(self, state: State, gossip: Gossip, t: int) -> Decision:

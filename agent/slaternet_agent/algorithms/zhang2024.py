@@ -54,8 +54,9 @@ class Zhang2024(Algorithm):
         """Begin at the centre, which lies in (1 - xi_1) X even where xi_1 = 1 leaves nothing else."""
         return State(agents, np.tile(self._set.centre, (len(agents), 1)))
 
-    def outgoing(self, state: State) -> Array:
+    def outgoing(self, state: State, t: int) -> Array:
         """Gossip z."""
+        del t
         return state.z
 
     def decide(self, state: State, gossip: Gossip, t: int) -> Decision:

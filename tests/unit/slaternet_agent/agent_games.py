@@ -76,7 +76,7 @@ def played(algorithm: Algorithm, of: Game, rounds: int, **options: float) -> Ite
     adversary = LinearRegression(AdversaryGame(n, of.dimension, of.seed, of.set), constraints=of.constraints, **options)
     graph, state = Paper(n, of.seed), algorithm.start(agents)
     for t in range(1, rounds + 1):
-        sent = algorithm.outgoing(state)
+        sent = algorithm.outgoing(state, t)
         matrix = graph.matrix(t)
         weights = csr_array((matrix.weights, matrix.columns, matrix.starts), shape=(n, n))
         decision = algorithm.decide(state, Mixed(weights @ sent, sent), t)

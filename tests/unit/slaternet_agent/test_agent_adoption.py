@@ -28,7 +28,7 @@ class Story:
         self._rounds = []
         state: Any = self.algorithm.start(EVERYONE)
         for t in range(1, MARK + 1):
-            decision = self.algorithm.decide(state, arena.heard(self.algorithm.outgoing(state)), t)
+            decision = self.algorithm.decide(state, arena.heard(self.algorithm.outgoing(state, t)), t)
             seen = arena.seen(decision, self.algorithm.feedback, t)
             self._rounds.append((question_of(decision, self.algorithm.feedback, t, EVERYONE), seen))
             state = self.algorithm.update(state, decision, seen, t)

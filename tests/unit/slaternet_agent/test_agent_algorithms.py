@@ -51,7 +51,7 @@ def test_a_section_becomes_the_algorithm_it_names() -> None:
     algorithm = build(section(gamma0=0.3), game(rounds=None))
 
     assert isinstance(algorithm, Zhang2024)
-    assert algorithm.outgoing(algorithm.start(np.arange(3))).shape == (3, algorithm.width)
+    assert algorithm.outgoing(algorithm.start(np.arange(3)), 1).shape == (3, algorithm.width)
 
 
 def test_numbers_go_to_whom_they_belong() -> None:

@@ -82,8 +82,8 @@ def test_others_are_scored_where_they_take_the_gradients(name: str) -> None:
 def test_it_starts_at_the_centre_and_gossips_the_step() -> None:
     host, _, after = one_round("yuan2022-full", 1)
 
-    assert np.array_equal(host.outgoing(host.start(np.arange(N))), np.zeros((N, 12)))
-    assert host.outgoing(after) is after.y
+    assert np.array_equal(host.outgoing(host.start(np.arange(N)), 1), np.zeros((N, 12)))
+    assert host.outgoing(after, 2) is after.y
 
 
 def test_symmetric_differences_of_a_quadratic_are_exact_on_average() -> None:

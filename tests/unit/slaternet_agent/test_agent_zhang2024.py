@@ -107,5 +107,5 @@ def test_the_game_begins_at_the_centre_and_gossips_z() -> None:
     state = host.start(np.array([4, 9]))
 
     assert np.array_equal(state.z, np.zeros((2, 12)))
-    assert host.outgoing(State(state.agents, state.z + 1.0)).tolist() == np.ones((2, 12)).tolist()
+    assert host.outgoing(State(state.agents, state.z + 1.0), 1).tolist() == np.ones((2, 12)).tolist()
     assert host.width == 12
