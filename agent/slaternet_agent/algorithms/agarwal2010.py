@@ -13,24 +13,14 @@ convexity; with p + 1 it differs from theirs by at most the losses' Lipschitz co
 x_t   State.x   (k, p)   the decision that is scored, inside (1 - xi) X
 """
 
-from dataclasses import dataclass
-
 from pydantic import PositiveFloat
 
-from slaternet.model import Agents, Array
+from slaternet.model import Array
 from slaternet.powers import logarithm, power
-from slaternet_agent.algorithms.alone import Alone
+from slaternet_agent.algorithms.alone import Alone, State
 from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Seen
 from slaternet_agent.estimators import Directions, coordinate_points, coordinates, symmetric, symmetric_points
 from slaternet_agent.schedules import Rule, Rules, Step, horizon
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """What the agents remember between rounds."""
-
-    agents: Agents  # (k,)
-    x: Array  # (k, p)
 
 
 def convex(game: Game, *, alpha0: PositiveFloat = 1.0) -> Rule:
@@ -59,10 +49,6 @@ class _Descent(Alone):
 
     sequences = ("alpha", "xi", "delta")
     schedules = SCHEDULES
-
-    def start(self, agents: Agents) -> State:
-        """Begin at the centre."""
-        return State(agents, self._centre(agents))
 
     def _descended(self, state: State, gradient: Array, t: int) -> State:
         step = self._schedule.step(t)

@@ -21,6 +21,7 @@ from pydantic import PositiveFloat
 
 from slaternet.model import Agents, Array
 from slaternet.powers import power
+from slaternet_agent.algorithms import alone
 from slaternet_agent.algorithms.alone import Alone
 from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Seen
 from slaternet_agent.duals import ascended, weighted_slope
@@ -29,11 +30,9 @@ from slaternet_agent.schedules import Rule, Rules, Step, horizon
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """What the agents remember between rounds."""
+class State(alone.State):
+    """What the agents remember between rounds: the dual beside x."""
 
-    agents: Agents  # (k,)
-    x: Array  # (k, p)
     lam: Array  # (k, m)
 
 

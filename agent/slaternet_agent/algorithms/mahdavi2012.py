@@ -27,6 +27,7 @@ from pydantic import PositiveFloat
 
 from slaternet.model import Agents, Array
 from slaternet.powers import power
+from slaternet_agent.algorithms import alone
 from slaternet_agent.algorithms.alone import Alone
 from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Seen
 from slaternet_agent.duals import ascended, weighted_gradient
@@ -35,11 +36,9 @@ from slaternet_agent.schedules import Rule, Rules, Step, horizon
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """What the agents remember between rounds."""
+class State(alone.State):
+    """What the agents remember between rounds: the dual beside x."""
 
-    agents: Agents  # (k,)
-    x: Array  # (k, p)
     lam: Array  # (k, m), or (k, 1)
 
 
@@ -86,7 +85,7 @@ class Mahdavi2012(Alone):
     def decide(self, state: State, gossip: Gossip, t: int) -> Decision:
         """Play x."""
         del gossip, t
-        return Decision(state.x, self._no_points(state.agents))
+        return Decision.without_points(state.x)
 
     def update(self, state: State, decision: Decision, seen: Seen, t: int) -> State:
         """Take both steps from where the round began: the primal step uses the dual before it rises."""

@@ -5,7 +5,7 @@ IEEE Trans. Automatic Control 68(5), 2875-2890. The Lagrangian f + q'[g]_+ - (be
 steps of the two updates below are recalled, with medium confidence.
 
 z_t       State.z        (k, p)     what is gossiped, inside (1 - xi_t) X
-q_t       State.q        (k, m)     the dual, 0 at first
+q_t       State.q        (k, m)     the dual, 0 at first, never gossiped
 x_t       Decision.x     (k, p)     W_t z_t, the decision that is scored
 dG                                  the gradient of [g]_+, or its estimate: first clipped, then differenced along u_t
 
@@ -32,7 +32,9 @@ from pydantic import Field, PositiveFloat
 from slaternet.fields import checked
 from slaternet.model import Agents, Array
 from slaternet.powers import power
-from slaternet_agent.algorithms.base import Algorithm, Decision, Feedback, Game, Gossip, Schedule, Seen
+from slaternet_agent.algorithms import gossiping
+from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Seen
+from slaternet_agent.algorithms.gossiping import Gossiping
 from slaternet_agent.duals import ascended, clipped, weighted_gradient, weighted_slope
 from slaternet_agent.estimators import Directions, forward, forward_points
 from slaternet_agent.schedules import Between0And1, Rule, Rules, Step
@@ -76,11 +78,9 @@ EXACT_SCHEDULES: Rules = {"convex": exact_convex}
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """What the agents remember between rounds."""
+class State(gossiping.State):
+    """What the agents remember between rounds: the dual beside z."""
 
-    agents: Agents  # (k,)
-    z: Array  # (k, p)
     q: Array  # (k, m)
 
 
@@ -122,26 +122,19 @@ class _Exact:
         return change
 
 
-class _Remembering(Algorithm):
+class _Remembering(Gossiping):
     """What the two algorithms share: gossip before the decision, and the primal-dual step."""
 
     @checked("algorithm")
     def __init__(self, game: Game, schedule: Schedule, *, dual_linearised: bool = True) -> None:
-        self.width = game.dimension
-        self._set = game.set
+        super().__init__(game, schedule)
         self._constraints = game.constraints
-        self._schedule = schedule
         self._linearised = dual_linearised
 
     def start(self, agents: Agents) -> State:
         """Begin at the centre, with duals 0."""
         k = len(agents)
         return State(agents, np.tile(self._set.centre, (k, 1)), np.zeros((k, self._constraints)))
-
-    def outgoing(self, state: State, t: int) -> Array:
-        """Gossip z; the dual stays at home."""
-        del t
-        return state.z
 
     def _stepped(self, state: State, x: Array, about: _Along | _Exact, step: Step, scale: float) -> State:
         """Return the state after a round, from the first order of f and [g]_+ about x."""
@@ -191,9 +184,8 @@ class Yi2023Full(_Remembering):
 
     def decide(self, state: State, gossip: Gossip, t: int) -> Decision:
         """Mix; the gradients are taken at the decision."""
-        del t
-        x = gossip.mixed
-        return Decision(x, np.empty((len(state.agents), 0, self.width)))
+        del state, t
+        return Decision.without_points(gossip.mixed)
 
     def update(self, state: State, decision: Decision, seen: Seen, t: int) -> State:
         """Take the primal-dual step, projected on X itself."""

@@ -23,16 +23,14 @@ O(T^(1 - c/2)), with Slater's condition O(T^(1 - c)); strongly convex losses O(l
 condition O(log T). Table II's gamma0 is far above the bound.
 """
 
-from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
 from pydantic import PositiveFloat
 
 from slaternet.fields import checked
-from slaternet.model import Agents, Array
 from slaternet.powers import power
-from slaternet_agent.algorithms.base import Algorithm, Decision, Feedback, Game, Gossip, Schedule, Seen
+from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Seen
+from slaternet_agent.algorithms.gossiping import Gossiping, State
 from slaternet_agent.duals import memoryless, weighted_gradient
 from slaternet_agent.schedules import Between0And1, Rule, Rules, Step
 
@@ -68,15 +66,7 @@ def _tied(alpha: float, gamma0: float) -> Step:
 SCHEDULES: Rules = {"table2": table2, "convex": convex, "strongly-convex": strongly_convex}
 
 
-@dataclass(frozen=True, slots=True)
-class State:
-    """What the agents remember between rounds."""
-
-    agents: Agents  # (k,)
-    z: Array  # (k, p)
-
-
-class Yi2024(Algorithm):
+class Yi2024(Gossiping):
     """Gradients, a memoryless dual, gossip before the decision."""
 
     feedback = Feedback(loss_gradient=True, constraint_gradient=True)
@@ -85,24 +75,13 @@ class Yi2024(Algorithm):
 
     @checked("algorithm")
     def __init__(self, game: Game, schedule: Schedule, *, psi: Literal["square", "half-square"] = "square") -> None:
-        self.width = game.dimension
-        self._set = game.set
-        self._schedule = schedule
+        super().__init__(game, schedule)
         self._share = _STEPS[psi]
-
-    def start(self, agents: Agents) -> State:
-        """Begin at the centre."""
-        return State(agents, np.tile(self._set.centre, (len(agents), 1)))
-
-    def outgoing(self, state: State, t: int) -> Array:
-        """Gossip z."""
-        del t
-        return state.z
 
     def decide(self, state: State, gossip: Gossip, t: int) -> Decision:
         """Mix; the gradients are taken at the decision."""
-        del t
-        return Decision(gossip.mixed, np.empty((len(state.agents), 0, self.width)))
+        del state, t
+        return Decision.without_points(gossip.mixed)
 
     def update(self, state: State, decision: Decision, seen: Seen, t: int) -> State:
         """Take the primal-dual step."""

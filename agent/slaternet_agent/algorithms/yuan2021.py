@@ -17,7 +17,8 @@ every gradient: regret O(T^max(c, 1 - c)) and violation O(T^(1 - c/2)). The "str
 from pydantic import PositiveFloat
 
 from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Seen
-from slaternet_agent.algorithms.yuan2022 import Above1, DocoLtc, State, exact_convex, exact_strongly_convex, exploring
+from slaternet_agent.algorithms.gossiping import State
+from slaternet_agent.algorithms.yuan2022 import Above1, DocoLtc, exact_convex, exact_strongly_convex, exploring
 from slaternet_agent.estimators import Directions, symmetric, symmetric_points
 from slaternet_agent.schedules import Between0And1, Rule, Rules
 

@@ -3,7 +3,7 @@
 Source: "Distributed online optimization with long-term constraints", IEEE Trans. Automatic Control 2022, arXiv
 1912.09705; updates and step sizes as published.
 
-y_t     State.y            (k, p)     what is gossiped in round t + 1; y_0 is the centre
+y_t     State.z            (k, p)     what is gossiped in round t + 1, may lie outside X; y_0 is the centre
 x_t     Decision.anchor    (k, p)     P_{(1 - xi_t) X}(W_t y_{t-1})
 lam_t   dual               (k, m)     [g(x_t)]_+ / eta_{t-1}, a function of x_t and hence no state; lam_1 = 0
 
@@ -25,15 +25,14 @@ promised.
 """
 
 import dataclasses
-from dataclasses import dataclass
 from typing import Annotated
 
-import numpy as np
 from pydantic import Field, PositiveFloat
 
-from slaternet.model import Agents, Array
+from slaternet.model import Array
 from slaternet.powers import power
-from slaternet_agent.algorithms.base import Algorithm, Decision, Feedback, Game, Gossip, Schedule, Seen
+from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Seen
+from slaternet_agent.algorithms.gossiping import Gossiping, State
 from slaternet_agent.duals import memoryless, weighted_gradient
 from slaternet_agent.estimators import Directions, one_point, sphere_point
 from slaternet_agent.schedules import Between0And1, Rule, Rules, Step, horizon
@@ -94,30 +93,8 @@ SCHEDULES: Rules = {"convex": convex, "strongly-convex": strongly_convex}
 EXACT_SCHEDULES: Rules = {"convex": exact_convex, "strongly-convex": exact_strongly_convex}
 
 
-@dataclass(frozen=True, slots=True)
-class State:
-    """What the agents remember between rounds."""
-
-    agents: Agents  # (k,)
-    y: Array  # (k, p)
-
-
-class DocoLtc(Algorithm):
+class DocoLtc(Gossiping):
     """The step that the algorithms of this family share; they differ in how they learn the loss's gradient."""
-
-    def __init__(self, game: Game, schedule: Schedule) -> None:
-        self.width = game.dimension
-        self._set = game.set
-        self._schedule = schedule
-
-    def start(self, agents: Agents) -> State:
-        """Begin at the centre."""
-        return State(agents, np.tile(self._set.centre, (len(agents), 1)))
-
-    def outgoing(self, state: State, t: int) -> Array:
-        """Gossip y, which may lie outside X."""
-        del t
-        return state.y
 
     def _descended(self, state: State, decision: Decision, loss: Array, seen: Seen, t: int) -> State:
         """Return the state after round t, from the gradient of the loss, (k, p)."""
@@ -165,8 +142,8 @@ class Yuan2022Full(DocoLtc):
 
     def decide(self, state: State, gossip: Gossip, t: int) -> Decision:
         """Mix and project; the gradients are taken at the decision."""
-        del t
-        return Decision(self._set.project(gossip.mixed), np.empty((len(state.agents), 0, self.width)))
+        del state, t
+        return Decision.without_points(self._set.project(gossip.mixed))
 
     def update(self, state: State, decision: Decision, seen: Seen, t: int) -> State:
         """Step down the exact gradient."""

@@ -9,23 +9,12 @@ violation.
 x_t   State.x   (k, p)   the decision that is scored
 """
 
-from dataclasses import dataclass
-
 from pydantic import PositiveFloat
 
-from slaternet.model import Agents, Array
 from slaternet.powers import power
-from slaternet_agent.algorithms.alone import Alone
+from slaternet_agent.algorithms.alone import Alone, State
 from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Seen
 from slaternet_agent.schedules import Rule, Rules, Step
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """What the agents remember between rounds."""
-
-    agents: Agents  # (k,)
-    x: Array  # (k, p)
 
 
 def convex(game: Game, *, alpha0: PositiveFloat = 1.0) -> Rule:
@@ -50,14 +39,10 @@ class Zinkevich2003(Alone):
     sequences = ("alpha",)
     schedules = SCHEDULES
 
-    def start(self, agents: Agents) -> State:
-        """Begin at the centre."""
-        return State(agents, self._centre(agents))
-
     def decide(self, state: State, gossip: Gossip, t: int) -> Decision:
         """Play x."""
         del gossip, t
-        return Decision(state.x, self._no_points(state.agents))
+        return Decision.without_points(state.x)
 
     def update(self, state: State, decision: Decision, seen: Seen, t: int) -> State:
         """Step against the gradient."""

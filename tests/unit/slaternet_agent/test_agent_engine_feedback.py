@@ -68,15 +68,16 @@ class Narrow(Learner):
 
 
 class Broad(Learner):
-    """Gossips more than x, and reads everyone's rows."""
+    """Gossips more than x, the round last, and reads everyone's rows."""
 
     width = 2 * P + 1
 
     def outgoing(self, state: State, t: int) -> Array:
-        return np.concatenate((state.x, state.x * state.x, state.x[:, :1]), axis=1)
+        return np.concatenate((state.x, state.x * state.x, np.full((len(state.x), 1), float(t))), axis=1)
 
     def decide(self, state: State, gossip: Gossip, t: int) -> Decision:
         assert gossip.received.shape == (N, self.width)
+        assert gossip.received[:, -1].tolist() == [t] * N
         return Decision(gossip.mixed[:, P : 2 * P], np.empty((len(state.x), 0, P)))
 
 

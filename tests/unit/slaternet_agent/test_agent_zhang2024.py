@@ -8,7 +8,8 @@ from scipy.sparse import csr_array
 
 from slaternet.sets import Ball, Box, FeasibleSet
 from slaternet_agent.algorithms.base import Decision, Game, Seen
-from slaternet_agent.algorithms.zhang2024 import State, Zhang2024
+from slaternet_agent.algorithms.gossiping import State
+from slaternet_agent.algorithms.zhang2024 import Zhang2024
 from slaternet_agent.schedules import make_schedule
 
 N, M = 100, 12
