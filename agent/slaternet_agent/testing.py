@@ -25,8 +25,9 @@ import numpy as np
 from slaternet.errors import BadSpec, SlaternetError
 from slaternet.model import Agents, Array
 from slaternet.spec import AlgorithmSection
-from slaternet_agent.algorithms import Algorithm, Decision, Feedback, Game, Seen, build, completed
+from slaternet_agent.algorithms import Algorithm, Decision, Feedback, Game, Seen
 from slaternet_agent.exam_game import AGENTS, DIMENSION, ROUNDS, Arena, Heard, arenas, of
+from slaternet_agent.registry import build, completed
 from slaternet_agent.states import pack, unpack
 
 Factory = Callable[[Game], Algorithm]

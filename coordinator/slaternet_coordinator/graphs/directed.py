@@ -9,8 +9,8 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from slaternet.errors import BadSpec
 from slaternet.fields import checked
 from slaternet.streams import stream
-from slaternet_coordinator.graphs.generators import Graph, Periodic
-from slaternet_coordinator.graphs.weights import Matrix, Weights, entries, permutations, share
+from slaternet_coordinator.graphs.base import Graph, Matrix, Periodic
+from slaternet_coordinator.graphs.weights import Weights, entries, permutations, share
 
 Hops = Annotated[list[int], Field(min_length=1), "a list of one or more whole numbers"]
 

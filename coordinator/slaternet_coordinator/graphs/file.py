@@ -3,67 +3,46 @@
 After its last round the file is played again from its first.
 """
 
-import hashlib
 import io
 import zipfile
 import zlib
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slaternet.errors import BadSpec
-from slaternet.fields import checked, read
+from slaternet.fields import checked
 from slaternet.limits import LIMITS
 from slaternet.model import Array
-from slaternet_coordinator.graphs.checks import check
-from slaternet_coordinator.graphs.edges import parse
-from slaternet_coordinator.graphs.generators import Periodic
-from slaternet_coordinator.graphs.weights import Matrix, Weights
+from slaternet_coordinator.graphs.assumption4 import check
+from slaternet_coordinator.graphs.base import Matrix, Periodic
+from slaternet_coordinator.graphs.edge_list import parse
+from slaternet_coordinator.graphs.weights import Weights
 
 
 class File(Periodic):
-    """The graphs of a file, in turn: W_t is its round ((t - 1) mod rounds) + 1.
+    """The graphs of a file, in turn: W_t is its round ((t - 1) mod rounds) + 1. Its content stands in place of a seed.
 
     An .npz holds `W` (rounds x n x n), as `slaternet graph --out` writes it; it is directed unless all of it is
-    symmetric. Any other file is a list of edges (see `edges`): both ways, or with `directed` only [W_t]_ij, i hears j.
-    Where the list gives no weights, `weights` chooses them. All rounds are checked here, before a game begins.
+    symmetric. Any other file is a list of edges (see `edge_list`): both ways, or with `directed` only [W_t]_ij, i
+    hears j. Where the list gives no weights, `weights` chooses them. All rounds are checked here, before a game begins.
     """
 
     @checked("graph")
     def __init__(
-        self, agents: int, seed: int, *, path: str, directed: bool = False, weights: Weights | None = None
+        self, agents: int, content: bytes, *, path: str, directed: bool = False, weights: Weights | None = None
     ) -> None:
-        del seed  # nothing is drawn
         who = f"graph.path = {path}"
-        matrix = (_archive if _is_archive(path) else _list)(path, agents, who, directed, weights)
+        matrix = (_archive if path.endswith(".npz") else _list)(content, agents, who, directed, weights)
         check(matrix, 1, who)
         self.directed = not _symmetric(matrix)
         super().__init__(matrix.split())
 
 
-def sha256(path: object) -> str:
-    """Return the SHA-256 of a graph's file."""
-    return hashlib.sha256(_bytes(path)).hexdigest()
-
-
-def _is_archive(path: str) -> bool:
-    return str(path).endswith(".npz")
-
-
-def _bytes(path: object) -> bytes:
-    if path is None:
-        raise BadSpec("graph.path is missing; name the file of the graph")
+def _list(content: bytes, agents: int, who: str, directed: bool, weights: Weights | None) -> Matrix:
     try:
-        return Path(read("graph.path", str, path)).read_bytes()
-    except OSError as error:
-        raise BadSpec(f"graph.path = {path} cannot be read: {error.strerror}; correct the path") from None
-
-
-def _list(path: str, agents: int, who: str, directed: bool, weights: Weights | None) -> Matrix:
-    try:
-        text = _bytes(path).decode("utf-8-sig")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise BadSpec(f"{who} is neither .npz nor text; write lines of round, i, j and perhaps a weight") from None
     edges = parse(text, agents, who, directed=directed)
@@ -73,11 +52,11 @@ def _list(path: str, agents: int, who: str, directed: bool, weights: Weights | N
     return edges.directed(how) if directed else edges.undirected(how)
 
 
-def _archive(path: str, agents: int, who: str, directed: bool, weights: Weights | None) -> Matrix:
+def _archive(content: bytes, agents: int, who: str, directed: bool, weights: Weights | None) -> Matrix:
     if directed or weights is not None:
         key = "graph.directed" if directed else "graph.weights"
         raise BadSpec(f"{key} is for lists of edges, and {who} says it all in W; remove the key")
-    dense = _array(_bytes(path), who)
+    dense = _array(content, who)
     if dense.ndim != 3 or not len(dense) or dense.shape[1:] != (agents, agents) or dense.dtype.kind not in "fiu":
         shape = " x ".join(map(str, dense.shape)) or "a single one"
         raise BadSpec(f"{who} holds W of {dense.dtype}, {shape}; make it real, rounds x {agents} x {agents}")

@@ -12,8 +12,8 @@ from scipy.spatial import KDTree
 from slaternet.fields import checked
 from slaternet.model import Agents
 from slaternet.streams import stream
-from slaternet_coordinator.graphs.generators import Graph
-from slaternet_coordinator.graphs.weights import Matrix, Weights, metropolis, weighed
+from slaternet_coordinator.graphs.base import Graph, Matrix
+from slaternet_coordinator.graphs.weights import Weights, metropolis, weighed
 
 _SLACK = 1.0 + 1e-9
 """By how much wider the tree searches than the radius: it rounds in its own way."""

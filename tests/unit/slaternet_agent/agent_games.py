@@ -13,8 +13,9 @@ from slaternet.sets import Box, FeasibleSet
 from slaternet.spec import AlgorithmSection
 from slaternet_adversary import Game as AdversaryGame
 from slaternet_adversary.builtin.linear_regression import Functions, LinearRegression
-from slaternet_agent.algorithms import GROUP, Algorithm, Decision, Game, Seen, build
-from slaternet_coordinator.graphs.generators import Paper
+from slaternet_agent.algorithms import Algorithm, Decision, Game, Seen
+from slaternet_agent.registry import GROUP, build
+from slaternet_coordinator.graphs.erdos_renyi import Paper
 
 Array = NDArray[np.float64]
 Agents = NDArray[np.intp]

@@ -10,9 +10,10 @@ from slaternet.model import Agents, Answer, Question, Recall
 from slaternet.spec import AlgorithmSection
 from slaternet_agent import states
 from slaternet_agent.adoption import Adoption
-from slaternet_agent.algorithms import Algorithm, build
+from slaternet_agent.algorithms import Algorithm
 from slaternet_agent.exam_game import AGENTS, arenas, of
 from slaternet_agent.questions import question_of
+from slaternet_agent.registry import build
 
 MARK = 6
 EVERYONE = np.arange(AGENTS)

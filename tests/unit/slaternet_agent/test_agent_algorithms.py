@@ -6,9 +6,10 @@ import pytest
 from slaternet.errors import BadSpec, PluginFailed
 from slaternet.sets import Box
 from slaternet.spec import AlgorithmSection
-from slaternet_agent.algorithms import Game, build, completed, needs_horizon, numbers_taken, same_rule, schedule
+from slaternet_agent.algorithms import Game
 from slaternet_agent.algorithms.central import Central
 from slaternet_agent.algorithms.zhang2024 import Zhang2024
+from slaternet_agent.registry import build, completed, needs_horizon, numbers_taken, same_rule, schedule
 from slaternet_agent.schedules import Schedule, breaches
 
 ZHANG = "slaternet_agent.algorithms.zhang2024:Zhang2024"

@@ -12,8 +12,9 @@ from slaternet.errors import BadSpec
 from slaternet.model import Agents, Array
 from slaternet.sets import Box
 from slaternet.spec import AlgorithmSection
-from slaternet_agent.algorithms import Algorithm, Decision, Feedback, Game, Gossip, Seen, build
+from slaternet_agent.algorithms import Algorithm, Decision, Feedback, Game, Gossip, Seen
 from slaternet_agent.exam_game import Arena
+from slaternet_agent.registry import build
 from slaternet_agent.testing import CHECKS, examine
 
 BUILT_IN = sorted(entry.name for entry in entry_points(group="slaternet.algorithms"))

@@ -8,9 +8,10 @@ from slaternet.errors import BadSpec
 from slaternet.model import Agents, Array
 from slaternet.spec import GraphSection
 from slaternet_agent.mixing import Board, Mixer, plans
-from slaternet_coordinator.graphs import Graph, build
+from slaternet_coordinator.graphs import Graph
 from slaternet_coordinator.graphs.directed import DirectedCirculant, DirectedPermutations
-from slaternet_coordinator.graphs.structured import Exponential
+from slaternet_coordinator.graphs.fixed import Exponential
+from slaternet_coordinator.registry import build
 from slaternet_coordinator.topology import cut
 
 

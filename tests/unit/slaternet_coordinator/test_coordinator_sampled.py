@@ -7,9 +7,10 @@ import pytest
 from slaternet.errors import BadSpec
 from slaternet.spec import GraphSection
 from slaternet.streams import stream
-from slaternet_coordinator.graphs import Matrix, build
-from slaternet_coordinator.graphs.checks import window
+from slaternet_coordinator.graphs import Matrix
+from slaternet_coordinator.graphs.assumption4 import window
 from slaternet_coordinator.graphs.sampled import Geometric, Matching
+from slaternet_coordinator.registry import build
 
 
 def edges_of(matrix: Matrix) -> set[tuple[int, int]]:

@@ -12,8 +12,7 @@ from slaternet.departures import Attendance
 from slaternet.errors import BadSpec, PluginFailed
 from slaternet.model import Agents, Array
 from slaternet.spec import Spec
-from slaternet_coordinator.graphs.generators import Graph
-from slaternet_coordinator.graphs.weights import Matrix, stack
+from slaternet_coordinator.graphs.base import Graph, Matrix, stack
 
 
 class Departing(Graph):

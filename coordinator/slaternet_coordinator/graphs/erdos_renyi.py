@@ -1,13 +1,6 @@
-"""Who may talk to whom in round t: the graphs a spec can name.
+"""Erdos-Renyi graphs: edges by chance, and the paper's graph, which adds parts of a path."""
 
-A graph is built as Graph(agents, seed, **numbers) and asked for any rounds, in any order. The random ones draw round t
-from the stream with block t of a purpose of their own (here "edges"), so that everyone who knows the spec knows them,
-and make the matrices of many rounds at a time, because numpy's calls cost more than the numbers of one round.
-"""
-
-import abc
 import math
-from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import numpy as np
@@ -18,39 +11,12 @@ from slaternet.errors import BadSpec
 from slaternet.fields import checked
 from slaternet.model import Agents, Array
 from slaternet.streams import stream
-from slaternet_coordinator.graphs.weights import Matrix, Weights, stack, uniform, weighed
+from slaternet_coordinator.graphs.base import Graph, Matrix
+from slaternet_coordinator.graphs.weights import Weights, uniform, weighed
 
 _LONGEST_TABLE = 1 << 16
 
 Probability = Annotated[float, Field(ge=0, le=1)]
-
-
-class Graph(abc.ABC):
-    """A time-varying weighted graph. Subclass it and implement `matrix`, or `matrices` too where that is cheaper."""
-
-    directed: bool = False
-    """Whether j may send to i in a round in which i does not send to j."""
-    smaller: "Callable[[int], Graph] | None" = None
-    """Makes such a graph for fewer agents, where one can be made."""
-
-    @abc.abstractmethod
-    def matrix(self, t: int) -> Matrix:
-        """Return W_t, doubly stochastic; t = 1, 2, 3, ..."""
-
-    def matrices(self, first: int, rounds: int) -> Matrix:
-        """Return W_t of consecutive rounds, one below the other."""
-        return stack([self.matrix(t) for t in range(first, first + rounds)])
-
-
-class Periodic(Graph):
-    """Matrices that take turns, W_t = cycle[(t - 1) mod B]; a single one makes a constant graph."""
-
-    def __init__(self, cycle: Sequence[Matrix]) -> None:
-        self._cycle = cycle
-
-    def matrix(self, t: int) -> Matrix:
-        """Return W_t."""
-        return self._cycle[(t - 1) % len(self._cycle)]
 
 
 class RandomEdges:
@@ -185,23 +151,3 @@ class ErdosRenyi(Graph):
         """Return W_t of consecutive rounds, one below the other."""
         ends = self._random.ends(self._random.numbers(first, rounds), rounds)
         return weighed(self._weights, self._agents, ends, rounds)
-
-
-class Ring(Periodic):
-    """Every agent with the next and the one before, the same in every round."""
-
-    @checked("graph")
-    def __init__(self, agents: int, seed: int, *, weights: Weights = "metropolis") -> None:
-        del seed  # nothing is drawn
-        around = ((i, (i + 1) % agents) for i in range(agents))
-        pairs = {(min(i, j), max(i, j)) for i, j in around if i != j}
-        super().__init__([weighed(weights, agents, np.array(sorted(pairs), dtype=np.intp).reshape(-1, 2))])
-
-
-class Complete(Periodic):
-    """Everyone with everyone, the same in every round."""
-
-    @checked("graph")
-    def __init__(self, agents: int, seed: int, *, weights: Weights = "metropolis") -> None:
-        del seed  # nothing is drawn
-        super().__init__([weighed(weights, agents, np.stack(np.triu_indices(agents, 1), axis=1))])

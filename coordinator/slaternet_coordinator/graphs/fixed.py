@@ -1,4 +1,4 @@
-"""Graphs with a structure that is known in advance: exponential, hypercube, torus, and nobody with anybody."""
+"""Graphs whose structure is known in advance: ring, complete, exponential, hypercube, torus, nobody with anybody."""
 
 import math
 
@@ -8,9 +8,29 @@ from pydantic import PositiveInt
 from slaternet.errors import BadSpec
 from slaternet.fields import checked
 from slaternet.model import Agents
+from slaternet_coordinator.graphs.base import Periodic
 from slaternet_coordinator.graphs.directed import circulant
-from slaternet_coordinator.graphs.generators import Periodic
 from slaternet_coordinator.graphs.weights import Weights, share, uniform, weighed
+
+
+class Ring(Periodic):
+    """Every agent with the next and the one before, the same in every round."""
+
+    @checked("graph")
+    def __init__(self, agents: int, seed: int, *, weights: Weights = "metropolis") -> None:
+        del seed  # nothing is drawn
+        around = ((i, (i + 1) % agents) for i in range(agents))
+        pairs = {(min(i, j), max(i, j)) for i, j in around if i != j}
+        super().__init__([weighed(weights, agents, np.array(sorted(pairs), dtype=np.intp).reshape(-1, 2))])
+
+
+class Complete(Periodic):
+    """Everyone with everyone, the same in every round."""
+
+    @checked("graph")
+    def __init__(self, agents: int, seed: int, *, weights: Weights = "metropolis") -> None:
+        del seed  # nothing is drawn
+        super().__init__([weighed(weights, agents, np.stack(np.triu_indices(agents, 1), axis=1))])
 
 
 class Exponential(Periodic):

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from slaternet.errors import BadSpec
 from slaternet.model import Array
 from slaternet.spec import GraphSection
-from slaternet_coordinator.graphs import Graph, Matrix, build
-from slaternet_coordinator.graphs.checks import window
-from slaternet_coordinator.graphs.structured import Exponential, Hypercube, Nobody, Torus
+from slaternet_coordinator.graphs import Graph, Matrix
+from slaternet_coordinator.graphs.assumption4 import window
+from slaternet_coordinator.graphs.fixed import Exponential, Hypercube, Nobody, Torus
+from slaternet_coordinator.registry import build
 
 
 def edges_of(matrix: Matrix) -> set[tuple[int, int]]:

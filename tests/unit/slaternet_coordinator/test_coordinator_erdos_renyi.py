@@ -6,12 +6,15 @@ from hypothesis import strategies as st
 
 from slaternet.errors import BadSpec
 from slaternet.spec import GraphSection
-from slaternet_coordinator.graphs import Matrix, build
-from slaternet_coordinator.graphs.checks import check
-from slaternet_coordinator.graphs.generators import Complete, ErdosRenyi, Graph, Paper, RandomEdges, Ring
-from slaternet_coordinator.graphs.weights import stack
+from slaternet_coordinator.graphs import Matrix
+from slaternet_coordinator.graphs.assumption4 import check
+from slaternet_coordinator.graphs.base import Graph, stack
+from slaternet_coordinator.graphs.erdos_renyi import ErdosRenyi, Paper, RandomEdges
+from slaternet_coordinator.graphs.fixed import Complete, Ring
+from slaternet_coordinator.registry import build
 
-MODULE = "slaternet_coordinator.graphs.generators"
+MODULES = dict.fromkeys(("Paper", "ErdosRenyi"), "slaternet_coordinator.graphs.erdos_renyi")
+MODULES |= dict.fromkeys(("Ring", "Complete"), "slaternet_coordinator.graphs.fixed")
 
 
 def edges_of(matrix: Matrix) -> set[tuple[int, int]]:
@@ -138,7 +141,7 @@ def test_a_complete_graph_averages_in_one_round() -> None:
 @pytest.mark.parametrize("name", ["Paper", "Ring", "Complete", "ErdosRenyi"])
 def test_a_section_becomes_the_graph_it_names(name: str) -> None:
     numbers = {"rho": 0.5} if name == "ErdosRenyi" else {}
-    graph: Graph = build(GraphSection.model_validate({"name": f"{MODULE}:{name}", **numbers}), agents=6, seed=1)
+    graph: Graph = build(GraphSection.model_validate({"name": f"{MODULES[name]}:{name}", **numbers}), agents=6, seed=1)
 
     assert graph.matrix(1).agents == 6
     assert not graph.directed
@@ -160,6 +163,6 @@ def test_a_section_becomes_the_graph_it_names(name: str) -> None:
 )
 def test_a_wrong_graph_is_named_with_its_remedy(name: str, numbers: dict[str, object], sentence: str) -> None:
     with pytest.raises(BadSpec) as error:
-        build(GraphSection.model_validate({"name": f"{MODULE}:{name}", **numbers}), agents=6, seed=1)
+        build(GraphSection.model_validate({"name": f"{MODULES[name]}:{name}", **numbers}), agents=6, seed=1)
 
     assert str(error.value) == sentence

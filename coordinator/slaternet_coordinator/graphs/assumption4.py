@@ -12,8 +12,7 @@ from scipy.sparse.csgraph import connected_components
 
 from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS
-from slaternet_coordinator.graphs.generators import Graph
-from slaternet_coordinator.graphs.weights import Matrix
+from slaternet_coordinator.graphs.base import Graph, Matrix
 
 _REMEDY = "correct the graph's weights"
 

@@ -12,7 +12,8 @@ import numpy as np
 from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
-from slaternet_coordinator.graphs.weights import Matrix, Weights, entries, share, weighed
+from slaternet_coordinator.graphs.base import Matrix
+from slaternet_coordinator.graphs.weights import Weights, entries, share, weighed
 
 _MOST_ROWS = 1 << 26
 """Rounds times agents of a list: a round number far beyond the others is rather a mistake."""
