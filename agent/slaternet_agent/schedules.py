@@ -35,7 +35,7 @@ SEQUENCES = ("alpha", "gamma", "xi", "delta")
 _ROUNDING = 1e-12
 _HORIZON = 1 << 20  # rounds looked at where a game has no end
 
-Between0And1 = Annotated[float, Field(gt=0, lt=1), "between 0 and 1"]
+Rate = Annotated[float, Field(gt=0, lt=1), "between 0 and 1"]
 _Sequence = Annotated[
     PositiveFloat | Annotated[list[float], Field(min_length=2, max_length=2)],
     "a number above 0 or [coefficient, exponent]",
@@ -86,7 +86,7 @@ def table2(game: Game, *, gamma0: PositiveFloat = 0.15, delta0: PositiveFloat = 
     return lambda s: Step(alpha=1.0 / s, gamma=gamma0 * s, xi=1.0 / s, delta=delta0 / s)
 
 
-def theorem1(game: Game, *, gamma0: PositiveFloat, c: Between0And1 = 0.5, alpha0: PositiveFloat = 1.0) -> Rule:
+def theorem1(game: Game, *, gamma0: PositiveFloat, c: Rate = 0.5, alpha0: PositiveFloat = 1.0) -> Rule:
     """Theorems 1 to 3: alpha = alpha0 s^-c, gamma = gamma0/alpha, xi = s^-c, delta = r(X) xi, with c in (0, 1)."""
 
     def rule(s: float) -> Step:

@@ -71,14 +71,11 @@ class DataCenter(Adversary):
         n, p = game.agents, game.dimension
         self._day = day
         self._prices = price * ladder(p)
-        self._swing = swing
-        self._volatility = volatility
-        self._traffic = traffic
-        self._noise = noise
-        self._capacity = capacity
-        self._repair = repair
+        self._swing, self._volatility = swing, volatility
+        self._traffic, self._noise = traffic, noise
+        self._capacity, self._repair = capacity, repair
         self._check_slater()
-        self._far = distance * self._distances()
+        self._far = distance * np.array([game.stream("distances", agent).random(p) for agent in range(n)])
         self._curvature = np.full((n, p), congestion)
         self._watched = np.arange(n) % p
         self._matrix = np.full((n, 2, p), -1.0)
@@ -112,10 +109,6 @@ class DataCenter(Adversary):
         capacity = self._capacity / p * (1.0 - self._repair * self._repairs.at(round)[:, 0])
         bound = np.stack((-arrivals, capacity[self._watched]), axis=1)
         return Separable(self._curvature, slope, np.zeros(n), self._matrix, bound)
-
-    def _distances(self) -> Array:
-        n, p = self.game.agents, self.game.dimension
-        return np.array([self.game.stream("distances", agent).random(p) for agent in range(n)])
 
     def _check_slater(self) -> None:
         if not self.margin > 0.0:

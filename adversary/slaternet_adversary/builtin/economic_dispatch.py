@@ -79,13 +79,9 @@ class EconomicDispatch(Adversary):
         super().__init__(game)
         self._day = day
         self._prices = price * ladder(game.dimension)
-        self._swing = swing
-        self._volatility = volatility
-        self._demand = demand
-        self._noise = noise
-        self._renewable = renewable
-        self._ramp = ramp
-        self._roam = roam
+        self._swing, self._volatility = swing, volatility
+        self._demand, self._noise, self._renewable = demand, noise, renewable
+        self._ramp, self._roam = ramp, roam
         self._level = self._demand + self._noise + margin
         self._check_slater(margin)
         n, p = game.agents, game.dimension

@@ -44,9 +44,7 @@ class MovingTarget(Adversary):
         super().__init__(game)
         self.constraints = constraints
         self._root = math.sqrt(mu)
-        self._target = target
-        self._drift = drift
-        self._period = period
+        self._target, self._drift, self._period = target, drift, period
         self._noise = abs(noise)
         self._b = b
         self._spread = abs(spread)

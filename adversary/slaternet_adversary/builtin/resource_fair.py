@@ -54,12 +54,9 @@ class ResourceFair(Adversary):
         super().__init__(game)
         n, p = game.agents, game.dimension
         self.history = memory
-        self._price = price
-        self._grudge = grudge
+        self._price, self._grudge = price, grudge
         self._noise = noise
-        self._budget = budget
-        self._spread = spread
-        self._slack = slack
+        self._budget, self._spread, self._slack = budget, spread, slack
         if not game.set.encloses(self.slater_point):
             raise CannotPlay("adversary.plugin = resource-fair needs a [set] that holds 0, where nothing is used")
         likings = np.array([game.stream("likings", agent).random(p) for agent in range(n)])

@@ -37,9 +37,9 @@ from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Sc
 from slaternet_agent.algorithms.gossiping import Gossiping
 from slaternet_agent.duals import ascended, clipped, weighted_gradient, weighted_slope
 from slaternet_agent.estimators import Directions, forward, forward_points
-from slaternet_agent.schedules import Between0And1, Rule, Rules, Step
+from slaternet_agent.schedules import Rate, Rule, Rules, Step
 
-Rate = Annotated[float, Field(gt=0, le=1), "above 0 and at most 1"]  # 1 is for strongly convex losses
+RateTo1 = Annotated[float, Field(gt=0, le=1), "above 0 and at most 1"]  # 1 is for strongly convex losses
 
 
 def table2(game: Game, *, delta0: PositiveFloat = 0.01) -> Rule:
@@ -53,7 +53,7 @@ def table2(game: Game, *, delta0: PositiveFloat = 0.01) -> Rule:
     return rule
 
 
-def convex(game: Game, *, c: Rate = 0.5, kappa: Between0And1 = 0.5, alpha0: PositiveFloat = 1.0) -> Rule:
+def convex(game: Game, *, c: RateTo1 = 0.5, kappa: Rate = 0.5, alpha0: PositiveFloat = 1.0) -> Rule:
     """Return alpha = alpha0 s^-c, beta = s^-kappa, gamma = s^(kappa - 1), xi = (s + 1)^-c and delta = r(X) xi.
 
     Recalled, with medium confidence; convex losses take c = kappa, strongly convex ones c >= max(kappa, 1 - kappa).
@@ -67,7 +67,7 @@ def convex(game: Game, *, c: Rate = 0.5, kappa: Between0And1 = 0.5, alpha0: Posi
     return rule
 
 
-def exact_convex(game: Game, *, c: Rate = 0.5, kappa: Between0And1 = 0.5, alpha0: PositiveFloat = 1.0) -> Rule:
+def exact_convex(game: Game, *, c: RateTo1 = 0.5, kappa: Rate = 0.5, alpha0: PositiveFloat = 1.0) -> Rule:
     """Return the same alpha, beta and gamma; exact gradients need neither shrinkage nor exploration."""
     del game
     return lambda s: Step(alpha=alpha0 * power(s, -c), beta=power(s, -kappa), gamma=power(s, kappa - 1.0))

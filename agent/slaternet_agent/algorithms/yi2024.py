@@ -32,7 +32,7 @@ from slaternet.powers import power
 from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Seen
 from slaternet_agent.algorithms.gossiping import Gossiping, State
 from slaternet_agent.duals import memoryless, weighted_gradient
-from slaternet_agent.schedules import Between0And1, Rule, Rules, Step
+from slaternet_agent.schedules import Rate, Rule, Rules, Step
 
 _STEPS = {"square": 0.5, "half-square": 1.0}
 """The share of alpha that is the step of the projection: 1/2 for |x|^2, whose gradient is 2x."""
@@ -44,7 +44,7 @@ def table2(game: Game, *, gamma0: PositiveFloat = 0.15) -> Rule:
     return lambda s: _tied(2.0 / s, gamma0)
 
 
-def convex(game: Game, *, gamma0: PositiveFloat, c: Between0And1 = 0.5, alpha0: PositiveFloat = 1.0) -> Rule:
+def convex(game: Game, *, gamma0: PositiveFloat, c: Rate = 0.5, alpha0: PositiveFloat = 1.0) -> Rule:
     """Return alpha = alpha0 s^-c and gamma = gamma0/alpha, with c in (0, 1)."""
     del game
     return lambda s: _tied(alpha0 * power(s, -c), gamma0)

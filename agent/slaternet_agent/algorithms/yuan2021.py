@@ -20,18 +20,13 @@ from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Sc
 from slaternet_agent.algorithms.gossiping import State
 from slaternet_agent.algorithms.yuan2022 import Above1, DocoLtc, exact_convex, exact_strongly_convex, exploring
 from slaternet_agent.estimators import Directions, symmetric, symmetric_points
-from slaternet_agent.schedules import Between0And1, Rule, Rules
+from slaternet_agent.schedules import Rate, Rule, Rules
 
 _RATE = 0.5  # a difference of two values has no variance to fear from a small radius
 
 
 def convex(
-    game: Game,
-    *,
-    c: Between0And1 = 0.5,
-    a: Above1 = 2.0,
-    gradient_bound: PositiveFloat = 1.0,
-    delta0: PositiveFloat = 1.0,
+    game: Game, *, c: Rate = 0.5, a: Above1 = 2.0, gradient_bound: PositiveFloat = 1.0, delta0: PositiveFloat = 1.0
 ) -> Rule:
     """Return alpha = 1/(a m G^2 T^c), gamma = T^c, delta = delta0 T^(-1/2), at most r(X), xi = delta/r(X)."""
     return exploring(game, exact_convex(game, c=c, a=a, gradient_bound=gradient_bound), delta0, _RATE)

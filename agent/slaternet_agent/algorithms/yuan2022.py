@@ -35,12 +35,12 @@ from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Sc
 from slaternet_agent.algorithms.gossiping import Gossiping, State
 from slaternet_agent.duals import memoryless, weighted_gradient
 from slaternet_agent.estimators import Directions, one_point, sphere_point
-from slaternet_agent.schedules import Between0And1, Rule, Rules, Step, horizon
+from slaternet_agent.schedules import Rate, Rule, Rules, Step, horizon
 
 Above1 = Annotated[float, Field(gt=1)]
 
 
-def exact_convex(game: Game, *, c: Between0And1 = 0.5, a: Above1 = 2.0, gradient_bound: PositiveFloat = 1.0) -> Rule:
+def exact_convex(game: Game, *, c: Rate = 0.5, a: Above1 = 2.0, gradient_bound: PositiveFloat = 1.0) -> Rule:
     """Theorem 1: alpha = 1/(a m G^2 T^c) and gamma = T^c in every round, with c in (0, 1) and a > 1."""
     growth = power(horizon(game), c)
     step = Step(alpha=1.0 / (a * _scale(game, gradient_bound) * growth), gamma=growth)
@@ -54,12 +54,7 @@ def exact_strongly_convex(game: Game, *, mu: PositiveFloat, gradient_bound: Posi
 
 
 def convex(
-    game: Game,
-    *,
-    c: Between0And1 = 0.5,
-    a: Above1 = 2.0,
-    gradient_bound: PositiveFloat = 1.0,
-    delta0: PositiveFloat = 1.0,
+    game: Game, *, c: Rate = 0.5, a: Above1 = 2.0, gradient_bound: PositiveFloat = 1.0, delta0: PositiveFloat = 1.0
 ) -> Rule:
     """Theorem 3: alpha and gamma of Theorem 1, delta = delta0 T^(-c/3), at most r(X), and xi = delta/r(X).
 

@@ -43,12 +43,12 @@ class Matrix:
 
     def split(self) -> list["Matrix"]:
         """Return its rounds one by one."""
-        return [self._round(r * self.agents) for r in range(self.rounds)]
-
-    def _round(self, row: int) -> "Matrix":
-        starts = self.starts[row : row + self.agents + 1]
-        entries = slice(starts[0], starts[-1])
-        return Matrix(self.agents, starts - starts[0], self.columns[entries], self.weights[entries])
+        rounds = []
+        for row in range(0, len(self.starts) - 1, self.agents):
+            starts = self.starts[row : row + self.agents + 1]
+            entries = slice(starts[0], starts[-1])
+            rounds.append(Matrix(self.agents, starts - starts[0], self.columns[entries], self.weights[entries]))
+        return rounds
 
     def dense(self) -> Array:
         """Return the rounds as (n, n) each, one below the other."""
@@ -72,6 +72,18 @@ class Graph(abc.ABC):
     def matrices(self, first: int, rounds: int) -> Matrix:
         """Return W_t of consecutive rounds, one below the other."""
         return stack([self.matrix(t) for t in range(first, first + rounds)])
+
+
+class Batched(Graph):
+    """A graph that makes many rounds at a time. Subclass it and implement `matrices`."""
+
+    def matrix(self, t: int) -> Matrix:
+        """Return W_t."""
+        return self.matrices(t, 1)
+
+    @abc.abstractmethod
+    def matrices(self, first: int, rounds: int) -> Matrix:
+        """Return W_t of consecutive rounds, one below the other."""
 
 
 class Periodic(Graph):

@@ -9,7 +9,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from slaternet.errors import BadSpec
 from slaternet.fields import checked
 from slaternet.streams import stream
-from slaternet_coordinator.graphs.base import Graph, Matrix, Periodic
+from slaternet_coordinator.graphs.base import Batched, Matrix, Periodic
 from slaternet_coordinator.graphs.weights import Weights, entries, permutations, share
 
 Hops = Annotated[list[int], Field(min_length=1), "a list of one or more whole numbers"]
@@ -33,7 +33,7 @@ class DirectedCirculant(Periodic):
         super().__init__([circulant(agents, steps, _shares(weights, agents, len(steps)))])
 
 
-class DirectedPermutations(Graph):
+class DirectedPermutations(Batched):
     """In every round the mean of the identity and `count` random permutations: doubly stochastic (Birkhoff).
 
     Each permutation is the order of n uniform numbers from the stream ("permutations", block t).
@@ -47,10 +47,6 @@ class DirectedPermutations(Graph):
             raise BadSpec(f"graph.count must be at most {agents}, the number of agents, not {count}")
         self._seed = seed
         self._shape = (count, agents)
-
-    def matrix(self, t: int) -> Matrix:
-        """Return W_t."""
-        return self.matrices(t, 1)
 
     def matrices(self, first: int, rounds: int) -> Matrix:
         """Return W_t of consecutive rounds, one below the other."""

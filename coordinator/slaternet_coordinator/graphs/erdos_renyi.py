@@ -11,7 +11,7 @@ from slaternet.errors import BadSpec
 from slaternet.fields import checked
 from slaternet.model import Agents, Array
 from slaternet.streams import stream
-from slaternet_coordinator.graphs.base import Graph, Matrix
+from slaternet_coordinator.graphs.base import Batched, Matrix
 from slaternet_coordinator.graphs.weights import Weights, uniform, weighed
 
 _LONGEST_TABLE = 1 << 16
@@ -91,7 +91,7 @@ class RandomEdges:
         return position + np.add.accumulate(length + 1 - np.maximum(below, 1), axis=1), below > 0
 
 
-class Paper(Graph):
+class Paper(Batched):
     """The paper's graph: Erdos-Renyi plus, in turn, one of four segments of the path 0 - 1 - ... - n-1; weights 1/n.
 
     Any four consecutive rounds contain the whole path, so Assumption 4 holds with B = 4. In the paper's 1-based
@@ -105,10 +105,6 @@ class Paper(Graph):
         first = np.arange(1, agents)
         self._segments = [self._random.row_starts[:-1][4 * first // agents == each] for each in range(4)]
 
-    def matrix(self, t: int) -> Matrix:
-        """Return W_t."""
-        return self.matrices(t, 1)
-
     def matrices(self, first: int, rounds: int) -> Matrix:
         """Return W_t of consecutive rounds, one below the other."""
         random = self._random
@@ -120,7 +116,7 @@ class Paper(Graph):
         return uniform(self._agents, random.ends(numbers[fresh], rounds), rounds)
 
 
-class ErdosRenyi(Graph):
+class ErdosRenyi(Batched):
     """Each pair of agents with probability rho, independently in every round; `degree` sets rho = degree / (n - 1)."""
 
     @checked("graph")
@@ -142,10 +138,6 @@ class ErdosRenyi(Graph):
         self._agents = agents
         self._weights = weights
         self._random = RandomEdges(agents, seed, rho or 0.0)
-
-    def matrix(self, t: int) -> Matrix:
-        """Return W_t."""
-        return self.matrices(t, 1)
 
     def matrices(self, first: int, rounds: int) -> Matrix:
         """Return W_t of consecutive rounds, one below the other."""

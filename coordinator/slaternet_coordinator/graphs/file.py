@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from slaternet.errors import BadSpec
 from slaternet.fields import checked
 from slaternet.limits import LIMITS
-from slaternet.model import Array
 from slaternet_coordinator.graphs.assumption4 import check
 from slaternet_coordinator.graphs.base import Matrix, Periodic
 from slaternet_coordinator.graphs.edge_list import parse
@@ -60,7 +59,11 @@ def _archive(content: bytes, agents: int, who: str, directed: bool, weights: Wei
     if dense.ndim != 3 or not len(dense) or dense.shape[1:] != (agents, agents) or dense.dtype.kind not in "fiu":
         shape = " x ".join(map(str, dense.shape)) or "a single one"
         raise BadSpec(f"{who} holds W of {dense.dtype}, {shape}; make it real, rounds x {agents} x {agents}")
-    return _sparse(np.asarray(dense, dtype=np.float64).reshape(-1, agents), agents)
+    below = np.asarray(dense, dtype=np.float64).reshape(-1, agents)
+    rows, columns = np.nonzero(below)
+    # numpy gives the columns as every second number of an array, and scipy's graphs do not take them so
+    packed = np.ascontiguousarray(columns)
+    return Matrix(agents, np.searchsorted(rows, np.arange(len(below) + 1)), packed, below[rows, columns])
 
 
 def _array(data: bytes, who: str) -> NDArray[Any]:
@@ -72,13 +75,6 @@ def _array(data: bytes, who: str) -> NDArray[Any]:
         raise BadSpec(f"{who} holds no array W; write it with numpy.savez(path, W=W)") from None
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error):
         raise BadSpec(f"{who} is not an .npz of numbers; write it with numpy.savez(path, W=W)") from None
-
-
-def _sparse(dense: Array, agents: int) -> Matrix:
-    rows, columns = np.nonzero(dense)
-    # numpy gives the columns as every second number of an array, and scipy's graphs do not take them so
-    packed = np.ascontiguousarray(columns)
-    return Matrix(agents, np.searchsorted(rows, np.arange(len(dense) + 1)), packed, dense[rows, columns])
 
 
 def _symmetric(matrix: Matrix) -> bool:

@@ -12,7 +12,7 @@ from scipy.spatial import KDTree
 from slaternet.fields import checked
 from slaternet.model import Agents
 from slaternet.streams import stream
-from slaternet_coordinator.graphs.base import Graph, Matrix
+from slaternet_coordinator.graphs.base import Batched, Graph, Matrix
 from slaternet_coordinator.graphs.weights import Weights, metropolis, weighed
 
 _SLACK = 1.0 + 1e-9
@@ -57,7 +57,7 @@ class Geometric(Graph):
         return pairs[squares[:, 0] + squares[:, 1] <= self._radius * self._radius]
 
 
-class Matching(Graph):
+class Matching(Batched):
     """Gossip: in every round the agents form random pairs that average, W_t = I - sum (e_i - e_j)(e_i - e_j)' / 2.
 
     Of an odd number one agent stays alone. The order of n uniform numbers from the stream ("matching", block t) pairs
@@ -67,10 +67,6 @@ class Matching(Graph):
     def __init__(self, agents: int, seed: int) -> None:
         self._agents = agents
         self._seed = seed
-
-    def matrix(self, t: int) -> Matrix:
-        """Return W_t."""
-        return self.matrices(t, 1)
 
     def matrices(self, first: int, rounds: int) -> Matrix:
         """Return W_t of consecutive rounds, one below the other."""
