@@ -26,7 +26,7 @@ import uvloop
 from slaternet import codec
 from slaternet.limits import LIMITS
 from slaternet.model import Answer, Effort, Frame, Head, Progress, Question
-from slaternet_coordinator.graphs.generators import Paper
+from slaternet_coordinator.graphs.erdos_renyi import Paper
 from slaternet_coordinator.topology import cut
 
 AGENTS, DIMENSION, POINTS, CONSTRAINTS = 100, 10, 2, 2

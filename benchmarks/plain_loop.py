@@ -26,7 +26,7 @@ from slaternet.sets import Box
 from slaternet.streams import block_length, stream
 from slaternet_adversary.api import Game
 from slaternet_adversary.builtin.linear_regression import LinearRegression
-from slaternet_coordinator.graphs.generators import Paper
+from slaternet_coordinator.graphs.erdos_renyi import Paper
 
 Array = NDArray[np.float64]
 

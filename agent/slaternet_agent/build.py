@@ -4,7 +4,8 @@ from slaternet.errors import Mismatch
 from slaternet.model import Description
 from slaternet.plugins import load
 from slaternet.spec import Spec
-from slaternet_agent.algorithms import GROUP, Algorithm, Game, build
+from slaternet_agent.algorithms import Algorithm, Game
+from slaternet_agent.registry import GROUP, build
 
 
 def build_algorithm(spec: Spec, description: Description) -> Algorithm:

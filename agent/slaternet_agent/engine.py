@@ -279,7 +279,7 @@ class Host:
         return effects
 
     def _offer(self, plan: Plan) -> list[Effect]:
-        rows = self._algorithm.outgoing(self._state)
+        rows = self._algorithm.outgoing(self._state, self._round)
         if rows.shape != (len(self._seats), self._algorithm.width):
             raise ValueError("an algorithm needs rows (k, width) to gossip for the k agents of the host")
         self._sent[self._round] = rows, self._place

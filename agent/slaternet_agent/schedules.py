@@ -8,8 +8,8 @@ Every sequence is a function of s = t + t0. t0 = 0 is the paper; an offset keeps
 the first rounds, where alpha_1 = 1 throws the agents to the border of X, which does most of the damage. Powers come
 from `slaternet.powers`, so that every machine takes the same steps.
 
-A rule is written as `def name(game: Game, *, numbers...) -> Rule`: it checks its numbers with `positive`, `between` and
-`horizon` and returns the function from s to the sequences it sets.
+A rule is written as `def name(game: Game, *, gamma0: PositiveFloat = 0.15) -> Rule`: its numbers are compared with
+their annotations (see `slaternet.fields`), and it returns the function from s to the sequences it sets.
 """
 
 import dataclasses
@@ -18,8 +18,12 @@ import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field, NonNegativeFloat, PositiveFloat
 
 from slaternet.errors import BadSpec
+from slaternet.fields import Options, options_of, read
 from slaternet.powers import power
 from slaternet.sets import FeasibleSet
 from slaternet.words import suggestion
@@ -30,6 +34,13 @@ SEQUENCES = ("alpha", "gamma", "xi", "delta")
 
 _ROUNDING = 1e-12
 _HORIZON = 1 << 20  # rounds looked at where a game has no end
+
+Rate = Annotated[float, Field(gt=0, lt=1), "between 0 and 1"]
+_Sequence = Annotated[
+    PositiveFloat | Annotated[list[float], Field(min_length=2, max_length=2)],
+    "a number above 0 or [coefficient, exponent]",
+]
+_T0 = inspect.Parameter("t0", inspect.Parameter.KEYWORD_ONLY, default=0.0, annotation=NonNegativeFloat)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,34 +80,30 @@ class Schedule:
         return dataclasses.replace(self._rule(t + self._t0), next_xi=self._rule(t + 1 + self._t0).xi)
 
 
-def table2(game: Game, *, gamma0: object = 0.15, delta0: object = 0.01) -> Rule:
+def table2(game: Game, *, gamma0: PositiveFloat = 0.15, delta0: PositiveFloat = 0.01) -> Rule:
     """Table II: alpha = 1/s, gamma = gamma0 s, xi = 1/s, delta = delta0/s."""
     del game
-    gamma, delta = positive("gamma0", gamma0), positive("delta0", delta0)
-    return lambda s: Step(alpha=1.0 / s, gamma=gamma * s, xi=1.0 / s, delta=delta / s)
+    return lambda s: Step(alpha=1.0 / s, gamma=gamma0 * s, xi=1.0 / s, delta=delta0 / s)
 
 
-def theorem1(game: Game, *, gamma0: object, c: object = 0.5, alpha0: object = 1.0) -> Rule:
+def theorem1(game: Game, *, gamma0: PositiveFloat, c: Rate = 0.5, alpha0: PositiveFloat = 1.0) -> Rule:
     """Theorems 1 to 3: alpha = alpha0 s^-c, gamma = gamma0/alpha, xi = s^-c, delta = r(X) xi, with c in (0, 1)."""
-    rate, first, gamma = between("c", c, 0, 1), positive("alpha0", alpha0), positive("gamma0", gamma0)
-    inner = game.set.inner
 
     def rule(s: float) -> Step:
-        xi = power(s, -rate)
-        alpha = first * xi
-        return Step(alpha=alpha, gamma=gamma / alpha, xi=xi, delta=inner * xi)
+        xi = power(s, -c)
+        alpha = alpha0 * xi
+        return Step(alpha=alpha, gamma=gamma0 / alpha, xi=xi, delta=game.set.inner * xi)
 
     return rule
 
 
-def theorem4(game: Game, *, mu: object, gamma0: object) -> Rule:
+def theorem4(game: Game, *, mu: PositiveFloat, gamma0: PositiveFloat) -> Rule:
     """Theorem 4: alpha = 1/(mu s), gamma = gamma0/alpha, xi = min(1, alpha), delta = r(X) xi."""
-    modulus, gamma, inner = positive("mu", mu), positive("gamma0", gamma0), game.set.inner
 
     def rule(s: float) -> Step:
-        alpha = 1.0 / (modulus * s)
+        alpha = 1.0 / (mu * s)
         xi = min(1.0, alpha)  # above 1 the set would turn inside out
-        return Step(alpha=alpha, gamma=gamma / alpha, xi=xi, delta=inner * xi)
+        return Step(alpha=alpha, gamma=gamma0 / alpha, xi=xi, delta=game.set.inner * xi)
 
     return rule
 
@@ -110,9 +117,16 @@ def rule_names(rules: Rules = STANDARD) -> tuple[str, ...]:
     return (*rules, "explicit")
 
 
-def numbers_of(name: str, rules: Rules = STANDARD, sequences: Sequence[str] = SEQUENCES) -> tuple[str, ...]:
-    """Return the names of the numbers a schedule takes; BadSpec where there is no such schedule."""
-    return (*_parameters(name, rules, sequences), "t0")
+def numbers_of(name: str, rules: Rules = STANDARD, sequences: Sequence[str] = SEQUENCES) -> Options:
+    """Return the numbers a schedule takes; BadSpec where there is no such schedule."""
+    if name == "explicit":
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        return Options(
+            {each: inspect.Parameter(each, keyword, annotation=_Sequence) for each in sequences} | {"t0": _T0}
+        )
+    if name not in rules:
+        raise BadSpec(f'algorithm.schedule = "{name}" is not known; {suggestion(name, rule_names(rules))}')
+    return Options({**options_of(rules[name], given=1).parameters, "t0": _T0})
 
 
 def make_schedule(
@@ -126,20 +140,12 @@ def make_schedule(
 
     `rules` and `sequences` are the algorithm's: the schedules it names, and which sequences it uses.
     """
-    parameters = _parameters(name, rules, sequences)
-    for number in numbers:
-        if number != "t0" and number not in parameters:
-            remedy = suggestion(number, (*parameters, "t0"))
-            raise BadSpec(f"algorithm.{number} is not a number of schedule {name}; {remedy}")
-    for number, required in parameters.items():
-        if required and number not in numbers:
-            raise BadSpec(f"algorithm.{number} is missing; schedule {name} needs it")
-    own = {number: value for number, value in numbers.items() if number != "t0"}
+    known = numbers_of(name, rules, sequences)
+    known.check(numbers, key="algorithm", of=f"schedule {name}")
+    own = known.read(numbers, key="algorithm")
+    t0 = own.pop("t0", 0.0)
     rule = _explicit(own) if name == "explicit" else rules[name](game, **own)
-    t0 = number_of("t0", numbers.get("t0", 0))
-    if t0 < 0.0:
-        raise BadSpec(f"algorithm.t0 must be at least 0, not {t0:g}")
-    radius = next((key for key in ("delta0", "delta") if key in parameters), "")
+    radius = next((key for key in ("delta0", "delta") if key in known.parameters), "")
     return Schedule(rule, t0, sequences=sequences, radius=radius)
 
 
@@ -163,29 +169,6 @@ def growths(schedule: Schedule, rounds: int | None) -> list[str]:
         if later.gamma < now.gamma:
             found.setdefault("gamma", f"algorithm.schedule lets gamma fall after round {t}")
     return [f"{sentence}; the bounds of Theorems 1 to 4 do not hold" for sentence in found.values()]
-
-
-def positive(name: str, value: object) -> float:
-    """Return a number of `[algorithm]` that must be above 0."""
-    number = number_of(name, value)
-    if not number > 0.0:
-        raise BadSpec(f"algorithm.{name} must be above 0, not {number:g}")
-    return number
-
-
-def between(name: str, value: object, low: float, high: float) -> float:
-    """Return a number of `[algorithm]` that must lie strictly between two others."""
-    number = number_of(name, value)
-    if not low < number < high:
-        raise BadSpec(f"algorithm.{name} must lie between {low:g} and {high:g}, not {number:g}")
-    return number
-
-
-def number_of(name: str, value: object) -> float:
-    """Return a number of `[algorithm]`."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise BadSpec(f"algorithm.{name} must be a finite number, not {value!r}")
-    return float(value)
 
 
 def horizon(game: Game) -> int:
@@ -220,17 +203,7 @@ def _rounds_to_look_at(rounds: int | None) -> Iterator[int]:
     yield last
 
 
-def _parameters(name: str, rules: Rules, sequences: Sequence[str]) -> dict[str, bool]:
-    """Return the numbers of a schedule, and whether each must be given."""
-    if name == "explicit":
-        return dict.fromkeys(sequences, True)
-    if name not in rules:
-        raise BadSpec(f'algorithm.schedule = "{name}" is not known; {suggestion(name, rule_names(rules))}')
-    parameters = inspect.signature(rules[name]).parameters.values()
-    return {each.name: each.default is each.empty for each in parameters if each.kind is each.KEYWORD_ONLY}
-
-
-def _explicit(numbers: Mapping[str, object]) -> Rule:
+def _explicit(numbers: Mapping[str, float | list[float]]) -> Rule:
     """Return sequences given one by one: a number, or [coefficient, exponent] for coefficient * s^exponent."""
     sequences = {name: _sequence(name, value) for name, value in numbers.items()}
 
@@ -241,17 +214,14 @@ def _explicit(numbers: Mapping[str, object]) -> Rule:
     return rule
 
 
-def _sequence(name: str, value: object) -> Callable[[float], float]:
-    if not isinstance(value, list | tuple):
-        constant = positive(name, value)
-        return lambda s: constant
-    if len(value) != 2:
-        raise BadSpec(f"algorithm.{name} must be a number or [coefficient, exponent], not {value!r}")
-    coefficient, exponent = positive(name, value[0]), number_of(name, value[1])
+def _sequence(name: str, value: float | list[float]) -> Callable[[float], float]:
+    if not isinstance(value, list):
+        return lambda s: value
+    coefficient, exponent = read(f"algorithm.{name}[0]", PositiveFloat, value[0]), value[1]
 
     def at(s: float) -> float:
         try:
-            return coefficient * power(s, exponent)
+            return float(coefficient * power(s, exponent))
         except OverflowError:
             return math.inf  # and `breaches` names the round
 

@@ -25,8 +25,9 @@ import numpy as np
 from slaternet.errors import BadSpec, SlaternetError
 from slaternet.model import Agents, Array
 from slaternet.spec import AlgorithmSection
-from slaternet_agent.algorithms import Algorithm, Decision, Feedback, Game, Seen, build, completed
+from slaternet_agent.algorithms import Algorithm, Decision, Feedback, Game, Seen
 from slaternet_agent.exam_game import AGENTS, DIMENSION, ROUNDS, Arena, Heard, arenas, of
+from slaternet_agent.registry import build, completed
 from slaternet_agent.states import pack, unpack
 
 Factory = Callable[[Game], Algorithm]
@@ -136,8 +137,8 @@ class _Host:
     def start(self, agents: Agents) -> Any:  # noqa: ANN401  the state is the algorithm's own type
         return _frozen(self._guarded("start", self.algorithm.start, agents.copy()))
 
-    def outgoing(self, state: Any) -> Array:  # noqa: ANN401
-        rows: Array = _frozen(self._guarded("outgoing", self.algorithm.outgoing, state))
+    def outgoing(self, state: Any, t: int) -> Array:  # noqa: ANN401
+        rows: Array = _frozen(self._guarded(f"outgoing of round {t}", self.algorithm.outgoing, state, t))
         return rows
 
     def decide(self, state: Any, heard: Heard, t: int) -> Decision:  # noqa: ANN401
@@ -185,7 +186,7 @@ def _play(host: _Host, arena: Arena) -> list[_Round]:
 
 
 def _sent(host: _Host, state: Any, t: int) -> Array:  # noqa: ANN401
-    rows = host.outgoing(state)
+    rows = host.outgoing(state, t)
     _shaped(f"outgoing returns rows in round {t}", rows, (AGENTS, host.algorithm.width), "(k, width)")
     if not np.isfinite(rows).all():
         raise _Fault("finite", f"outgoing returns rows in round {t} that are not finite; keep its steps bounded")
@@ -233,7 +234,7 @@ def _difference(host: Callable[[], _Host], player: _Host, played: list[_Round], 
         if anew and t % _TAKEN_OVER == 0:
             player = host()
             state = _frozen(_unpacked(player.start(batch), _packed(state)))
-        if player.outgoing(state).tobytes() != was.outgoing[batch].tobytes():
+        if player.outgoing(state, t).tobytes() != was.outgoing[batch].tobytes():
             return f"outgoing of round {t}"
         heard = _frozen(Heard(was.heard.mixed[batch], was.heard.received))
         decision = player.decide(state, heard, t)

@@ -5,10 +5,10 @@ from slaternet.errors import BadSpec
 from slaternet.limits import Limits
 from slaternet.spec import Spec
 from slaternet_coordinator.engine import Coordinator
-from slaternet_coordinator.graphs import build as build_graph
 from slaternet_coordinator.graphs import check_departures
 from slaternet_coordinator.policy import Policy
 from slaternet_coordinator.register import Register
+from slaternet_coordinator.registry import build as build_graph
 
 
 def build_register(spec: Spec, hosts: int | None, secret: bytes, limits: Limits) -> Register:

@@ -8,9 +8,9 @@ from slaternet.departures import Attendance
 from slaternet.limits import Limits
 from slaternet.model import Agents, Topology
 from slaternet_coordinator.graphs import Graph
-from slaternet_coordinator.graphs.checks import check
-from slaternet_coordinator.graphs.departed import Departing
-from slaternet_coordinator.graphs.weights import Matrix
+from slaternet_coordinator.graphs.assumption4 import check
+from slaternet_coordinator.graphs.base import Matrix
+from slaternet_coordinator.graphs.survivors import Departing
 
 
 class Cutter:

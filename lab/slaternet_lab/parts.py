@@ -12,10 +12,12 @@ from slaternet.plugins import load
 from slaternet.sets import FeasibleSet
 from slaternet.spec import Spec
 from slaternet_adversary.build import Maker, describe, isolation_of, making, with_gradients
-from slaternet_agent.algorithms import GROUP, Feedback, Schedule, completed, needs_horizon, schedule
+from slaternet_agent.algorithms import Feedback, Schedule
 from slaternet_agent.build import build_algorithm, game_of
-from slaternet_coordinator.graphs import Graph, check_departures, digest
-from slaternet_coordinator.graphs import build as build_graph
+from slaternet_agent.registry import GROUP, completed, needs_horizon, schedule
+from slaternet_coordinator.graphs import Graph, check_departures
+from slaternet_coordinator.registry import build as build_graph
+from slaternet_coordinator.registry import digest
 
 _GRAPHS = {"local": "none", "central": "complete"}
 """The graph that a mode of playing implies."""

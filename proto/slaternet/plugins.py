@@ -12,7 +12,6 @@ import functools
 import hashlib
 import importlib
 import importlib.util
-import inspect
 import sys
 import traceback
 from collections.abc import Mapping
@@ -24,6 +23,7 @@ from types import ModuleType
 from typing import Any
 
 from slaternet.errors import BadSpec, PluginFailed
+from slaternet.fields import options_of
 from slaternet.words import suggestion
 
 ADVERSARIES = "slaternet.adversaries"
@@ -80,20 +80,11 @@ def absolute(target: str, base: Path) -> str:
 
 
 def check_options(factory: type[Any], options: Mapping[str, object], *, key: str, given: int) -> None:
-    """Compare `options` with the constructor's parameters beyond the `given` leading ones that we supply.
+    """Compare the names of `options` with the constructor's parameters beyond the `given` leading ones that we supply.
 
     Raises BadSpec naming the option under `key`: one that the constructor does not take, or one that it needs.
     """
-    parameters = list(inspect.signature(factory).parameters.values())[given:]
-    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    named = {each.name: each for each in parameters if each.kind not in variadic}
-    open_ended = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters)
-    for option in options:
-        if option not in named and not open_ended:
-            raise BadSpec(f"{key}.{option} is not an option of {factory.__name__}; {suggestion(option, named)}")
-    for name, parameter in named.items():
-        if parameter.default is inspect.Parameter.empty and name not in options:
-            raise BadSpec(f"{key}.{name} is missing; {factory.__name__} needs it")
+    options_of(factory, given).check(options, key=key, of=factory.__name__)
 
 
 def place(group: str, target: str, *, key: str) -> tuple[str, str]:

@@ -24,6 +24,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic_core import ErrorDetails
 
 from slaternet.errors import BadSpec
+from slaternet.fields import expected
 from slaternet.limits import LIMITS
 from slaternet.model import Departure
 from slaternet.sets import FeasibleSet, make_set
@@ -49,17 +50,6 @@ _SHA256 = r"^([0-9a-f]{64})?$"
 _PATTERNS = {
     "name": f"1 to {LIMITS.name_bytes} letters, digits, dots, dashes or underscores",
     "sha256": "64 hexadecimal digits",
-}
-_EXPECTED = {
-    "greater_than_equal": "at least {ge}",
-    "less_than_equal": "at most {le}",
-    "less_than": "below {lt}",
-    "int_type": "a whole number",
-    "bool_type": "true or false",
-    "string_type": "text in quotes",
-    "literal_error": "{expected}",
-    "list_type": "a list",
-    "too_short": "a list of at least one",
 }
 
 
@@ -353,17 +343,11 @@ def _sentence(error: ErrorDetails) -> str:
         case "value_error":
             return f"{key}{error['ctx']['error']}"
         case _:
-            return f"{key} must be {_expected(error)}, not {repr(error['input'])[:60]}"
+            wanted = _PATTERNS[path[-1]] if error["type"] == "string_pattern_mismatch" else expected(error)
+            return f"{key} must be {wanted}, not {repr(error['input'])[:60]}"
 
 
 def _keys(section: str) -> list[str]:
     models: dict[str, object] = {"feedback": FeedbackSection, "departures": DepartureSection}
     model = models.get(section, Spec.model_fields[section].annotation)
     return list(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
-
-
-def _expected(error: ErrorDetails) -> str:
-    if error["type"] == "string_pattern_mismatch":
-        return _PATTERNS[str(error["loc"][-1])]
-    template = _EXPECTED.get(error["type"], "a table")
-    return template.format(**error.get("ctx", {})).replace("'", '"')

@@ -15,7 +15,8 @@ from slaternet import errors, plugins
 from slaternet.sets import Box, make_set
 from slaternet.spec import AlgorithmSection, DepartureSection, FeedbackSection, Spec
 from slaternet_adversary.results import COLUMNS
-from slaternet_agent.algorithms import Feedback, Game, build, completed, numbers_of_schedule, schedules_named
+from slaternet_agent.algorithms import Feedback, Game
+from slaternet_agent.registry import build, completed, numbers_of_schedule, schedules_named
 from slaternet_lab import library
 from slaternet_lab.cli import app
 from slaternet_lab.hindsight.regret import COLUMNS as REGRET_COLUMNS

@@ -13,8 +13,8 @@ from processes import Outcome, Playing, digest, eventually, playing, recorded, s
 
 from slaternet.departures import Attendance
 from slaternet.process import DEGRADED
-from slaternet_coordinator.graphs import build
-from slaternet_coordinator.graphs.departed import Departing
+from slaternet_coordinator.graphs.survivors import Departing
+from slaternet_coordinator.registry import build
 from slaternet_lab import Run
 
 pytestmark = pytest.mark.slow

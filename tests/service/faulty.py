@@ -4,8 +4,8 @@ from pathlib import Path
 from textwrap import dedent
 
 GRAPH = """
-from slaternet_coordinator.graphs.generators import Ring
-from slaternet_coordinator.graphs.weights import Matrix
+from slaternet_coordinator.graphs.fixed import Ring
+from slaternet_coordinator.graphs.base import Matrix
 
 class Faulty(Ring):
     def __init__(self, agents, seed):

@@ -42,7 +42,7 @@ from slaternet_adversary.runtime import Outward, Runtime
 from slaternet_adversary.service import AdversaryService
 from slaternet_coordinator.engine import Coordinator, Phase
 from slaternet_coordinator.events import Admit, Closed, Effect, Event, Joined, Keep, Leave, Opened, Said, Tell
-from slaternet_coordinator.graphs.generators import Complete
+from slaternet_coordinator.graphs.fixed import Complete
 from slaternet_coordinator.register import Register
 
 EVE = "adversary"

@@ -12,7 +12,7 @@ import numpy as np
 
 from slaternet.model import Array, Departure
 from slaternet.spec import Spec
-from slaternet_coordinator.graphs import build as build_graph
+from slaternet_coordinator.registry import build as build_graph
 from slaternet_lab.resolve import load
 from slaternet_lab.simulation import Simulation
 

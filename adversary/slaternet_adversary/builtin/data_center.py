@@ -23,11 +23,12 @@ Every loss is strongly convex with modulus `congestion`. Slater's condition hold
 """
 
 import numpy as np
+from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
+from slaternet.fields import checked
 from slaternet.model import Array
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
-from slaternet_adversary.builtin.options import check_above_zero, check_at_least_zero, check_count, check_part
-from slaternet_adversary.builtin.shapes import Separable, Uniform, along, ladder
+from slaternet_adversary.builtin.shapes import Part, Separable, Uniform, along, ladder
 
 # hour by hour from midnight
 _POWER = np.ravel(
@@ -50,34 +51,32 @@ class DataCenter(Adversary):
     constraints = 2
     rowwise = True
 
+    @checked("adversary.options", CannotPlay)
     def __init__(
         self,
         game: Game,
         *,
-        day: int = 96,
-        price: float = 1.0,
-        swing: float = 0.3,
-        volatility: float = 0.2,
-        distance: float = 0.2,
-        congestion: float = 3.0,
-        traffic: float = 1.0,
-        noise: float = 0.05,
-        capacity: float = 2.4,
-        repair: float = 0.3,
+        day: PositiveInt = 96,
+        price: PositiveFloat = 1.0,
+        swing: NonNegativeFloat = 0.3,
+        volatility: NonNegativeFloat = 0.2,
+        distance: NonNegativeFloat = 0.2,
+        congestion: PositiveFloat = 3.0,
+        traffic: PositiveFloat = 1.0,
+        noise: NonNegativeFloat = 0.05,
+        capacity: PositiveFloat = 2.4,
+        repair: Part = 0.3,
     ) -> None:
         super().__init__(game)
         n, p = game.agents, game.dimension
-        self._day = check_count("day", day)
-        self._prices = check_above_zero("price", price) * ladder(p)
-        self._swing = check_at_least_zero("swing", swing)
-        self._volatility = check_at_least_zero("volatility", volatility)
-        self._traffic = check_above_zero("traffic", traffic)
-        self._noise = check_at_least_zero("noise", noise)
-        self._capacity = check_above_zero("capacity", capacity)
-        self._repair = check_part("repair", repair)
+        self._day = day
+        self._prices = price * ladder(p)
+        self._swing, self._volatility = swing, volatility
+        self._traffic, self._noise = traffic, noise
+        self._capacity, self._repair = capacity, repair
         self._check_slater()
-        self._far = check_at_least_zero("distance", distance) * self._distances()
-        self._curvature = np.full((n, p), check_above_zero("congestion", congestion))
+        self._far = distance * np.array([game.stream("distances", agent).random(p) for agent in range(n)])
+        self._curvature = np.full((n, p), congestion)
         self._watched = np.arange(n) % p
         self._matrix = np.full((n, 2, p), -1.0)
         self._matrix[:, 1] = 0.0
@@ -110,10 +109,6 @@ class DataCenter(Adversary):
         capacity = self._capacity / p * (1.0 - self._repair * self._repairs.at(round)[:, 0])
         bound = np.stack((-arrivals, capacity[self._watched]), axis=1)
         return Separable(self._curvature, slope, np.zeros(n), self._matrix, bound)
-
-    def _distances(self) -> Array:
-        n, p = self.game.agents, self.game.dimension
-        return np.array([self.game.stream("distances", agent).random(p) for agent in range(n)])
 
     def _check_slater(self) -> None:
         if not self.margin > 0.0:

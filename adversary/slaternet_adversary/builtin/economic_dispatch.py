@@ -24,10 +24,11 @@ level = demand + noise + margin meet any demand without sun or wind, and stay as
 """
 
 import numpy as np
+from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
+from slaternet.fields import checked
 from slaternet.model import Array
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
-from slaternet_adversary.builtin.options import check_above_zero, check_at_least_zero, check_count
 from slaternet_adversary.builtin.shapes import Separable, Uniform, along, ladder
 
 # hour by hour from midnight
@@ -58,36 +59,33 @@ class EconomicDispatch(Adversary):
     constraints = 3
     rowwise = True
 
+    @checked("adversary.options", CannotPlay)
     def __init__(
         self,
         game: Game,
         *,
-        day: int = 96,
-        price: float = 1.0,
-        swing: float = 0.2,
-        volatility: float = 0.2,
-        curvature: float = 2.0,
-        demand: float = 0.4,
-        noise: float = 0.03,
-        renewable: float = 0.1,
-        ramp: float = 0.4,
-        roam: float = 0.1,
-        margin: float = 0.05,
+        day: PositiveInt = 96,
+        price: PositiveFloat = 1.0,
+        swing: NonNegativeFloat = 0.2,
+        volatility: NonNegativeFloat = 0.2,
+        curvature: PositiveFloat = 2.0,
+        demand: PositiveFloat = 0.4,
+        noise: NonNegativeFloat = 0.03,
+        renewable: NonNegativeFloat = 0.1,
+        ramp: PositiveFloat = 0.4,
+        roam: NonNegativeFloat = 0.1,
+        margin: PositiveFloat = 0.05,
     ) -> None:
         super().__init__(game)
-        self._day = check_count("day", day)
-        self._prices = check_above_zero("price", price) * ladder(game.dimension)
-        self._swing = check_at_least_zero("swing", swing)
-        self._volatility = check_at_least_zero("volatility", volatility)
-        self._demand = check_above_zero("demand", demand)
-        self._noise = check_at_least_zero("noise", noise)
-        self._renewable = check_at_least_zero("renewable", renewable)
-        self._ramp = check_above_zero("ramp", ramp)
-        self._roam = check_at_least_zero("roam", roam)
-        self._level = self._demand + self._noise + check_above_zero("margin", margin)
-        self._check_slater(float(margin))
+        self._day = day
+        self._prices = price * ladder(game.dimension)
+        self._swing, self._volatility = swing, volatility
+        self._demand, self._noise, self._renewable = demand, noise, renewable
+        self._ramp, self._roam = ramp, roam
+        self._level = self._demand + self._noise + margin
+        self._check_slater(margin)
         n, p = game.agents, game.dimension
-        self._curvature = np.full((n, p), check_above_zero("curvature", curvature))
+        self._curvature = np.full((n, p), curvature)
         self._operated = np.arange(n) % p
         self._matrix = self._rows()
         self._uniform = Uniform(game, "functions", n, p + 2)

@@ -7,12 +7,15 @@ x = 0 satisfies every constraint with margin b, Slater's condition. With the pap
 is better; b = 1 or 5 makes a livelier game.
 """
 
-import numpy as np
+from typing import Annotated
 
+import numpy as np
+from pydantic import PositiveFloat, PositiveInt
+
+from slaternet.fields import checked
 from slaternet.model import Agents, Array
 from slaternet.streams import block_length, locate
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
-from slaternet_adversary.builtin.options import check_count
 
 
 class Functions:
@@ -116,12 +119,16 @@ class LinearRegression(Adversary):
 
     rowwise = True
 
-    def __init__(self, game: Game, *, rows: int = 4, constraints: int = 2, b: float = 0.01) -> None:
+    @checked("adversary.options", CannotPlay)
+    def __init__(
+        self,
+        game: Game,
+        *,
+        rows: PositiveInt = 4,
+        constraints: PositiveInt = 2,
+        b: Annotated[PositiveFloat, "a number above 0, for Slater's condition to hold"] = 0.01,
+    ) -> None:
         super().__init__(game)
-        check_count("rows", rows)
-        check_count("constraints", constraints)
-        if isinstance(b, bool) or not isinstance(b, int | float) or not 0.0 < b < np.inf:
-            raise CannotPlay(f"adversary.options.b must be a number above 0, for Slater's condition to hold, not {b!r}")
         self.constraints = constraints
         self._rows = rows
         self._b = b

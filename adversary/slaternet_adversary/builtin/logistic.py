@@ -22,12 +22,13 @@ import hashlib
 from pathlib import Path
 
 import numpy as np
+from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
+from slaternet.fields import checked
 from slaternet.model import Agents, Array
 from slaternet.powers import sigmoid, softplus
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
 from slaternet_adversary.builtin import samples
-from slaternet_adversary.builtin.options import check_above_zero, check_at_least_zero, check_count, check_number
 from slaternet_adversary.builtin.shapes import Uniform
 
 _PIECE = 1 << 19
@@ -118,27 +119,28 @@ class Logistic(Adversary):
 
     rowwise = True
 
+    @checked("adversary.options", CannotPlay)
     def __init__(
         self,
         game: Game,
         *,
-        rows: int = 8,
-        mu: float = 0.01,
-        slack: float = 2.0,
-        budget: float = 4.0,
+        rows: PositiveInt = 8,
+        mu: NonNegativeFloat = 0.01,
+        slack: PositiveFloat = 2.0,
+        budget: PositiveFloat = 4.0,
         drift: float = 0.5,
-        period: int = 200,
-        noise: float = 0.5,
+        period: PositiveInt = 200,
+        noise: NonNegativeFloat = 0.5,
         gap: float = 0.5,
         data: str | None = None,
         repeat: bool = True,
         scale: bool = True,
     ) -> None:
         super().__init__(game)
-        self._rows = check_count("rows", rows)
-        self._mu = check_at_least_zero("mu", mu)
-        self._slack = check_above_zero("slack", slack)
-        self._budget = check_above_zero("budget", budget)
+        self._rows = rows
+        self._mu = mu
+        self._slack = slack
+        self._budget = budget
         self._stream: _Drawn | _Dealt
         self._data = data
         if data is None:
@@ -168,12 +170,12 @@ class _Drawn:
     grouped = True
     rounds = None
 
-    def __init__(self, game: Game, rows: int, *, drift: object, period: object, noise: object, gap: object) -> None:
+    def __init__(self, game: Game, rows: int, *, drift: float, period: int, noise: float, gap: float) -> None:
         self._shape = game.agents, rows, game.dimension
-        self._drift = check_number("drift", drift)
-        self._period = check_count("period", period)
-        self._noise = check_at_least_zero("noise", noise)
-        self._gap = check_number("gap", gap)
+        self._drift = drift
+        self._period = period
+        self._noise = noise
+        self._gap = gap
         self._uniform = Uniform(game, "functions", game.agents, rows * (game.dimension + 2))
 
     def at(self, round: int) -> tuple[Array, Array, Array]:
@@ -197,13 +199,10 @@ class _Drawn:
 class _Dealt:
     """Samples of a table, in order."""
 
-    def __init__(self, game: Game, rows: int, data: object, *, repeat: object, scale: object) -> None:
-        for name, value in (("repeat", repeat), ("scale", scale)):
-            if not isinstance(value, bool):
-                raise CannotPlay(f"adversary.options.{name} must be true or false, not {value!r}")
+    def __init__(self, game: Game, rows: int, data: str, *, repeat: bool, scale: bool) -> None:
         self._shape = game.agents, rows
         self._who = f"adversary.options.data = {data}"
-        self._samples = samples.load(data, "adversary.options.data", dimension=game.dimension, scale=bool(scale))
+        self._samples = samples.load(data, "adversary.options.data", dimension=game.dimension, scale=scale)
         self.grouped = self._samples.groups is not None
         self.rounds = None if repeat else len(self._samples.labels) // (game.agents * rows)
 

@@ -12,10 +12,11 @@ long as the game lasts, so that the growth of violation and regret is seen.
 import math
 
 import numpy as np
+from pydantic import PositiveFloat, PositiveInt
 
-from slaternet_adversary.api import Adversary, Game, History
+from slaternet.fields import checked
+from slaternet_adversary.api import Adversary, CannotPlay, Game, History
 from slaternet_adversary.builtin.linear_regression import Functions
-from slaternet_adversary.builtin.options import check_above_zero, check_count, check_number
 from slaternet_adversary.builtin.shapes import Uniform, along
 
 _WAVE = np.array([0.0, 1.0, 0.0, -1.0])
@@ -26,28 +27,27 @@ class MovingTarget(Adversary):
 
     rowwise = True
 
+    @checked("adversary.options", CannotPlay)
     def __init__(
         self,
         game: Game,
         *,
-        mu: float = 1.0,
+        mu: PositiveFloat = 1.0,
         target: float = 1.0,
         drift: float = 0.5,
-        period: int = 200,
+        period: PositiveInt = 200,
         noise: float = 1.0,
-        constraints: int = 1,
-        b: float = 1.0,
+        constraints: PositiveInt = 1,
+        b: PositiveFloat = 1.0,
         spread: float = 1.0,
     ) -> None:
         super().__init__(game)
-        self.constraints = check_count("constraints", constraints)
-        self._root = math.sqrt(check_above_zero("mu", mu))
-        self._target = check_number("target", target)
-        self._drift = check_number("drift", drift)
-        self._period = check_count("period", period)
-        self._noise = abs(check_number("noise", noise))
-        self._b = check_above_zero("b", b)
-        self._spread = abs(check_number("spread", spread))
+        self.constraints = constraints
+        self._root = math.sqrt(mu)
+        self._target, self._drift, self._period = target, drift, period
+        self._noise = abs(noise)
+        self._b = b
+        self._spread = abs(spread)
         p, m = game.dimension, constraints
         self._uniform = Uniform(game, "functions", game.agents, p + m * p + m)  # for theta, B and b
 

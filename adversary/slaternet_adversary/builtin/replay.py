@@ -12,6 +12,7 @@ a file from the adversary of a spec, and playing it gives the digest of the orig
 so that a trace may be longer than memory.
 """
 
+from slaternet.fields import checked
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
 from slaternet_adversary.builtin.linear_regression import Functions
 from slaternet_adversary.builtin.trace import Trace
@@ -24,12 +25,9 @@ class Replay(Adversary):
 
     rowwise = True
 
+    @checked("adversary.options", CannotPlay)
     def __init__(self, game: Game, *, path: str, repeat: bool = False) -> None:
         super().__init__(game)
-        if not isinstance(path, str):
-            raise CannotPlay(f"{_KEY} must name a file in quotes, not {path!r}")
-        if not isinstance(repeat, bool):
-            raise CannotPlay(f"adversary.options.repeat must be true or false, not {repeat!r}")
         self._who = f"{_KEY} = {path}"
         self._trace = Trace(path, _KEY)
         for key, has, needed in (

@@ -22,11 +22,12 @@ margin min(budget, slack).
 """
 
 import numpy as np
+from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
+from slaternet.fields import checked
 from slaternet.model import Array
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
-from slaternet_adversary.builtin.options import check_above_zero, check_at_least_zero, check_count, check_part
-from slaternet_adversary.builtin.shapes import Separable, Uniform, ladder
+from slaternet_adversary.builtin.shapes import Part, Separable, Uniform, ladder
 
 
 class ResourceFair(Adversary):
@@ -35,36 +36,34 @@ class ResourceFair(Adversary):
     constraints = 2
     rowwise = True
 
+    @checked("adversary.options", CannotPlay)
     def __init__(
         self,
         game: Game,
         *,
-        memory: int = 5,
-        price: float = 0.4,
-        grudge: float = 0.8,
-        want: float = 0.6,
-        noise: float = 0.3,
-        budget: float = 1.0,
-        spread: float = 0.5,
-        fair: float = 1.1,
-        slack: float = 0.05,
+        memory: PositiveInt = 5,
+        price: NonNegativeFloat = 0.4,
+        grudge: Part = 0.8,
+        want: PositiveFloat = 0.6,
+        noise: NonNegativeFloat = 0.3,
+        budget: PositiveFloat = 1.0,
+        spread: NonNegativeFloat = 0.5,
+        fair: PositiveFloat = 1.1,
+        slack: PositiveFloat = 0.05,
     ) -> None:
         super().__init__(game)
         n, p = game.agents, game.dimension
-        self.history = check_count("memory", memory)
-        self._price = check_at_least_zero("price", price)
-        self._grudge = check_part("grudge", grudge)
-        self._noise = check_at_least_zero("noise", noise)
-        self._budget = check_above_zero("budget", budget)
-        self._spread = check_at_least_zero("spread", spread)
-        self._slack = check_above_zero("slack", slack)
+        self.history = memory
+        self._price, self._grudge = price, grudge
+        self._noise = noise
+        self._budget, self._spread, self._slack = budget, spread, slack
         if not game.set.encloses(self.slater_point):
             raise CannotPlay("adversary.plugin = resource-fair needs a [set] that holds 0, where nothing is used")
         likings = np.array([game.stream("likings", agent).random(p) for agent in range(n)])
-        self._want = check_above_zero("want", want) * ladder(p) * (0.5 + likings)
+        self._want = want * ladder(p) * (0.5 + likings)
         self._curvature = np.ones((n, p))
         self._matrix = np.ones((n, 2, p))
-        self._matrix[:, 1] = -check_above_zero("fair", fair) / p
+        self._matrix[:, 1] = -fair / p
         self._matrix[np.arange(n), 1, np.arange(n) % p] += 1.0
         self._uniform = Uniform(game, "functions", n, p + 1)
 

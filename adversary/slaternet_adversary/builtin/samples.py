@@ -33,13 +33,11 @@ class Samples:
     groups: Array | None
 
 
-def load(path: object, key: str, *, dimension: int, scale: bool) -> Samples:
+def load(path: str, key: str, *, dimension: int, scale: bool) -> Samples:
     """Read a table; with `scale` every feature is divided by its largest absolute value, and so lies in [-1, 1].
 
     CannotPlay names the file and, where a cell is at fault, its line and column.
     """
-    if not isinstance(path, str):
-        raise CannotPlay(f"{key} must name a .csv or .parquet file in quotes, not {path!r}")
     who = f"{key} = {path}"
     try:
         size = Path(path).stat().st_size

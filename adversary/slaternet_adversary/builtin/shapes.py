@@ -1,17 +1,23 @@
 """What the built-in adversaries of power, computing and other resources are made of.
 
 Separable    losses that are a sum over coordinates, a parabola each, under linear constraints
+Part         a part of a whole, as an option
 Uniform      random numbers for every row and round
 along        a day's course, through the entries of a table
 ladder       a number for each coordinate, from cheap to dear
 """
 
+from typing import Annotated
+
 import numpy as np
+from pydantic import Field
 
 from slaternet.model import Agents, Array
 from slaternet.streams import block_length, locate
 from slaternet_adversary.api import Game
 from slaternet_adversary.builtin.linear_regression import Functions
+
+Part = Annotated[float, Field(ge=0, lt=1), "at least 0 and below 1"]
 
 
 class Separable(Functions):

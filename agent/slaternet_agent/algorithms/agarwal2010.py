@@ -13,35 +13,27 @@ convexity; with p + 1 it differs from theirs by at most the losses' Lipschitz co
 x_t   State.x   (k, p)   the decision that is scored, inside (1 - xi) X
 """
 
-from dataclasses import dataclass
+from pydantic import PositiveFloat
 
-from slaternet.model import Agents, Array
+from slaternet.model import Array
 from slaternet.powers import logarithm, power
-from slaternet_agent.algorithms.alone import Alone
+from slaternet_agent.algorithms.alone import Alone, State
 from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Seen
 from slaternet_agent.estimators import Directions, coordinate_points, coordinates, symmetric, symmetric_points
-from slaternet_agent.schedules import Rule, Rules, Step, horizon, positive
+from slaternet_agent.schedules import Rule, Rules, Step, horizon
 
 
-@dataclass(frozen=True, slots=True)
-class State:
-    """What the agents remember between rounds."""
-
-    agents: Agents  # (k,)
-    x: Array  # (k, p)
-
-
-def convex(game: Game, *, alpha0: object = 1.0) -> Rule:
+def convex(game: Game, *, alpha0: PositiveFloat = 1.0) -> Rule:
     """Convex losses: alpha = alpha0 T^-1/2, delta = min(r(X), log T / T), xi = delta/r(X)."""
-    alpha = positive("alpha0", alpha0) * power(horizon(game), -0.5)
+    alpha = alpha0 * power(horizon(game), -0.5)
     delta = _radius(game)
     return lambda s: Step(alpha=alpha, xi=delta / game.set.inner, delta=delta)
 
 
-def strongly_convex(game: Game, *, mu: object) -> Rule:
+def strongly_convex(game: Game, *, mu: PositiveFloat) -> Rule:
     """Losses with modulus mu of strong convexity: alpha = 1/(mu s), delta = min(r(X), log T / T), xi = delta/r(X)."""
-    modulus, delta = positive("mu", mu), _radius(game)
-    return lambda s: Step(alpha=1.0 / (modulus * s), xi=delta / game.set.inner, delta=delta)
+    delta = _radius(game)
+    return lambda s: Step(alpha=1.0 / (mu * s), xi=delta / game.set.inner, delta=delta)
 
 
 def _radius(game: Game) -> float:
@@ -57,10 +49,6 @@ class _Descent(Alone):
 
     sequences = ("alpha", "xi", "delta")
     schedules = SCHEDULES
-
-    def start(self, agents: Agents) -> State:
-        """Begin at the centre."""
-        return State(agents, self._centre(agents))
 
     def _descended(self, state: State, gradient: Array, t: int) -> State:
         step = self._schedule.step(t)

@@ -1,11 +1,20 @@
 """What the centralised algorithms share: they start at the centre and gossip nothing."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from slaternet.model import Agents, Array
 from slaternet_agent.algorithms.base import Algorithm, Game, Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What the agents remember between rounds."""
+
+    agents: Agents  # (k,)
+    x: Array  # (k, p)
 
 
 class Alone(Algorithm):
@@ -19,14 +28,15 @@ class Alone(Algorithm):
         self._set = game.set
         self._schedule = schedule
 
-    def outgoing(self, state: Any) -> Array:  # noqa: ANN401  the state is the algorithm's own type
+    def start(self, agents: Agents) -> Any:  # noqa: ANN401  a State, or the algorithm's own type
+        """Begin at the centre."""
+        return State(agents, self._centre(agents))
+
+    def outgoing(self, state: Any, t: int) -> Array:  # noqa: ANN401
         """Gossip nothing."""
+        del t
         return np.empty((len(state.agents), 0))
 
     def _centre(self, agents: Agents) -> Array:
         """Return the centre of X for each agent, (k, p)."""
         return np.tile(self._set.centre, (len(agents), 1))
-
-    def _no_points(self, agents: Agents) -> Array:
-        """Return no points for each agent, (k, 0, p)."""
-        return np.empty((len(agents), 0, self._game.dimension))

@@ -44,10 +44,6 @@ class Gossip(Protocol):
         """Every agent's row, (n, width), in index order; only on the complete graph."""
 
 
-def _nothing() -> Array:
-    return np.empty(0)
-
-
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What the agents do in a round."""
@@ -58,8 +54,13 @@ class Decision:
     """(k, s, p): where f and g are asked; s may be 0."""
     anchor: Array | None = None
     """(k, p): where granted gradients are taken; x unless set."""
-    memo: Array = field(default_factory=_nothing)
+    memo: Array = field(default_factory=lambda: np.empty(0))
     """(w,): what a replica computed in `decide` and needs in `update`, the same on every agent."""
+
+    @classmethod
+    def without_points(cls, x: Array) -> "Decision":
+        """Return a decision that asks about no points; granted gradients are taken at x."""
+        return cls(x, np.empty((len(x), 0, x.shape[1])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +105,8 @@ class Algorithm(Protocol):
     def start(self, agents: Agents) -> Any:  # noqa: ANN401  the state is the algorithm's own type
         """Return the state before round 1 of the agents named."""
 
-    def outgoing(self, state: Any) -> Array:  # noqa: ANN401
-        """Return the rows to gossip, (k, width)."""
+    def outgoing(self, state: Any, t: int) -> Array:  # noqa: ANN401
+        """Return the rows to gossip in round t, (k, width)."""
 
     def decide(self, state: Any, gossip: Gossip, t: int) -> Decision:  # noqa: ANN401
         """Return the decision of round t."""

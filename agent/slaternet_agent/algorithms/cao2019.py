@@ -17,44 +17,43 @@ lam_t   State.lam   (k, m)   the dual
 from dataclasses import dataclass
 
 import numpy as np
+from pydantic import PositiveFloat
 
 from slaternet.model import Agents, Array
 from slaternet.powers import power
+from slaternet_agent.algorithms import alone
 from slaternet_agent.algorithms.alone import Alone
 from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Seen
 from slaternet_agent.duals import ascended, weighted_slope
 from slaternet_agent.estimators import Directions, symmetric, symmetric_points
-from slaternet_agent.schedules import Rule, Rules, Step, horizon, positive
+from slaternet_agent.schedules import Rule, Rules, Step, horizon
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """What the agents remember between rounds."""
+class State(alone.State):
+    """What the agents remember between rounds: the dual beside x."""
 
-    agents: Agents  # (k,)
-    x: Array  # (k, p)
     lam: Array  # (k, m)
 
 
-def convex(game: Game, *, alpha0: object = 1.0, gradient_bound: object = 1.0) -> Rule:
+def convex(game: Game, *, alpha0: PositiveFloat = 1.0, gradient_bound: PositiveFloat = 1.0) -> Rule:
     """Known horizon: alpha = gamma = alpha0 T^-1/2, xi = T^-1/2, delta = r(X) xi, beta = 2 p^2 G^2 alpha.
 
     G = gradient_bound should bound the gradients of g. beta is at most 1/alpha, where the dual forgets all that was.
     """
-    first, weight = positive("alpha0", alpha0), _weight(game, gradient_bound)
+    weight = _weight(game, gradient_bound)
     xi = power(horizon(game), -0.5)
-    return lambda s: _step(game, first * xi, xi, weight)
+    return lambda s: _step(game, alpha0 * xi, xi, weight)
 
 
-def anytime(game: Game, *, alpha0: object = 1.0, gradient_bound: object = 1.0) -> Rule:
+def anytime(game: Game, *, alpha0: PositiveFloat = 1.0, gradient_bound: PositiveFloat = 1.0) -> Rule:
     """No horizon: alpha = gamma = alpha0 s^-1/2, xi = (s + 1)^-1/2, delta and beta as in `convex`."""
-    first, weight = positive("alpha0", alpha0), _weight(game, gradient_bound)
-    return lambda s: _step(game, first * power(s, -0.5), power(s + 1.0, -0.5), weight)
+    weight = _weight(game, gradient_bound)
+    return lambda s: _step(game, alpha0 * power(s, -0.5), power(s + 1.0, -0.5), weight)
 
 
-def _weight(game: Game, gradient_bound: object) -> float:
-    bound = positive("gradient_bound", gradient_bound)
-    return 2.0 * (game.dimension * bound) * (game.dimension * bound)
+def _weight(game: Game, gradient_bound: float) -> float:
+    return 2.0 * (game.dimension * gradient_bound) * (game.dimension * gradient_bound)
 
 
 def _step(game: Game, eta: float, xi: float, weight: float) -> Step:

@@ -60,8 +60,9 @@ class Central(Algorithm):
         values = np.zeros((len(agents), self.width))
         return State(agents, pack(self._first), nothing, np.zeros((1, s, p)), nothing, values)
 
-    def outgoing(self, state: State) -> Array:
+    def outgoing(self, state: State, t: int) -> Array:
         """Tell everyone what was seen."""
+        del t
         return state.values
 
     def decide(self, state: State, gossip: Gossip, t: int) -> Decision:
@@ -70,7 +71,7 @@ class Central(Algorithm):
         if t > 1:
             decision = Decision(state.x, state.points, state.anchor)
             replica = self._learner.update(replica, decision, self._joint(gossip.received), t - 1)
-        alone = self._learner.decide(replica, _Alone(self._learner.outgoing(replica)), t)
+        alone = self._learner.decide(replica, _Alone(self._learner.outgoing(replica, t)), t)
         k = len(state.agents)
         anchor = None if alone.anchor is None else np.tile(alone.anchor, (k, 1))
         return Decision(np.tile(alone.x, (k, 1)), np.tile(alone.points, (k, 1, 1)), anchor, pack(replica))
@@ -79,7 +80,9 @@ class Central(Algorithm):
         """Keep the replica, its decision and what was seen: it learns when everyone has told."""
         del t
         anchor = decision.x if decision.anchor is None else decision.anchor
-        values = np.concatenate([each.reshape(len(state.agents), -1) for each in _told(seen)], axis=1)
+        granted = [each for each in (seen.loss, seen.constraint) if each is not None]
+        parts = [seen.f, seen.g, *(part for each in granted for part in (each.value, each.gradient))]
+        values = np.concatenate([each.reshape(len(state.agents), -1) for each in parts], axis=1)
         return State(state.agents, decision.memo, decision.x[:1], decision.points[:1], anchor[:1], values)
 
     def _sizes(self) -> list[int]:
@@ -100,11 +103,6 @@ class Central(Algorithm):
             constraint = Tangent(next(parts).reshape(1, n * m), next(parts).reshape(1, n * m, p))
         stacked = g.reshape(n, s, m).transpose(1, 0, 2).reshape(1, s, n * m)
         return Seen(_mean(f), stacked, loss, constraint)
-
-
-def _told(seen: Seen) -> list[Array]:
-    tangents = [each for each in (seen.loss, seen.constraint) if each is not None]
-    return [seen.f, seen.g, *(part for each in tangents for part in (each.value, each.gradient))]
 
 
 def _mean(rows: Array) -> Array:

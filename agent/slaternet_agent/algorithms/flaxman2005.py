@@ -14,12 +14,14 @@ x_t   Decision.x   (k, p)   the decision that is scored, inside X
 import math
 from dataclasses import dataclass
 
+from pydantic import PositiveFloat
+
 from slaternet.model import Agents, Array
 from slaternet.powers import power
 from slaternet_agent.algorithms.alone import Alone
 from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Seen
 from slaternet_agent.estimators import Directions, one_point, sphere_point
-from slaternet_agent.schedules import Rule, Rules, Step, horizon, positive
+from slaternet_agent.schedules import Rule, Rules, Step, horizon
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +32,14 @@ class State:
     y: Array  # (k, p)
 
 
-def convex(game: Game, *, value_bound: object = 1.0, gradient_bound: object = 1.0) -> Rule:
+def convex(game: Game, *, value_bound: PositiveFloat = 1.0, gradient_bound: PositiveFloat = 1.0) -> Rule:
     """Their steps for Lipschitz losses, with r, R of X, |f| <= C = value_bound and |grad f| <= L = gradient_bound.
 
     nu = R/(C T^1/2), delta = T^-1/4 (p R C r / (3 (L r + C)))^1/2, at most r, xi = delta/r, alpha = nu delta/p.
     """
-    bound, lipschitz = positive("value_bound", value_bound), positive("gradient_bound", gradient_bound)
     inner, outer, rounds = game.set.inner, game.set.outer, horizon(game)
-    nu = outer * power(rounds, -0.5) / bound
-    spread = game.dimension * outer * bound * inner / (3.0 * (lipschitz * inner + bound))
+    nu = outer * power(rounds, -0.5) / value_bound
+    spread = game.dimension * outer * value_bound * inner / (3.0 * (gradient_bound * inner + value_bound))
     delta = min(inner, power(rounds, -0.25) * math.sqrt(spread))
     return lambda s: Step(alpha=nu * delta / game.dimension, xi=delta / inner, delta=delta)
 

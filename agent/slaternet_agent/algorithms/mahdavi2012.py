@@ -23,47 +23,46 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from pydantic import PositiveFloat
 
 from slaternet.model import Agents, Array
 from slaternet.powers import power
+from slaternet_agent.algorithms import alone
 from slaternet_agent.algorithms.alone import Alone
 from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Seen
 from slaternet_agent.duals import ascended, weighted_gradient
 from slaternet_agent.estimators import Directions, symmetric, symmetric_points
-from slaternet_agent.schedules import Rule, Rules, Step, horizon, positive
+from slaternet_agent.schedules import Rule, Rules, Step, horizon
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """What the agents remember between rounds."""
+class State(alone.State):
+    """What the agents remember between rounds: the dual beside x."""
 
-    agents: Agents  # (k,)
-    x: Array  # (k, p)
     lam: Array  # (k, m), or (k, 1)
 
 
-def convex(game: Game, *, gradient_bound: object = 1.0, value_bound: object = 1.0) -> Rule:
+def convex(game: Game, *, gradient_bound: PositiveFloat = 1.0, value_bound: PositiveFloat = 1.0) -> Rule:
     """Gradients of f and g bounded by G = gradient_bound, |g| by D = value_bound.
 
     alpha = gamma = R(X) ((m + 1) G^2 + 2 m D^2)^-1/2 T^-1/2, beta = 2 (m + 1) G^2 alpha, at most 1/alpha, where the
     dual forgets all that was. The guarantee needs 8 (m + 1) G^2 alpha^2 <= 1.
     """
-    slope, value = positive("gradient_bound", gradient_bound), positive("value_bound", value_bound)
-    gradients = (game.constraints + 1) * slope * slope
-    scale = math.sqrt(gradients + 2.0 * game.constraints * value * value)
+    gradients = (game.constraints + 1) * gradient_bound * gradient_bound
+    scale = math.sqrt(gradients + 2.0 * game.constraints * value_bound * value_bound)
     eta = game.set.outer * power(horizon(game), -0.5) / scale
     return lambda s: Step(alpha=eta, beta=min(2.0 * gradients * eta, 1.0 / eta), gamma=eta)
 
 
-def convex_bandit(game: Game, *, alpha0: object = 1.0, gradient_bound: object = 1.0) -> Rule:
+def convex_bandit(game: Game, *, alpha0: PositiveFloat = 1.0, gradient_bound: PositiveFloat = 1.0) -> Rule:
     """Two values of g: alpha = gamma = alpha0 T^-1/2, xi = T^-1/2, delta = r(X) xi, beta = 4 p^2 G^2 alpha.
 
     G = gradient_bound should bound the gradients of f and g. beta is at most 1/alpha, where the dual forgets all that
     was; the guarantee needs 16 p^2 G^2 alpha^2 <= 1.
     """
-    slope = game.dimension * positive("gradient_bound", gradient_bound)
+    slope = game.dimension * gradient_bound
     xi = power(horizon(game), -0.5)
-    eta = positive("alpha0", alpha0) * xi
+    eta = alpha0 * xi
     beta = min(4.0 * slope * slope * eta, 1.0 / eta)
     return lambda s: Step(alpha=eta, beta=beta, gamma=eta, xi=xi, delta=game.set.inner * xi)
 
@@ -86,7 +85,7 @@ class Mahdavi2012(Alone):
     def decide(self, state: State, gossip: Gossip, t: int) -> Decision:
         """Play x."""
         del gossip, t
-        return Decision(state.x, self._no_points(state.agents))
+        return Decision.without_points(state.x)
 
     def update(self, state: State, decision: Decision, seen: Seen, t: int) -> State:
         """Take both steps from where the round began: the primal step uses the dual before it rises."""

@@ -5,7 +5,7 @@ IEEE Trans. Automatic Control 68(5), 2875-2890. The Lagrangian f + q'[g]_+ - (be
 steps of the two updates below are recalled, with medium confidence.
 
 z_t       State.z        (k, p)     what is gossiped, inside (1 - xi_t) X
-q_t       State.q        (k, m)     the dual, 0 at first
+q_t       State.q        (k, m)     the dual, 0 at first, never gossiped
 x_t       Decision.x     (k, p)     W_t z_t, the decision that is scored
 dG                                  the gradient of [g]_+, or its estimate: first clipped, then differenced along u_t
 
@@ -22,55 +22,55 @@ violation O(T^(1 - kappa/2)) with c = kappa; for strongly convex losses regret O
 kappa) on. It needs alpha_t at most about beta_t / G2^2, and gains nothing from Slater's condition.
 """
 
+import dataclasses
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field, PositiveFloat
 
-from slaternet.errors import BadSpec
+from slaternet.fields import checked
 from slaternet.model import Agents, Array
 from slaternet.powers import power
-from slaternet_agent.algorithms.base import Algorithm, Decision, Feedback, Game, Gossip, Schedule, Seen
+from slaternet_agent.algorithms import gossiping
+from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Seen
+from slaternet_agent.algorithms.gossiping import Gossiping
 from slaternet_agent.duals import ascended, clipped, weighted_gradient, weighted_slope
 from slaternet_agent.estimators import Directions, forward, forward_points
-from slaternet_agent.schedules import Rule, Rules, Step, between, positive
+from slaternet_agent.schedules import Rate, Rule, Rules, Step
+
+RateTo1 = Annotated[float, Field(gt=0, le=1), "above 0 and at most 1"]  # 1 is for strongly convex losses
 
 
-def table2(game: Game, *, delta0: object = 0.01) -> Rule:
+def table2(game: Game, *, delta0: PositiveFloat = 0.01) -> Rule:
     """Table II of Zhang et al.: alpha = 1/s, beta = gamma = s^(-1/2), xi = 1/(s + 1), delta = delta0/(s + 1)."""
     del game
-    delta = positive("delta0", delta0)
 
     def rule(s: float) -> Step:
         root = power(s, -0.5)
-        return Step(alpha=1.0 / s, beta=root, gamma=root, xi=1.0 / (s + 1.0), delta=delta / (s + 1.0))
+        return Step(alpha=1.0 / s, beta=root, gamma=root, xi=1.0 / (s + 1.0), delta=delta0 / (s + 1.0))
 
     return rule
 
 
-def convex(game: Game, *, c: object = 0.5, kappa: object = 0.5, alpha0: object = 1.0) -> Rule:
+def convex(game: Game, *, c: RateTo1 = 0.5, kappa: Rate = 0.5, alpha0: PositiveFloat = 1.0) -> Rule:
     """Return alpha = alpha0 s^-c, beta = s^-kappa, gamma = s^(kappa - 1), xi = (s + 1)^-c and delta = r(X) xi.
 
     Recalled, with medium confidence; convex losses take c = kappa, strongly convex ones c >= max(kappa, 1 - kappa).
     """
-    exact, rate, inner = exact_convex(game, c=c, kappa=kappa, alpha0=alpha0), _exponent(c), game.set.inner
+    exact = exact_convex(game, c=c, kappa=kappa, alpha0=alpha0)
 
     def rule(s: float) -> Step:
-        step, xi = exact(s), power(s + 1.0, -rate)
-        return Step(alpha=step.alpha, beta=step.beta, gamma=step.gamma, xi=xi, delta=inner * xi)
+        xi = power(s + 1.0, -c)
+        return dataclasses.replace(exact(s), xi=xi, delta=game.set.inner * xi)
 
     return rule
 
 
-def exact_convex(game: Game, *, c: object = 0.5, kappa: object = 0.5, alpha0: object = 1.0) -> Rule:
+def exact_convex(game: Game, *, c: RateTo1 = 0.5, kappa: Rate = 0.5, alpha0: PositiveFloat = 1.0) -> Rule:
     """Return the same alpha, beta and gamma; exact gradients need neither shrinkage nor exploration."""
     del game
-    rate, memory, first = _exponent(c), between("kappa", kappa, 0, 1), positive("alpha0", alpha0)
-    return lambda s: Step(alpha=first * power(s, -rate), beta=power(s, -memory), gamma=power(s, memory - 1.0))
-
-
-def _exponent(c: object) -> float:
-    """Return c in (0, 1]; 1 is for strongly convex losses."""
-    return 1.0 if c == 1 and not isinstance(c, bool) else between("c", c, 0, 1)
+    return lambda s: Step(alpha=alpha0 * power(s, -c), beta=power(s, -kappa), gamma=power(s, kappa - 1.0))
 
 
 SCHEDULES: Rules = {"table2": table2, "convex": convex}
@@ -78,11 +78,9 @@ EXACT_SCHEDULES: Rules = {"convex": exact_convex}
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """What the agents remember between rounds."""
+class State(gossiping.State):
+    """What the agents remember between rounds: the dual beside z."""
 
-    agents: Agents  # (k,)
-    z: Array  # (k, p)
     q: Array  # (k, m)
 
 
@@ -124,26 +122,19 @@ class _Exact:
         return change
 
 
-class _Remembering(Algorithm):
+class _Remembering(Gossiping):
     """What the two algorithms share: gossip before the decision, and the primal-dual step."""
 
+    @checked("algorithm")
     def __init__(self, game: Game, schedule: Schedule, *, dual_linearised: bool = True) -> None:
-        if not isinstance(dual_linearised, bool):
-            raise BadSpec(f"algorithm.dual_linearised must be true or false, not {dual_linearised!r}")
-        self.width = game.dimension
-        self._set = game.set
+        super().__init__(game, schedule)
         self._constraints = game.constraints
-        self._schedule = schedule
         self._linearised = dual_linearised
 
     def start(self, agents: Agents) -> State:
         """Begin at the centre, with duals 0."""
         k = len(agents)
         return State(agents, np.tile(self._set.centre, (k, 1)), np.zeros((k, self._constraints)))
-
-    def outgoing(self, state: State) -> Array:
-        """Gossip z; the dual stays at home."""
-        return state.z
 
     def _stepped(self, state: State, x: Array, about: _Along | _Exact, step: Step, scale: float) -> State:
         """Return the state after a round, from the first order of f and [g]_+ about x."""
@@ -193,9 +184,8 @@ class Yi2023Full(_Remembering):
 
     def decide(self, state: State, gossip: Gossip, t: int) -> Decision:
         """Mix; the gradients are taken at the decision."""
-        del t
-        x = gossip.mixed
-        return Decision(x, np.empty((len(state.agents), 0, self.width)))
+        del state, t
+        return Decision.without_points(gossip.mixed)
 
     def update(self, state: State, decision: Decision, seen: Seen, t: int) -> State:
         """Take the primal-dual step, projected on X itself."""

@@ -23,43 +23,40 @@ O(T^(1 - c/2)), with Slater's condition O(T^(1 - c)); strongly convex losses O(l
 condition O(log T). Table II's gamma0 is far above the bound.
 """
 
-from dataclasses import dataclass
+from typing import Literal
 
-import numpy as np
+from pydantic import PositiveFloat
 
-from slaternet.errors import BadSpec
-from slaternet.model import Agents, Array
+from slaternet.fields import checked
 from slaternet.powers import power
-from slaternet_agent.algorithms.base import Algorithm, Decision, Feedback, Game, Gossip, Schedule, Seen
+from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Seen
+from slaternet_agent.algorithms.gossiping import Gossiping, State
 from slaternet_agent.duals import memoryless, weighted_gradient
-from slaternet_agent.schedules import Rule, Rules, Step, between, positive
+from slaternet_agent.schedules import Rate, Rule, Rules, Step
 
 _STEPS = {"square": 0.5, "half-square": 1.0}
 """The share of alpha that is the step of the projection: 1/2 for |x|^2, whose gradient is 2x."""
 
 
-def table2(game: Game, *, gamma0: object = 0.15) -> Rule:
+def table2(game: Game, *, gamma0: PositiveFloat = 0.15) -> Rule:
     """Table II of Zhang et al.: alpha = 2/s, gamma = gamma0/alpha."""
     del game
-    gamma = positive("gamma0", gamma0)
-    return lambda s: _tied(2.0 / s, gamma)
+    return lambda s: _tied(2.0 / s, gamma0)
 
 
-def convex(game: Game, *, gamma0: object, c: object = 0.5, alpha0: object = 1.0) -> Rule:
+def convex(game: Game, *, gamma0: PositiveFloat, c: Rate = 0.5, alpha0: PositiveFloat = 1.0) -> Rule:
     """Return alpha = alpha0 s^-c and gamma = gamma0/alpha, with c in (0, 1)."""
     del game
-    rate, first, gamma = between("c", c, 0, 1), positive("alpha0", alpha0), positive("gamma0", gamma0)
-    return lambda s: _tied(first * power(s, -rate), gamma)
+    return lambda s: _tied(alpha0 * power(s, -c), gamma0)
 
 
-def strongly_convex(game: Game, *, mu: object, gamma0: object) -> Rule:
+def strongly_convex(game: Game, *, mu: PositiveFloat, gamma0: PositiveFloat) -> Rule:
     """Return alpha = 1/(mu s) and gamma = gamma0/alpha.
 
     mu is measured against D_psi: with psi = "square" it is half the modulus against |x|^2/2.
     """
     del game
-    modulus, gamma = positive("mu", mu), positive("gamma0", gamma0)
-    return lambda s: _tied(1.0 / (modulus * s), gamma)
+    return lambda s: _tied(1.0 / (mu * s), gamma0)
 
 
 def _tied(alpha: float, gamma0: float) -> Step:
@@ -69,41 +66,22 @@ def _tied(alpha: float, gamma0: float) -> Step:
 SCHEDULES: Rules = {"table2": table2, "convex": convex, "strongly-convex": strongly_convex}
 
 
-@dataclass(frozen=True, slots=True)
-class State:
-    """What the agents remember between rounds."""
-
-    agents: Agents  # (k,)
-    z: Array  # (k, p)
-
-
-class Yi2024(Algorithm):
+class Yi2024(Gossiping):
     """Gradients, a memoryless dual, gossip before the decision."""
 
     feedback = Feedback(loss_gradient=True, constraint_gradient=True)
     sequences = ("alpha", "gamma")
     schedules = SCHEDULES
 
-    def __init__(self, game: Game, schedule: Schedule, *, psi: str = "square") -> None:
-        if not isinstance(psi, str) or psi not in _STEPS:
-            raise BadSpec(f"algorithm.psi must be {' or '.join(_STEPS)}, not {psi!r}")
-        self.width = game.dimension
-        self._set = game.set
-        self._schedule = schedule
+    @checked("algorithm")
+    def __init__(self, game: Game, schedule: Schedule, *, psi: Literal["square", "half-square"] = "square") -> None:
+        super().__init__(game, schedule)
         self._share = _STEPS[psi]
-
-    def start(self, agents: Agents) -> State:
-        """Begin at the centre."""
-        return State(agents, np.tile(self._set.centre, (len(agents), 1)))
-
-    def outgoing(self, state: State) -> Array:
-        """Gossip z."""
-        return state.z
 
     def decide(self, state: State, gossip: Gossip, t: int) -> Decision:
         """Mix; the gradients are taken at the decision."""
-        del t
-        return Decision(gossip.mixed, np.empty((len(state.agents), 0, self.width)))
+        del state, t
+        return Decision.without_points(gossip.mixed)
 
     def update(self, state: State, decision: Decision, seen: Seen, t: int) -> State:
         """Take the primal-dual step."""

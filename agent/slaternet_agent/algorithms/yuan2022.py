@@ -3,7 +3,7 @@
 Source: "Distributed online optimization with long-term constraints", IEEE Trans. Automatic Control 2022, arXiv
 1912.09705; updates and step sizes as published.
 
-y_t     State.y            (k, p)     what is gossiped in round t + 1; y_0 is the centre
+y_t     State.z            (k, p)     what is gossiped in round t + 1, may lie outside X; y_0 is the centre
 x_t     Decision.anchor    (k, p)     P_{(1 - xi_t) X}(W_t y_{t-1})
 lam_t   dual               (k, m)     [g(x_t)]_+ / eta_{t-1}, a function of x_t and hence no state; lam_1 = 0
 
@@ -25,87 +25,71 @@ promised.
 """
 
 import dataclasses
-import math
-from dataclasses import dataclass
+from typing import Annotated
 
-import numpy as np
+from pydantic import Field, PositiveFloat
 
-from slaternet.model import Agents, Array
+from slaternet.model import Array
 from slaternet.powers import power
-from slaternet_agent.algorithms.base import Algorithm, Decision, Feedback, Game, Gossip, Schedule, Seen
+from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Seen
+from slaternet_agent.algorithms.gossiping import Gossiping, State
 from slaternet_agent.duals import memoryless, weighted_gradient
 from slaternet_agent.estimators import Directions, one_point, sphere_point
-from slaternet_agent.schedules import Rule, Rules, Step, between, horizon, number_of, positive
+from slaternet_agent.schedules import Rate, Rule, Rules, Step, horizon
+
+Above1 = Annotated[float, Field(gt=1)]
 
 
-def exact_convex(game: Game, *, c: object = 0.5, a: object = 2.0, gradient_bound: object = 1.0) -> Rule:
+def exact_convex(game: Game, *, c: Rate = 0.5, a: Above1 = 2.0, gradient_bound: PositiveFloat = 1.0) -> Rule:
     """Theorem 1: alpha = 1/(a m G^2 T^c) and gamma = T^c in every round, with c in (0, 1) and a > 1."""
-    growth = power(horizon(game), between("c", c, 0, 1))
-    step = Step(alpha=1.0 / (between("a", a, 1, math.inf) * _scale(game, gradient_bound) * growth), gamma=growth)
+    growth = power(horizon(game), c)
+    step = Step(alpha=1.0 / (a * _scale(game, gradient_bound) * growth), gamma=growth)
     return lambda s: step
 
 
-def exact_strongly_convex(game: Game, *, mu: object, gradient_bound: object = 1.0) -> Rule:
+def exact_strongly_convex(game: Game, *, mu: PositiveFloat, gradient_bound: PositiveFloat = 1.0) -> Rule:
     """Theorem 2: alpha = 1/(mu s) and gamma = mu s/(2 m G^2)."""
-    modulus, scale = positive("mu", mu), 2.0 * _scale(game, gradient_bound)
-    return lambda s: Step(alpha=1.0 / (modulus * s), gamma=modulus * s / scale)
+    scale = 2.0 * _scale(game, gradient_bound)
+    return lambda s: Step(alpha=1.0 / (mu * s), gamma=mu * s / scale)
 
 
-def convex(game: Game, *, c: object = 0.5, a: object = 2.0, gradient_bound: object = 1.0, delta0: object = 1.0) -> Rule:
+def convex(
+    game: Game, *, c: Rate = 0.5, a: Above1 = 2.0, gradient_bound: PositiveFloat = 1.0, delta0: PositiveFloat = 1.0
+) -> Rule:
     """Theorem 3: alpha and gamma of Theorem 1, delta = delta0 T^(-c/3), at most r(X), and xi = delta/r(X).
 
     G must be honest: the estimate is as large as (p/delta) f, and with too small a G it throws the iterates to the
     border of X. On the paper's example, where gradients of g reach 8.9, G = 10 plays well and G = 1 uselessly.
     """
     exact = exact_convex(game, c=c, a=a, gradient_bound=gradient_bound)
-    return exploring(game, exact, delta0, number_of("c", c) / 3.0)
+    return exploring(game, exact, delta0, c / 3.0)
 
 
-def strongly_convex(game: Game, *, mu: object, gradient_bound: object = 1.0, delta0: object = 1.0) -> Rule:
+def strongly_convex(
+    game: Game, *, mu: PositiveFloat, gradient_bound: PositiveFloat = 1.0, delta0: PositiveFloat = 1.0
+) -> Rule:
     """Theorem 4: alpha and gamma of Theorem 2, delta = delta0 T^(-1/3), at most r(X), and xi = delta/r(X)."""
     return exploring(game, exact_strongly_convex(game, mu=mu, gradient_bound=gradient_bound), delta0, 1.0 / 3.0)
 
 
-def exploring(game: Game, exact: Rule, delta0: object, rate: float) -> Rule:
+def exploring(game: Game, exact: Rule, delta0: float, rate: float) -> Rule:
     """Return a rule that explores by delta = delta0 T^-rate, at most r(X), and shrinks X so that points stay inside."""
-    delta = min(game.set.inner, positive("delta0", delta0) * power(horizon(game), -rate))
+    delta = min(game.set.inner, delta0 * power(horizon(game), -rate))
     xi = delta / game.set.inner
     return lambda s: dataclasses.replace(exact(s), xi=xi, delta=delta)
 
 
-def _scale(game: Game, gradient_bound: object) -> float:
+def _scale(game: Game, gradient_bound: float) -> float:
     """Return m G^2."""
-    most = positive("gradient_bound", gradient_bound)
-    return game.constraints * most * most
+    return game.constraints * gradient_bound * gradient_bound
 
 
 SCHEDULES: Rules = {"convex": convex, "strongly-convex": strongly_convex}
 EXACT_SCHEDULES: Rules = {"convex": exact_convex, "strongly-convex": exact_strongly_convex}
 
 
-@dataclass(frozen=True, slots=True)
-class State:
-    """What the agents remember between rounds."""
-
-    agents: Agents  # (k,)
-    y: Array  # (k, p)
-
-
-class DocoLtc(Algorithm):
+class DocoLtc(Gossiping):
     """The step that the algorithms of this family share; they differ in how they learn the loss's gradient."""
-
-    def __init__(self, game: Game, schedule: Schedule) -> None:
-        self.width = game.dimension
-        self._set = game.set
-        self._schedule = schedule
-
-    def start(self, agents: Agents) -> State:
-        """Begin at the centre."""
-        return State(agents, np.tile(self._set.centre, (len(agents), 1)))
-
-    def outgoing(self, state: State) -> Array:
-        """Gossip y, which may lie outside X."""
-        return state.y
 
     def _descended(self, state: State, decision: Decision, loss: Array, seen: Seen, t: int) -> State:
         """Return the state after round t, from the gradient of the loss, (k, p)."""
@@ -153,8 +137,8 @@ class Yuan2022Full(DocoLtc):
 
     def decide(self, state: State, gossip: Gossip, t: int) -> Decision:
         """Mix and project; the gradients are taken at the decision."""
-        del t
-        return Decision(self._set.project(gossip.mixed), np.empty((len(state.agents), 0, self.width)))
+        del state, t
+        return Decision.without_points(self._set.project(gossip.mixed))
 
     def update(self, state: State, decision: Decision, seen: Seen, t: int) -> State:
         """Step down the exact gradient."""

@@ -21,42 +21,20 @@ O(T^(1 - c/2)), with Slater's condition O(T^(1 - c)) (Theorems 1 and 2, alpha_t 
 losses); with their modulus known O(log T), O(sqrt(T log T)), with Slater's condition O(log T) (Theorem 4).
 """
 
-from dataclasses import dataclass
-
-import numpy as np
-
-from slaternet.model import Agents, Array
-from slaternet_agent.algorithms.base import Algorithm, Decision, Feedback, Game, Gossip, Schedule, Seen
+from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Seen
+from slaternet_agent.algorithms.gossiping import Gossiping, State
 from slaternet_agent.duals import memoryless, weighted_slope
 from slaternet_agent.estimators import Directions, forward, forward_points
 
 
-@dataclass(frozen=True, slots=True)
-class State:
-    """What the agents remember between rounds."""
-
-    agents: Agents  # (k,)
-    z: Array  # (k, p)
-
-
-class Zhang2024(Algorithm):
+class Zhang2024(Gossiping):
     """Two points per round, a memoryless dual, gossip before the decision."""
 
     feedback = Feedback(points=2)
 
     def __init__(self, game: Game, schedule: Schedule) -> None:
-        self.width = game.dimension
-        self._set = game.set
-        self._schedule = schedule
+        super().__init__(game, schedule)
         self._directions = Directions(game)
-
-    def start(self, agents: Agents) -> State:
-        """Begin at the centre, which lies in (1 - xi_1) X even where xi_1 = 1 leaves nothing else."""
-        return State(agents, np.tile(self._set.centre, (len(agents), 1)))
-
-    def outgoing(self, state: State) -> Array:
-        """Gossip z."""
-        return state.z
 
     def decide(self, state: State, gossip: Gossip, t: int) -> Decision:
         """Algorithm1-eq1: mix, and look one exploration step ahead."""

@@ -9,35 +9,24 @@ violation.
 x_t   State.x   (k, p)   the decision that is scored
 """
 
-from dataclasses import dataclass
+from pydantic import PositiveFloat
 
-from slaternet.model import Agents, Array
 from slaternet.powers import power
-from slaternet_agent.algorithms.alone import Alone
+from slaternet_agent.algorithms.alone import Alone, State
 from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Seen
-from slaternet_agent.schedules import Rule, Rules, Step, positive
+from slaternet_agent.schedules import Rule, Rules, Step
 
 
-@dataclass(frozen=True, slots=True)
-class State:
-    """What the agents remember between rounds."""
-
-    agents: Agents  # (k,)
-    x: Array  # (k, p)
-
-
-def convex(game: Game, *, alpha0: object = 1.0) -> Rule:
+def convex(game: Game, *, alpha0: PositiveFloat = 1.0) -> Rule:
     """Zinkevich: alpha = alpha0 s^-1/2; best is alpha0 = D/G, the diameter of X over the bound of the gradients."""
     del game
-    first = positive("alpha0", alpha0)
-    return lambda s: Step(alpha=first * power(s, -0.5))
+    return lambda s: Step(alpha=alpha0 * power(s, -0.5))
 
 
-def strongly_convex(game: Game, *, mu: object) -> Rule:
+def strongly_convex(game: Game, *, mu: PositiveFloat) -> Rule:
     """Hazan et al.: alpha = 1/(mu s), mu the modulus of strong convexity of every loss."""
     del game
-    modulus = positive("mu", mu)
-    return lambda s: Step(alpha=1.0 / (modulus * s))
+    return lambda s: Step(alpha=1.0 / (mu * s))
 
 
 SCHEDULES: Rules = {"convex": convex, "strongly-convex": strongly_convex}
@@ -50,14 +39,10 @@ class Zinkevich2003(Alone):
     sequences = ("alpha",)
     schedules = SCHEDULES
 
-    def start(self, agents: Agents) -> State:
-        """Begin at the centre."""
-        return State(agents, self._centre(agents))
-
     def decide(self, state: State, gossip: Gossip, t: int) -> Decision:
         """Play x."""
         del gossip, t
-        return Decision(state.x, self._no_points(state.agents))
+        return Decision.without_points(state.x)
 
     def update(self, state: State, decision: Decision, seen: Seen, t: int) -> State:
         """Step against the gradient."""

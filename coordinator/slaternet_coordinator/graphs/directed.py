@@ -1,14 +1,18 @@
 """Directed graphs that are doubly stochastic: circulants, and means of random permutations."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field, PositiveFloat, PositiveInt
 
 from slaternet.errors import BadSpec
+from slaternet.fields import checked
 from slaternet.streams import stream
-from slaternet_coordinator.graphs.generators import Graph, Periodic
-from slaternet_coordinator.graphs.options import positive, share, whole
-from slaternet_coordinator.graphs.weights import Matrix, entries, permutations
+from slaternet_coordinator.graphs.base import Batched, Matrix, Periodic
+from slaternet_coordinator.graphs.weights import Weights, entries, permutations, share
+
+Hops = Annotated[list[int], Field(min_length=1), "a list of one or more whole numbers"]
 
 
 class DirectedCirculant(Periodic):
@@ -20,15 +24,16 @@ class DirectedCirculant(Periodic):
 
     directed = True
 
+    @checked("graph")
     def __init__(
-        self, agents: int, seed: int, *, hops: Sequence[int], weights: str | Sequence[float] = "metropolis"
+        self, agents: int, seed: int, *, hops: Hops, weights: Weights | list[PositiveFloat] = "metropolis"
     ) -> None:
         del seed  # nothing is drawn
-        steps = _hops(hops, agents)
+        steps = _steps(hops, agents)
         super().__init__([circulant(agents, steps, _shares(weights, agents, len(steps)))])
 
 
-class DirectedPermutations(Graph):
+class DirectedPermutations(Batched):
     """In every round the mean of the identity and `count` random permutations: doubly stochastic (Birkhoff).
 
     Each permutation is the order of n uniform numbers from the stream ("permutations", block t).
@@ -36,13 +41,12 @@ class DirectedPermutations(Graph):
 
     directed = True
 
-    def __init__(self, agents: int, seed: int, *, count: int = 1) -> None:
+    @checked("graph")
+    def __init__(self, agents: int, seed: int, *, count: PositiveInt = 1) -> None:
+        if count > agents:
+            raise BadSpec(f"graph.count must be at most {agents}, the number of agents, not {count}")
         self._seed = seed
-        self._shape = (whole("graph.count", count, agents), agents)
-
-    def matrix(self, t: int) -> Matrix:
-        """Return W_t."""
-        return self.matrices(t, 1)
+        self._shape = (count, agents)
 
     def matrices(self, first: int, rounds: int) -> Matrix:
         """Return W_t of consecutive rounds, one below the other."""
@@ -58,25 +62,22 @@ def circulant(agents: int, hops: Sequence[int], shares: Sequence[float]) -> Matr
     return entries(agents, np.tile(i, len(hops)), ((i - hop) % agents).ravel(), np.repeat(shares, agents))
 
 
-def _hops(hops: object, agents: int) -> list[int]:
-    given = [hop for hop in hops if isinstance(hop, int)] if isinstance(hops, list) else []
-    if not given or given != hops or any(isinstance(hop, bool) for hop in given):
-        raise BadSpec(f"graph.hops must be a list of one or more whole numbers, not {hops!r}")
-    steps = [hop % agents for hop in given]
+def _steps(hops: list[int], agents: int) -> list[int]:
+    steps = [hop % agents for hop in hops]
     if 0 in steps:
-        wrong = given[steps.index(0)]
-        raise BadSpec(f"graph.hops holds {wrong}, which leads all {agents} agents back to themselves; remove it")
+        raise BadSpec(
+            f"graph.hops holds {hops[steps.index(0)]}, which leads all {agents} agents back to themselves; remove it"
+        )
     if len(set(steps)) < len(steps):
-        raise BadSpec(f"graph.hops = {given} leads twice to the same agent of {agents}; name each hop once modulo n")
+        raise BadSpec(f"graph.hops = {hops} leads twice to the same agent of {agents}; name each hop once modulo n")
     return steps
 
 
-def _shares(weights: object, agents: int, hops: int) -> list[float]:
+def _shares(weights: Weights | list[float], agents: int, hops: int) -> list[float]:
     if not isinstance(weights, list):
         return [share(weights, agents, hops)] * hops
-    shares = [positive("graph.weights", weight) for weight in weights]
-    if len(shares) != hops:
-        raise BadSpec(f"graph.weights holds {len(shares)} numbers for {hops} hops; give one for each of graph.hops")
-    if not sum(shares) < 1.0:
-        raise BadSpec(f"graph.weights sum to {sum(shares):g}; keep the sum below 1, the rest is an agent's own weight")
-    return shares
+    if len(weights) != hops:
+        raise BadSpec(f"graph.weights holds {len(weights)} numbers for {hops} hops; give one for each of graph.hops")
+    if not sum(weights) < 1.0:
+        raise BadSpec(f"graph.weights sum to {sum(weights):g}; keep the sum below 1, the rest is an agent's own weight")
+    return weights

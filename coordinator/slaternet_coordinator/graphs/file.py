@@ -3,87 +3,67 @@
 After its last round the file is played again from its first.
 """
 
-import hashlib
 import io
 import zipfile
 import zlib
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slaternet.errors import BadSpec
+from slaternet.fields import checked
 from slaternet.limits import LIMITS
-from slaternet.model import Array
-from slaternet_coordinator.graphs.checks import check
-from slaternet_coordinator.graphs.edges import parse
-from slaternet_coordinator.graphs.generators import Periodic
-from slaternet_coordinator.graphs.options import flag
-from slaternet_coordinator.graphs.weights import Matrix
+from slaternet_coordinator.graphs.assumption4 import check
+from slaternet_coordinator.graphs.base import Matrix, Periodic
+from slaternet_coordinator.graphs.edge_list import parse
+from slaternet_coordinator.graphs.weights import Weights
 
 
 class File(Periodic):
-    """The graphs of a file, in turn: W_t is its round ((t - 1) mod rounds) + 1.
+    """The graphs of a file, in turn: W_t is its round ((t - 1) mod rounds) + 1. Its content stands in place of a seed.
 
     An .npz holds `W` (rounds x n x n), as `slaternet graph --out` writes it; it is directed unless all of it is
-    symmetric. Any other file is a list of edges (see `edges`): both ways, or with `directed` only [W_t]_ij, i hears j.
-    Where the list gives no weights, `weights` chooses them. All rounds are checked here, before a game begins.
+    symmetric. Any other file is a list of edges (see `edge_list`): both ways, or with `directed` only [W_t]_ij, i
+    hears j. Where the list gives no weights, `weights` chooses them. All rounds are checked here, before a game begins.
     """
 
+    @checked("graph")
     def __init__(
-        self, agents: int, seed: int, *, path: str, directed: bool = False, weights: str | None = None
+        self, agents: int, content: bytes, *, path: str, directed: bool = False, weights: Weights | None = None
     ) -> None:
-        del seed  # nothing is drawn
         who = f"graph.path = {path}"
-        flag("graph.directed", directed)
-        matrix = (_archive if _is_archive(path) else _list)(path, agents, who, directed, weights)
+        matrix = (_archive if path.endswith(".npz") else _list)(content, agents, who, directed, weights)
         check(matrix, 1, who)
         self.directed = not _symmetric(matrix)
         super().__init__(matrix.split())
 
 
-def sha256(path: object) -> str:
-    """Return the SHA-256 of a graph's file."""
-    return hashlib.sha256(_bytes(path)).hexdigest()
-
-
-def _is_archive(path: str) -> bool:
-    return str(path).endswith(".npz")
-
-
-def _bytes(path: object) -> bytes:
-    if path is None:
-        raise BadSpec("graph.path is missing; name the file of the graph")
-    if not isinstance(path, str):
-        raise BadSpec(f"graph.path must name a file in quotes, not {path!r}")
+def _list(content: bytes, agents: int, who: str, directed: bool, weights: Weights | None) -> Matrix:
     try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise BadSpec(f"graph.path = {path} cannot be read: {error.strerror}; correct the path") from None
-
-
-def _list(path: str, agents: int, who: str, directed: bool, weights: str | None) -> Matrix:
-    try:
-        text = _bytes(path).decode("utf-8-sig")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise BadSpec(f"{who} is neither .npz nor text; write lines of round, i, j and perhaps a weight") from None
     edges = parse(text, agents, who, directed=directed)
     if edges.weights is not None and weights is not None:
         raise BadSpec(f"graph.weights cannot be chosen, because {who} gives a weight on every line; remove the key")
-    how = "metropolis" if weights is None else weights
+    how = weights or "metropolis"
     return edges.directed(how) if directed else edges.undirected(how)
 
 
-def _archive(path: str, agents: int, who: str, directed: bool, weights: str | None) -> Matrix:
+def _archive(content: bytes, agents: int, who: str, directed: bool, weights: Weights | None) -> Matrix:
     if directed or weights is not None:
         key = "graph.directed" if directed else "graph.weights"
         raise BadSpec(f"{key} is for lists of edges, and {who} says it all in W; remove the key")
-    dense = _array(_bytes(path), who)
+    dense = _array(content, who)
     if dense.ndim != 3 or not len(dense) or dense.shape[1:] != (agents, agents) or dense.dtype.kind not in "fiu":
         shape = " x ".join(map(str, dense.shape)) or "a single one"
         raise BadSpec(f"{who} holds W of {dense.dtype}, {shape}; make it real, rounds x {agents} x {agents}")
-    return _sparse(np.asarray(dense, dtype=np.float64).reshape(-1, agents), agents)
+    below = np.asarray(dense, dtype=np.float64).reshape(-1, agents)
+    rows, columns = np.nonzero(below)
+    # numpy gives the columns as every second number of an array, and scipy's graphs do not take them so
+    packed = np.ascontiguousarray(columns)
+    return Matrix(agents, np.searchsorted(rows, np.arange(len(below) + 1)), packed, below[rows, columns])
 
 
 def _array(data: bytes, who: str) -> NDArray[Any]:
@@ -95,13 +75,6 @@ def _array(data: bytes, who: str) -> NDArray[Any]:
         raise BadSpec(f"{who} holds no array W; write it with numpy.savez(path, W=W)") from None
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error):
         raise BadSpec(f"{who} is not an .npz of numbers; write it with numpy.savez(path, W=W)") from None
-
-
-def _sparse(dense: Array, agents: int) -> Matrix:
-    rows, columns = np.nonzero(dense)
-    # numpy gives the columns as every second number of an array, and scipy's graphs do not take them so
-    packed = np.ascontiguousarray(columns)
-    return Matrix(agents, np.searchsorted(rows, np.arange(len(dense) + 1)), packed, dense[rows, columns])
 
 
 def _symmetric(matrix: Matrix) -> bool:

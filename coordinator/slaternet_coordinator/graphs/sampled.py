@@ -6,13 +6,14 @@ Distances are compared as squares: nothing that decides an edge differs between 
 from collections.abc import Iterable
 
 import numpy as np
+from pydantic import PositiveFloat
 from scipy.spatial import KDTree
 
+from slaternet.fields import checked
 from slaternet.model import Agents
 from slaternet.streams import stream
-from slaternet_coordinator.graphs.generators import Graph
-from slaternet_coordinator.graphs.options import flag, positive, weighing
-from slaternet_coordinator.graphs.weights import Matrix, metropolis
+from slaternet_coordinator.graphs.base import Batched, Graph, Matrix
+from slaternet_coordinator.graphs.weights import Weights, metropolis, weighed
 
 _SLACK = 1.0 + 1e-9
 """By how much wider the tree searches than the radius: it rounds in its own way."""
@@ -24,14 +25,15 @@ class Geometric(Graph):
     The places come from the stream ("places", block t): those of round 1 stay, or with `fresh` they are drawn anew.
     """
 
+    @checked("graph")
     def __init__(
-        self, agents: int, seed: int, *, radius: float, fresh: bool = False, weights: str = "metropolis"
+        self, agents: int, seed: int, *, radius: PositiveFloat, fresh: bool = False, weights: Weights = "metropolis"
     ) -> None:
         self._agents = agents
         self._seed = seed
-        self._radius = positive("graph.radius", radius)
-        self._fresh = flag("graph.fresh", fresh)
-        self._weigh = weighing(weights)
+        self._radius = radius
+        self._fresh = fresh
+        self._weights = weights
         self._first = self._drawn([1])
 
     def matrix(self, t: int) -> Matrix:
@@ -44,7 +46,7 @@ class Geometric(Graph):
 
     def _drawn(self, rounds: Iterable[int]) -> Matrix:
         edges = [self._near(t) + self._agents * offset for offset, t in enumerate(rounds)]
-        return self._weigh(self._agents, np.concatenate(edges), len(edges))
+        return weighed(self._weights, self._agents, np.concatenate(edges), len(edges))
 
     def _near(self, t: int) -> Agents:
         """Return the pairs of agents within the radius in round t."""
@@ -55,7 +57,7 @@ class Geometric(Graph):
         return pairs[squares[:, 0] + squares[:, 1] <= self._radius * self._radius]
 
 
-class Matching(Graph):
+class Matching(Batched):
     """Gossip: in every round the agents form random pairs that average, W_t = I - sum (e_i - e_j)(e_i - e_j)' / 2.
 
     Of an odd number one agent stays alone. The order of n uniform numbers from the stream ("matching", block t) pairs
@@ -65,10 +67,6 @@ class Matching(Graph):
     def __init__(self, agents: int, seed: int) -> None:
         self._agents = agents
         self._seed = seed
-
-    def matrix(self, t: int) -> Matrix:
-        """Return W_t."""
-        return self.matrices(t, 1)
 
     def matrices(self, first: int, rounds: int) -> Matrix:
         """Return W_t of consecutive rounds, one below the other."""

@@ -1,71 +1,33 @@
 """Doubly stochastic weights on the edges of graphs, undirected and directed.
 
-    W_t    Matrix   weights[starts[i] : starts[i + 1]] are what agent i gives to the agents of the same slice of
-                    `columns`, which ascends and contains i itself
-
-A matrix may hold several rounds one below the other: row r n + i is agent i's in the r-th of them. Undirected edges
-come as (E, 2) such rows, each pair of a round once with i < j, in any order; a directed edge is one entry [W_t]_ij: i
-hears j. Matrices are made for every round, many rounds at a time, so they are put together by sorting keys in numpy
-instead of by a sparse-matrix library.
+Undirected edges come as (E, 2) rows r n + i of a matrix of several rounds, each pair of a round once with i < j, in any
+order; a directed edge is one entry [W_t]_ij: i hears j. Matrices are made for every round, many rounds at a time, so
+they are put together by sorting keys in numpy instead of by a sparse-matrix library.
 """
 
 import functools
-from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from slaternet.model import Agents, Array
+from slaternet_coordinator.graphs.base import Matrix
+
+Weights = Literal["metropolis", "uniform"]
+"""How `graph.weights` says that edges are weighed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Matrix:
-    """W_t of one round, or of several in a row, by rows (CSR); columns ascend within a row, the diagonal is there."""
-
-    agents: int
-    starts: Agents  # (rounds * agents + 1,)
-    columns: Agents  # (nonzeros,)
-    weights: Array  # (nonzeros,)
-
-    @property
-    def rounds(self) -> int:
-        """How many rounds it holds."""
-        return (len(self.starts) - 1) // self.agents
-
-    @property
-    def lengths(self) -> Agents:
-        """The number of entries of every row."""
-        return self.starts[1:] - self.starts[:-1]
-
-    def rows(self) -> Agents:
-        """Return the row of every entry."""
-        return np.repeat(np.arange(len(self.starts) - 1), self.lengths)
-
-    def split(self) -> list["Matrix"]:
-        """Return its rounds one by one."""
-        return [self._round(r * self.agents) for r in range(self.rounds)]
-
-    def _round(self, row: int) -> "Matrix":
-        starts = self.starts[row : row + self.agents + 1]
-        entries = slice(starts[0], starts[-1])
-        return Matrix(self.agents, starts - starts[0], self.columns[entries], self.weights[entries])
-
-    def dense(self) -> Array:
-        """Return the rounds as (n, n) each, one below the other."""
-        full = np.zeros((len(self.starts) - 1, self.agents))
-        full[self.rows(), self.columns] = self.weights
-        return full
+def weighed(weights: Weights, n: int, edges: Agents, rounds: int = 1) -> Matrix:
+    """Return undirected edges weighed as `graph.weights` says."""
+    return metropolis(n, edges, rounds) if weights == "metropolis" else uniform(n, edges, rounds)
 
 
-def stack(matrices: Sequence[Matrix]) -> Matrix:
-    """Return several matrices one below the other."""
-    lengths = np.concatenate([matrix.lengths for matrix in matrices])
-    return Matrix(
-        matrices[0].agents,
-        np.concatenate(([0], np.cumsum(lengths))),
-        np.concatenate([matrix.columns for matrix in matrices]),
-        np.concatenate([matrix.weights for matrix in matrices]),
-    )
+def share(weights: Weights, n: int, degree: int) -> float:
+    """Return what `graph.weights` gives to an edge where no agent has more edges than `degree`.
+
+    With "metropolis" the edges and the agent itself count alike, with "uniform" an edge weighs 1/n.
+    """
+    return 1.0 / n if weights == "uniform" else 1.0 / (1.0 + degree)
 
 
 def uniform(n: int, edges: Agents, rounds: int = 1) -> Matrix:

@@ -7,7 +7,7 @@ from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS
 from slaternet_adversary.build import is_built_in
 from slaternet_agent import schedules
-from slaternet_coordinator.graphs import checks
+from slaternet_coordinator.graphs import assumption4
 from slaternet_lab.assumptions.findings import PAPER, Finding
 from slaternet_lab.parts import Parts
 
@@ -83,7 +83,7 @@ def _graph(parts: Parts, look: int) -> Iterator[Finding]:
     try:
         for t in range(1, rounds + 1):
             matrix = graph.matrix(t)
-            checks.check(matrix, t)
+            assumption4.check(matrix, t)
             smallest = min(smallest, float(matrix.weights.min()))
     except BadSpec as error:
         yield Finding("error", "Assumption 4 (weights)", str(error))
@@ -94,7 +94,7 @@ def _graph(parts: Parts, look: int) -> Iterator[Finding]:
     if parts.spec.algorithm.mode == "local":
         yield Finding("ok", "Assumption 4 (window)", "nobody talks to anybody: every agent plays alone (mode local)")
         return
-    window = checks.window(graph, rounds)
+    window = assumption4.window(graph, rounds)
     if window is not None:
         yield Finding("ok", "Assumption 4 (window)", f"{connecting(window)} (B = {window}) in {seen}")
         return
@@ -104,7 +104,7 @@ def _graph(parts: Parts, look: int) -> Iterator[Finding]:
 def _late_or_never(parts: Parts, looked: int) -> Finding:
     run = parts.spec.run
     last = min(run.rounds or _CONNECT, _CONNECT)
-    if checks.connects(parts.graph, last):
+    if assumption4.connects(parts.graph, last):
         text = f"the graphs of rounds 1 to {looked} together do not connect; Theorems 1 to 4 need a window B"
         return Finding("warning", "Assumption 4 (window)", text)
     name = parts.spec.graph.name

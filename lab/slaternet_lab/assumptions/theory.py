@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from slaternet.model import Array
-from slaternet_agent.algorithms import numbers_of_schedule
+from slaternet_agent.registry import numbers_of_schedule
 from slaternet_lab.assumptions import applicability
 from slaternet_lab.assumptions.findings import PAPER, Finding
 from slaternet_lab.assumptions.functions import Figures

@@ -45,7 +45,7 @@ class _Learners:
         """Return record, agent and what, wherever a question is not the algorithm's; if none is, learn the values."""
         self._leave(matrix, np.flatnonzero(sheet.decided))
         board = Board(matrix.agents, self._algorithm.width)
-        board.put(self._agents, self._algorithm.outgoing(self._state))
+        board.put(self._agents, self._algorithm.outgoing(self._state, round))
         plan = Plan(*rows_of(matrix, self._agents), self._agents[:0], ())
         decision = self._algorithm.decide(self._state, self._mixer.gossip(plan, board), round)
         expected = question_of(decision, self._algorithm.feedback, round, self._agents)

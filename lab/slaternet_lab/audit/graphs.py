@@ -7,8 +7,9 @@ import numpy as np
 from slaternet.errors import BadSpec
 from slaternet.model import Agents, Array
 from slaternet.spec import Spec
-from slaternet_coordinator.graphs import Matrix, build, checks
-from slaternet_coordinator.graphs.departed import Departing
+from slaternet_coordinator.graphs import Matrix, assumption4
+from slaternet_coordinator.graphs.survivors import Departing
+from slaternet_coordinator.registry import build
 from slaternet_lab.audit.report import Check
 from slaternet_lab.audit.seating import Seating
 
@@ -20,7 +21,7 @@ class _Stretch:
     first: int
     players: Agents
     everyone: bool
-    windows: checks.Windows = field(default_factory=checks.Windows)
+    windows: assumption4.Windows = field(default_factory=assumption4.Windows)
 
     def add(self, matrix: Matrix, round: int) -> None:
         starts, columns, weights = rows_of(matrix, self.players)
@@ -55,7 +56,7 @@ class Graphs:
         self._stretches[-1].add(matrix, round)
         self._check.count += 1
         try:
-            checks.check(matrix, round)
+            assumption4.check(matrix, round)
         except BadSpec as error:
             self._check.differs(str(error), round=round)
         return matrix

@@ -37,7 +37,8 @@ def graph(
 ) -> None:
     """Show the graphs of a spec: edges, weights, and the window within which they connect."""
     from slaternet.paths import located
-    from slaternet_coordinator.graphs import build, checks
+    from slaternet_coordinator.graphs import assumption4
+    from slaternet_coordinator.registry import build
     from slaternet_lab.assumptions.report import connecting
     from slaternet_lab.resolve import read
 
@@ -49,7 +50,7 @@ def graph(
     if out is not None:
         _write(drawn, first, last, agents, out)
     lines = [_describe(drawn, t) for t in range(first, last + 1)]
-    window = checks.window(drawn, last)
+    window = assumption4.window(drawn, last)
     if as_json:
         print_json({"graph": parsed.graph.name, "agents": agents, "window": window, "rounds": lines})
         return

@@ -20,7 +20,7 @@ from slaternet.paths import located
 from slaternet.plugins import absolute
 from slaternet.spec import AlgorithmSection, FeedbackSection, Spec, override
 from slaternet.words import suggestion
-from slaternet_agent.algorithms import numbers_taken, same_rule
+from slaternet_agent.registry import numbers_taken, same_rule
 from slaternet_lab.resolve import read, resolve
 
 PAPER = ("zhang2024", "yi2023", "yi2024", "zero")

@@ -2,19 +2,19 @@
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import PositiveFloat
 
 from slaternet.limits import LIMITS
 from slaternet.model import Array
 from slaternet.sets.base import Solid, length
-from slaternet.sets.numbers import positive
 
 
 class Ball(Solid):
     """{x : |x| <= radius}."""
 
-    def __init__(self, dimension: int, radius: object, *, key: str = "set") -> None:
+    def __init__(self, dimension: int, radius: PositiveFloat, *, key: str = "set") -> None:
         self.dimension = dimension
-        self.radius = positive(f"{key}.radius", radius)
+        self.radius = radius
         self._settle(key, lambda: np.zeros(dimension))
 
     def radii(self, point: Array) -> tuple[float, float]:

@@ -19,6 +19,10 @@ _SMALLEST, _LARGEST = 1e-100, 1e100
 """Bounds of R(X) between which squares neither vanish nor overflow."""
 
 
+Vector = float | list[float]
+"""One number for each coordinate, or a single one for all."""
+
+
 class FeasibleSet(Protocol):
     """A compact convex set with a ball about its centre inside it (Assumption 1)."""
 
@@ -98,6 +102,14 @@ class Solid(ABC):
                 f"{key} lies {distance:g} away from 0, too far for float64 to resolve its radius {self.outer:g}; "
                 "shift the problem so that the set is near 0"
             )
+
+
+def vector(key: str, value: Vector, count: int, per: str = "coordinates") -> Array:
+    """Return one number for each of `count` things as (count,); a single number stands for equal ones."""
+    numbers = np.array(value, dtype=np.float64)
+    if numbers.ndim and len(numbers) != count:
+        raise BadSpec(f"{key} has {len(numbers)} numbers; give one for each of the {count} {per}, or a single one")
+    return np.full(count, numbers)
 
 
 def length(v: Array) -> Array:

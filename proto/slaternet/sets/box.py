@@ -8,14 +8,13 @@ from numpy.typing import NDArray
 from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS
 from slaternet.model import Array
-from slaternet.sets.base import Solid
-from slaternet.sets.numbers import vector
+from slaternet.sets.base import Solid, Vector, vector
 
 
 class Box(Solid):
     """{x : lower <= x <= upper}; bounds are numbers or lists of p numbers. The centre is 0 or else the midpoint."""
 
-    def __init__(self, dimension: int, lower: object, upper: object, *, key: str = "set") -> None:
+    def __init__(self, dimension: int, lower: Vector, upper: Vector, *, key: str = "set") -> None:
         self.dimension = dimension
         self.lower = vector(f"{key}.lower", lower, dimension)
         self.upper = vector(f"{key}.upper", upper, dimension)

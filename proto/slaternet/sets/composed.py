@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from slaternet.limits import LIMITS
 from slaternet.model import Array
-from slaternet.sets.base import Solid
-from slaternet.sets.numbers import vector
+from slaternet.sets.base import Solid, Vector, vector
 
 
 class Product(Solid):
@@ -46,7 +45,7 @@ class Product(Solid):
 class Shifted(Solid):
     """{x + by : x in of}; by is a number or a list of p numbers. The centre is 0 or else moves with the set."""
 
-    def __init__(self, of: Solid, by: object, *, key: str = "set") -> None:
+    def __init__(self, of: Solid, by: Vector, *, key: str = "set") -> None:
         self.of = of
         self.dimension = of.dimension
         self.by = vector(f"{key}.by", by, of.dimension)

@@ -1,15 +1,16 @@
 """Compact polyhedra, given by the halfspaces whose intersection they are."""
 
 import math
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS
 from slaternet.model import Array
-from slaternet.sets.base import Solid, length
-from slaternet.sets.numbers import matrix, vector
+from slaternet.sets.base import Solid, Vector, length, vector
 from slaternet.sets.programs import Unbounded, extent, largest_ball
 from slaternet.sets.quadratic import onto_halfspaces, times
 
@@ -19,6 +20,9 @@ _NUMBERS = 4096
 """Most numbers in `normals`: finding R(X) takes 2p linear programs, about a second at this size."""
 
 
+Rows = Annotated[list[list[float]], Field(min_length=1), "a list of rows with one number for each coordinate"]
+
+
 class Halfspaces(Solid):
     """{x : normals x <= bounds}; normals are m rows of p numbers, bounds m numbers or one.
 
@@ -26,9 +30,14 @@ class Halfspaces(Solid):
     corner of the smallest box around X, which no point of X exceeds.
     """
 
-    def __init__(self, dimension: int, normals: object, bounds: object, *, key: str = "set") -> None:
+    def __init__(self, dimension: int, normals: Rows, bounds: Vector, *, key: str = "set") -> None:
         self.dimension = dimension
-        rows = matrix(f"{key}.normals", normals, dimension)
+        for place, row in enumerate(normals):
+            if len(row) != dimension:
+                raise BadSpec(
+                    f"{key}.normals[{place}] has {len(row)} numbers; give one for each of the {dimension} coordinates"
+                )
+        rows = np.array(normals, dtype=np.float64)
         if rows.size > _NUMBERS:
             raise BadSpec(
                 f"{key}.normals has {rows.size} numbers, and {_NUMBERS} can be worked with; "

@@ -4,19 +4,19 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import PositiveFloat
 
 from slaternet.limits import LIMITS
 from slaternet.model import Array
 from slaternet.sets.base import Solid
-from slaternet.sets.numbers import positive
 
 
 class Simplex(Solid):
     """{x : x >= 0, sum x <= size}. The centre is the incentre size / (p + sqrt p) (1, ..., 1)."""
 
-    def __init__(self, dimension: int, size: object, *, key: str = "set") -> None:
+    def __init__(self, dimension: int, size: PositiveFloat, *, key: str = "set") -> None:
         self.dimension = dimension
-        self.size = positive(f"{key}.size", size)
+        self.size = size
         self._mid = self.size / (dimension + math.sqrt(dimension))  # as far from every x_i = 0 as from sum x = size
         self._settle(key, lambda: np.full(dimension, self._mid))
 
@@ -47,9 +47,9 @@ class Simplex(Solid):
 class L1Ball(Solid):
     """{x : |x_1| + ... + |x_p| <= radius}."""
 
-    def __init__(self, dimension: int, radius: object, *, key: str = "set") -> None:
+    def __init__(self, dimension: int, radius: PositiveFloat, *, key: str = "set") -> None:
         self.dimension = dimension
-        self.radius = positive(f"{key}.radius", radius)
+        self.radius = radius
         self._settle(key, lambda: np.zeros(dimension))
 
     def radii(self, point: Array) -> tuple[float, float]:

@@ -2,7 +2,7 @@
 
 from slaternet_adversary import History
 from slaternet_adversary.builtin.linear_regression import Functions, LinearRegression
-from slaternet_coordinator.graphs.generators import Ring
+from slaternet_coordinator.graphs.fixed import Ring
 
 MEGABYTE = "so much to say\n" * 70_000
 

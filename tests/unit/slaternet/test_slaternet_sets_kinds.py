@@ -13,10 +13,10 @@ BALL = {"kind": "ball", "dimension": 1, "radius": 1}
     ("kind", "numbers", "sentence"),
     [
         ("boxx", {}, 'set.kind = "boxx" is not known; did you mean box?'),
-        ("box", {"lower": -1}, 'set.upper is missing; add it to [set], kind "box" needs lower and upper'),
-        ("box", {"lower": -1, "uper": 1}, 'set.uper is not a number of kind "box"; did you mean upper?'),
-        ("box", {"lower": "a", "upper": 1}, "set.lower must be a finite number, not 'a'"),
-        ("box", {"lower": -(10**400), "upper": 1}, "set.lower must be a finite number, not -1000"),
+        ("box", {"lower": -1}, 'set.upper is missing; kind "box" needs it'),
+        ("box", {"lower": -1, "uper": 1}, 'set.uper is not an option of kind "box"; did you mean upper?'),
+        ("box", {"lower": "a", "upper": 1}, "set.lower must be a finite number or a list, not 'a'"),
+        ("box", {"lower": -(10**400), "upper": 1}, "set.lower must be a finite number or a list, not -1000"),
         ("box", {"lower": -1, "upper": [1, 2]}, "set.upper has 2 numbers; give one for each of the 3 coordinates"),
         (
             "box",
@@ -37,19 +37,27 @@ BALL = {"kind": "ball", "dimension": 1, "radius": 1}
         ("simplex", {"size": -2}, "set.size must be above 0, not -2"),
         ("l1-ball", {"radius": [1]}, "set.radius must be a finite number, not [1]"),
         ("l1-ball", {"radius": 0.0}, "set.radius must be above 0, not 0"),
-        ("halfspaces", {"normals": 3, "bounds": 1}, "set.normals must be a list of rows of 3 numbers each, not 3"),
-        ("halfspaces", {"normals": [], "bounds": 1}, "set.normals must be a list of rows of 3 numbers each, not []"),
+        (
+            "halfspaces",
+            {"normals": 3, "bounds": 1},
+            "set.normals must be a list of rows with one number for each coordinate, not 3",
+        ),
+        (
+            "halfspaces",
+            {"normals": [], "bounds": 1},
+            "set.normals must be a list of rows with one number for each coordinate, not []",
+        ),
         (
             "halfspaces",
             {"normals": [[1, 2]], "bounds": 1},
-            "set.normals[0] is 2 numbers; give a list with one for each",
+            "set.normals[0] has 2 numbers; give one for each of the 3 coordinates",
         ),
         (
             "halfspaces",
             {"normals": [1, 2, 3], "bounds": 1},
-            "set.normals[0] is 1; give a list with one for each of the 3",
+            "set.normals[0] must be a list, not 1",
         ),
-        ("halfspaces", {"normals": [[1, "b", 3]], "bounds": 1}, "set.normals[0] must be a finite number, not 'b'"),
+        ("halfspaces", {"normals": [[1, "b", 3]], "bounds": 1}, "set.normals[0][1] must be a finite number, not 'b'"),
         (
             "halfspaces",
             {"normals": SQUARE, "bounds": [1, 2]},
@@ -94,17 +102,17 @@ BALL = {"kind": "ball", "dimension": 1, "radius": 1}
         ("halfspaces", {"normals": SQUARE, "bounds": [1, 1, 1e-10, 1, 1, 1e-10]}, "set has no interior to speak of"),
         ("product", {"parts": 3}, "set.parts must be a list of tables with kind, dimension and numbers, not 3"),
         ("product", {"parts": []}, "set.parts must be a list of tables with kind, dimension and numbers, not []"),
-        ("product", {"parts": [BALL, 2]}, 'set.parts[1] must be a table such as {kind = "ball", radius = 1}, not 2'),
+        ("product", {"parts": [BALL, 2]}, "set.parts[1] must be a table, not 2"),
         ("product", {"parts": [{"dimension": 3}]}, "set.parts[0].kind is missing; choose from ball, box, halfspaces,"),
         (
             "product",
             {"parts": [{"kind": "ball"}]},
-            "set.parts[0].dimension must be a whole number of at least 1, not None",
+            "set.parts[0].dimension must be a whole number, not None",
         ),
         (
             "product",
             {"parts": [BALL | {"dimension": 0}]},
-            "set.parts[0].dimension must be a whole number of at least 1",
+            "set.parts[0].dimension must be above 0, not 0",
         ),
         ("product", {"parts": [BALL, BALL]}, "set.parts have 2 coordinates together, but 3 are needed; make"),
         ("product", {"parts": [BALL | {"dimension": 3, "radius": 0}]}, "set.parts[0].radius must be above 0, not 0"),
@@ -118,7 +126,7 @@ BALL = {"kind": "ball", "dimension": 1, "radius": 1}
         (
             "shifted",
             {"of": {"kind": "ball"}, "by": 1},
-            'set.of.radius is missing; add it to [set.of], kind "ball" needs',
+            'set.of.radius is missing; kind "ball" needs it',
         ),
         (
             "shifted",
@@ -126,7 +134,7 @@ BALL = {"kind": "ball", "dimension": 1, "radius": 1}
             "set.by has 1 numbers; give one for each of the 3",
         ),
         ("shifted", {"of": {"kind": "ball", "radius": 1}, "by": 1e9}, "set lies 1.73205e+09 away from 0, too far for"),
-        ("shifted", {"of": BALL, "by": 1}, 'set.of.dimension is not a number of kind "ball"; choose from radius'),
+        ("shifted", {"of": BALL, "by": 1}, 'set.of.dimension is not an option of kind "ball"; choose from radius'),
     ],
 )
 def test_a_wrong_set_is_named_with_its_remedy(kind: str, numbers: dict[str, object], sentence: str) -> None:

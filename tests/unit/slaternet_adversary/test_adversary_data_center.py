@@ -92,10 +92,10 @@ def test_the_capacity_of_a_site_is_the_same_for_all_who_watch_it_and_changes() -
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"day": 1.5}, "adversary.options.day must be a whole number of at least 1, not 1.5"),
+        ({"day": 1.5}, "adversary.options.day must be a whole number, not 1.5"),
         ({"congestion": 0}, "adversary.options.congestion must be above 0, not 0"),
         ({"distance": -1}, "adversary.options.distance must be at least 0, not -1"),
-        ({"repair": 1.0}, "adversary.options.repair must be at least 0 and below 1, not 1"),
+        ({"repair": 1.0}, "adversary.options.repair must be at least 0 and below 1, not 1.0"),
         ({"traffic": True}, "adversary.options.traffic must be a finite number, not True"),
         (
             {"capacity": 1.4},

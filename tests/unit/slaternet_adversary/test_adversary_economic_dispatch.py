@@ -102,7 +102,7 @@ def test_an_area_keeps_its_functions_when_others_join() -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"day": 0}, "adversary.options.day must be a whole number of at least 1, not 0"),
+        ({"day": 0}, "adversary.options.day must be above 0, not 0"),
         ({"price": 0}, "adversary.options.price must be above 0, not 0"),
         ({"curvature": -1}, "adversary.options.curvature must be above 0, not -1"),
         ({"renewable": -0.1}, "adversary.options.renewable must be at least 0, not -0.1"),

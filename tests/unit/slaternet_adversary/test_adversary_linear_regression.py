@@ -130,8 +130,8 @@ def test_zero_satisfies_every_constraint_with_the_promised_margin() -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"rows": 0}, "adversary.options.rows must be a whole number of at least 1, not 0"),
-        ({"constraints": 1.5}, "adversary.options.constraints must be a whole number of at least 1, not 1.5"),
+        ({"rows": 0}, "adversary.options.rows must be above 0, not 0"),
+        ({"constraints": 1.5}, "adversary.options.constraints must be a whole number, not 1.5"),
         ({"b": 0}, "adversary.options.b must be a number above 0, for Slater's condition to hold, not 0"),
         ({"b": "x"}, "adversary.options.b must be a number above 0, for Slater's condition to hold, not 'x'"),
     ],

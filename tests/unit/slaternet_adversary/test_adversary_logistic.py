@@ -241,11 +241,11 @@ def test_a_parquet_table_plays_like_the_same_csv(table: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"rows": 0}, "adversary.options.rows must be a whole number of at least 1, not 0"),
+        ({"rows": 0}, "adversary.options.rows must be above 0, not 0"),
         ({"mu": -1}, "adversary.options.mu must be at least 0, not -1"),
         ({"slack": 0}, "adversary.options.slack must be above 0, not 0"),
         ({"gap": "wide"}, "adversary.options.gap must be a finite number, not 'wide'"),
-        ({"data": 7}, "adversary.options.data must name a .csv or .parquet file in quotes, not 7"),
+        ({"data": 7}, "adversary.options.data must be text in quotes, not 7"),
         ({"data": "x.csv", "repeat": 1}, "adversary.options.repeat must be true or false, not 1"),
     ],
 )

@@ -68,7 +68,7 @@ def test_rounds_may_be_asked_for_in_any_order() -> None:
         ({"mu": 0}, "adversary.options.mu must be above 0, not 0"),
         ({"b": -1}, "adversary.options.b must be above 0, not -1"),
         ({"noise": "loud"}, "adversary.options.noise must be a finite number, not 'loud'"),
-        ({"constraints": 0}, "adversary.options.constraints must be a whole number of at least 1, not 0"),
+        ({"constraints": 0}, "adversary.options.constraints must be above 0, not 0"),
     ],
 )
 def test_a_wrong_option_is_named(options: dict[str, object], sentence: str) -> None:

@@ -238,7 +238,7 @@ def test_a_file_that_changes_during_the_game_is_noticed(file: Path) -> None:
     [
         (Game(9, P, 1, Box(P, -1, 1)), {}, "is of a game with run.agents = 4; set that, not 9"),
         (Game(N, 2, 1, Box(2, -1, 1)), {}, "is of a game with run.dimension = 3; set that, not 2"),
-        (GAME, {"path": 3}, "adversary.options.path must name a file in quotes, not 3"),
+        (GAME, {"path": 3}, "adversary.options.path must be text in quotes, not 3"),
         (GAME, {"repeat": "yes"}, "adversary.options.repeat must be true or false, not 'yes'"),
     ],
 )

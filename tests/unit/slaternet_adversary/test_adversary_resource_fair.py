@@ -119,7 +119,7 @@ def test_the_same_decisions_give_the_same_bits_however_they_lie_in_memory() -> N
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"memory": 0}, "adversary.options.memory must be a whole number of at least 1, not 0"),
+        ({"memory": 0}, "adversary.options.memory must be above 0, not 0"),
         ({"grudge": 1}, "adversary.options.grudge must be at least 0 and below 1, not 1"),
         ({"price": -1}, "adversary.options.price must be at least 0, not -1"),
         ({"slack": 0}, "adversary.options.slack must be above 0, not 0"),

@@ -13,8 +13,9 @@ from slaternet.sets import Box, FeasibleSet
 from slaternet.spec import AlgorithmSection
 from slaternet_adversary import Game as AdversaryGame
 from slaternet_adversary.builtin.linear_regression import Functions, LinearRegression
-from slaternet_agent.algorithms import GROUP, Algorithm, Decision, Game, Seen, build
-from slaternet_coordinator.graphs.generators import Paper
+from slaternet_agent.algorithms import Algorithm, Decision, Game, Seen
+from slaternet_agent.registry import GROUP, build
+from slaternet_coordinator.graphs.erdos_renyi import Paper
 
 Array = NDArray[np.float64]
 Agents = NDArray[np.intp]
@@ -76,7 +77,7 @@ def played(algorithm: Algorithm, of: Game, rounds: int, **options: float) -> Ite
     adversary = LinearRegression(AdversaryGame(n, of.dimension, of.seed, of.set), constraints=of.constraints, **options)
     graph, state = Paper(n, of.seed), algorithm.start(agents)
     for t in range(1, rounds + 1):
-        sent = algorithm.outgoing(state)
+        sent = algorithm.outgoing(state, t)
         matrix = graph.matrix(t)
         weights = csr_array((matrix.weights, matrix.columns, matrix.starts), shape=(n, n))
         decision = algorithm.decide(state, Mixed(weights @ sent, sent), t)

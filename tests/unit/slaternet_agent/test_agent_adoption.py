@@ -10,9 +10,10 @@ from slaternet.model import Agents, Answer, Question, Recall
 from slaternet.spec import AlgorithmSection
 from slaternet_agent import states
 from slaternet_agent.adoption import Adoption
-from slaternet_agent.algorithms import Algorithm, build
+from slaternet_agent.algorithms import Algorithm
 from slaternet_agent.exam_game import AGENTS, arenas, of
 from slaternet_agent.questions import question_of
+from slaternet_agent.registry import build
 
 MARK = 6
 EVERYONE = np.arange(AGENTS)
@@ -28,7 +29,7 @@ class Story:
         self._rounds = []
         state: Any = self.algorithm.start(EVERYONE)
         for t in range(1, MARK + 1):
-            decision = self.algorithm.decide(state, arena.heard(self.algorithm.outgoing(state)), t)
+            decision = self.algorithm.decide(state, arena.heard(self.algorithm.outgoing(state, t)), t)
             seen = arena.seen(decision, self.algorithm.feedback, t)
             self._rounds.append((question_of(decision, self.algorithm.feedback, t, EVERYONE), seen))
             state = self.algorithm.update(state, decision, seen, t)

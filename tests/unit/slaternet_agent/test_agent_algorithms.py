@@ -6,9 +6,10 @@ import pytest
 from slaternet.errors import BadSpec, PluginFailed
 from slaternet.sets import Box
 from slaternet.spec import AlgorithmSection
-from slaternet_agent.algorithms import Game, build, completed, needs_horizon, numbers_taken, same_rule, schedule
+from slaternet_agent.algorithms import Game
 from slaternet_agent.algorithms.central import Central
 from slaternet_agent.algorithms.zhang2024 import Zhang2024
+from slaternet_agent.registry import build, completed, needs_horizon, numbers_taken, same_rule, schedule
 from slaternet_agent.schedules import Schedule, breaches
 
 ZHANG = "slaternet_agent.algorithms.zhang2024:Zhang2024"
@@ -51,7 +52,7 @@ def test_a_section_becomes_the_algorithm_it_names() -> None:
     algorithm = build(section(gamma0=0.3), game(rounds=None))
 
     assert isinstance(algorithm, Zhang2024)
-    assert algorithm.outgoing(algorithm.start(np.arange(3))).shape == (3, algorithm.width)
+    assert algorithm.outgoing(algorithm.start(np.arange(3)), 1).shape == (3, algorithm.width)
 
 
 def test_numbers_go_to_whom_they_belong() -> None:
@@ -87,10 +88,10 @@ def test_one_learner_for_all_sees_everyone_s_constraints() -> None:
 @pytest.mark.parametrize(
     ("made", "sentence"),
     [
-        (section(gama0=1), f"algorithm.gama0 is not a number of {ZHANG} with schedule table2; did you mean gamma0?"),
+        (section(gama0=1), f"algorithm.gama0 is not an option of {ZHANG} with schedule table2; did you mean gamma0?"),
         (
             section(TUNED, strenght=1),
-            f"algorithm.strenght is not a number of {TUNED} with schedule table2; did you mean strength?",
+            f"algorithm.strenght is not an option of {TUNED} with schedule table2; did you mean strength?",
         ),
         (section(TUNED), "algorithm.strength is missing; "),
         (section(schedule="theorem9"), 'algorithm.schedule = "theorem9" is not known; did you mean theorem'),

@@ -62,7 +62,7 @@ def test_an_agent_s_rounds_do_not_depend_on_its_batch(name: str, seed: int, t: i
             own = Seen(each.f[rows], each.g[rows], rows_of(each.loss, rows), rows_of(each.constraint, rows))
             decision = host.decide(state, Mixed(mixed[rows], mixed), t + later)
             state = host.update(state, decision, own, t + later)
-            bits += [decision.x, decision.points, host.outgoing(state), *remembered(state)]
+            bits += [decision.x, decision.points, host.outgoing(state, t + later + 1), *remembered(state)]
         return bits
 
     whole = play(np.arange(N))
@@ -152,7 +152,7 @@ def test_doco_ltc_is_algorithm_one_with_the_dual_s_step_of_the_round_before() ->
     def trajectory(host: Algorithm) -> tuple[list[Array], int]:
         state, path, violated = host.start(np.arange(1)), [], 0
         for t, target in enumerate(targets, start=1):
-            decision = host.decide(state, Mixed(host.outgoing(state), host.outgoing(state)), t)
+            decision = host.decide(state, Mixed(host.outgoing(state, t), host.outgoing(state, t)), t)
             g = np.sum(dg * decision.x[:, None], axis=-1) - bound
             nothing = np.empty((1, 0)), np.empty((1, 0, 3))
             seen = Seen(*nothing, Tangent(np.zeros(1), decision.x - target), Tangent(g, dg))
@@ -185,7 +185,7 @@ def test_whatever_is_played_and_asked_lies_in_the_set(
     host = made(name, of)
     state = host.start(np.arange(8))
     for now in (t, t + 1, t + 2):
-        decision = host.decide(state, Mixed(host.outgoing(state), host.outgoing(state)), now)
+        decision = host.decide(state, Mixed(host.outgoing(state, now), host.outgoing(state, now)), now)
         anchor = decision.x if decision.anchor is None else decision.anchor
         for asked in (decision.x, decision.points, anchor):
             assert np.all(feasible.contains(asked))

@@ -39,7 +39,7 @@ class Learner:
     def start(self, agents: Agents) -> State:
         return State(agents, 0.1 * agents[:, None] * np.ones(P))
 
-    def outgoing(self, state: State) -> Array:
+    def outgoing(self, state: State, t: int) -> Array:
         return state.x
 
     def decide(self, state: State, gossip: Gossip, t: int) -> Decision:
@@ -60,7 +60,7 @@ class Narrow(Learner):
 
     width = 1
 
-    def outgoing(self, state: State) -> Array:
+    def outgoing(self, state: State, t: int) -> Array:
         return state.x[:, :1]
 
     def decide(self, state: State, gossip: Gossip, t: int) -> Decision:
@@ -68,15 +68,16 @@ class Narrow(Learner):
 
 
 class Broad(Learner):
-    """Gossips more than x, and reads everyone's rows."""
+    """Gossips more than x, the round last, and reads everyone's rows."""
 
     width = 2 * P + 1
 
-    def outgoing(self, state: State) -> Array:
-        return np.concatenate((state.x, state.x * state.x, state.x[:, :1]), axis=1)
+    def outgoing(self, state: State, t: int) -> Array:
+        return np.concatenate((state.x, state.x * state.x, np.full((len(state.x), 1), float(t))), axis=1)
 
     def decide(self, state: State, gossip: Gossip, t: int) -> Decision:
         assert gossip.received.shape == (N, self.width)
+        assert gossip.received[:, -1].tolist() == [t] * N
         return Decision(gossip.mixed[:, P : 2 * P], np.empty((len(state.x), 0, P)))
 
 
@@ -85,7 +86,7 @@ class Silent(Learner):
 
     width = 0
 
-    def outgoing(self, state: State) -> Array:
+    def outgoing(self, state: State, t: int) -> Array:
         return np.empty((len(state.x), 0))
 
     def decide(self, state: State, gossip: Gossip, t: int) -> Decision:
@@ -286,7 +287,7 @@ def test_an_anchor_of_another_shape_is_the_algorithm_s_fault(shape: tuple[int, .
 @pytest.mark.parametrize("width", [0, 1, P + 1])
 def test_rows_of_another_width_than_declared_are_the_algorithm_s_fault(width: int) -> None:
     class Crooked(Learner):
-        def outgoing(self, state: State) -> Array:
+        def outgoing(self, state: State, t: int) -> Array:
             return np.zeros((N, width))
 
     with pytest.raises(ValueError, match="width"):

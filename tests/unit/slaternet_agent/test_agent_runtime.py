@@ -18,8 +18,8 @@ from slaternet.model import (
 )
 from slaternet.plugins import load
 from slaternet.spec import Spec
-from slaternet_agent.algorithms import GROUP
 from slaternet_agent.patience import Patience
+from slaternet_agent.registry import GROUP
 
 
 def algorithm(folder: Path, method: str) -> Spec:

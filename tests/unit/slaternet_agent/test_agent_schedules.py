@@ -128,17 +128,27 @@ def test_a_sequence_that_runs_the_wrong_way_is_a_warning_that_names_the_theorems
     ("name", "numbers", "sentence"),
     [
         ("table3", {}, 'algorithm.schedule = "table3" is not known; did you mean table2?'),
-        ("table2", {"gama0": 1}, "algorithm.gama0 is not a number of schedule table2; did you mean gamma0?"),
+        ("table2", {"gama0": 1}, "algorithm.gama0 is not an option of schedule table2; did you mean gamma0?"),
         ("table2", {"gamma0": -1}, "algorithm.gamma0 must be above 0, not -1"),
         ("table2", {"t0": -1}, "algorithm.t0 must be at least 0, not -1"),
         ("table2", {"t0": "x"}, "algorithm.t0 must be a finite number, not 'x'"),
         ("theorem1", {}, "algorithm.gamma0 is missing; schedule theorem1 needs it"),
-        ("theorem1", {"gamma0": 1, "c": 1}, "algorithm.c must lie between 0 and 1, not 1"),
+        ("theorem1", {"gamma0": 1, "c": 1}, "algorithm.c must be between 0 and 1, not 1"),
         ("theorem4", {"gamma0": 1}, "algorithm.mu is missing; schedule theorem4 needs it"),
         (
             "explicit",
+            {"alpha": [0, 1], "gamma": 1, "xi": 1, "delta": 1},
+            "algorithm.alpha[0] must be above 0, not 0.0",
+        ),
+        (
+            "explicit",
+            {"alpha": [1, "x"], "gamma": 1, "xi": 1, "delta": 1},
+            "algorithm.alpha[1] must be a finite number, not 'x'",
+        ),
+        (
+            "explicit",
             {"alpha": [1], "gamma": 1, "xi": 1, "delta": 1},
-            "algorithm.alpha must be a number or [coefficient, exponent], not [1]",
+            "algorithm.alpha must be a number above 0 or [coefficient, exponent], not [1]",
         ),
     ],
 )
@@ -150,8 +160,8 @@ def test_a_wrong_schedule_is_named_with_its_remedy(name: str, numbers: dict[str,
 
 
 def test_the_numbers_of_a_schedule_are_known_before_it_is_made() -> None:
-    assert set(numbers_of("theorem1")) == {"c", "gamma0", "alpha0", "t0"}
-    assert set(numbers_of("explicit")) == {"alpha", "gamma", "xi", "delta", "t0"}
+    assert set(numbers_of("theorem1").parameters) == {"c", "gamma0", "alpha0", "t0"}
+    assert set(numbers_of("explicit").parameters) == {"alpha", "gamma", "xi", "delta", "t0"}
 
 
 def test_a_schedule_that_is_left_out_is_the_first_one_named() -> None:
@@ -171,8 +181,8 @@ def test_an_algorithm_brings_its_own_rules_and_sequences() -> None:
     assert (schedule.step(7).alpha, schedule.step(7).beta) == (0.1, 3.0)
     assert math.isnan(schedule.step(7).gamma)
     assert breaches(schedule, BOX, 10) == []
-    assert set(numbers_of("explicit", rules, ("alpha", "beta"))) == {"alpha", "beta", "t0"}
-    assert set(numbers_of("constant", rules)) == {"size", "t0"}
+    assert set(numbers_of("explicit", rules, ("alpha", "beta")).parameters) == {"alpha", "beta", "t0"}
+    assert set(numbers_of("constant", rules).parameters) == {"size", "t0"}
 
 
 def test_a_sequence_that_is_not_set_is_a_breach_of_whoever_uses_it() -> None:

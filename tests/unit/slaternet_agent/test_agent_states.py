@@ -37,7 +37,7 @@ def played(name: str, agents: Agents, rounds: int) -> Any:
     player, state = algorithm(name), algorithm(name).start(agents)
     for t in range(1, rounds + 1):
         width = player.width
-        rows = player.outgoing(state) if name != CENTRAL else np.full((N, width), 0.125 * t)
+        rows = player.outgoing(state, t) if name != CENTRAL else np.full((N, width), 0.125 * t)
         decision = player.decide(state, Everyone(rows), t)
         state = player.update(
             state, Decision(decision.x, decision.points, decision.anchor, decision.memo), seen(player, agents, t), t

@@ -12,8 +12,9 @@ from slaternet.errors import BadSpec
 from slaternet.model import Agents, Array
 from slaternet.sets import Box
 from slaternet.spec import AlgorithmSection
-from slaternet_agent.algorithms import Algorithm, Decision, Feedback, Game, Gossip, Seen, build
+from slaternet_agent.algorithms import Algorithm, Decision, Feedback, Game, Gossip, Seen
 from slaternet_agent.exam_game import Arena
+from slaternet_agent.registry import build
 from slaternet_agent.testing import CHECKS, examine
 
 BUILT_IN = sorted(entry.name for entry in entry_points(group="slaternet.algorithms"))
@@ -44,7 +45,7 @@ class Mine:
     def start(self, agents):
         return State(agents, np.tile(self.set.centre, (len(agents), 1)))
 
-    def outgoing(self, state):
+    def outgoing(self, state, t):
         return state.z
 
     def decide(self, state, gossip, t):
@@ -72,7 +73,7 @@ class Good(Algorithm):
     def start(self, agents: Agents) -> Any:
         return State(agents, np.tile(self.set.centre, (len(agents), 1)))
 
-    def outgoing(self, state: Any) -> Array:
+    def outgoing(self, state: Any, t: int) -> Array:
         z: Array = state.z
         return z
 
@@ -139,13 +140,13 @@ class Misshapes(Good):
 
 
 class Narrow(Good):
-    def outgoing(self, state: Any) -> Array:
+    def outgoing(self, state: Any, t: int) -> Array:
         z: Array = state.z[:, 1:]
         return z
 
 
 class Single(Good):
-    def outgoing(self, state: Any) -> Array:
+    def outgoing(self, state: Any, t: int) -> Array:
         return state.z.astype(np.float32)  # type: ignore[no-any-return]
 
 
@@ -244,7 +245,7 @@ def test_one_learner_for_a_single_agent_decides_as_that_agent_alone(name: str) -
         host = build(AlgorithmSection(name=name, mode=mode), game)  # type: ignore[arg-type]
         arena, state, decisions = Arena("box", game, silent=True), host.start(np.arange(1)), []
         for t in range(1, 15):
-            decision = host.decide(state, arena.heard(host.outgoing(state)), t)
+            decision = host.decide(state, arena.heard(host.outgoing(state, t)), t)
             state = host.update(state, decision, arena.seen(decision, host.feedback, t), t)
             decisions.append(decision.x.tobytes() + decision.points.tobytes())
         played.append(decisions)

@@ -50,5 +50,5 @@ def test_schedules_are_those_of_the_sources() -> None:
 
 @pytest.mark.parametrize("psi", ["entropy", 2, ["square"]])
 def test_an_unknown_psi_is_refused_with_the_known_ones(psi: object) -> None:
-    with pytest.raises(BadSpec, match=r"^algorithm\.psi must be square or half-square, not "):
+    with pytest.raises(BadSpec, match=r'^algorithm\.psi must be "square" or "half-square", not '):
         made("yi2024", game(BOX, 2), psi=psi)

@@ -53,7 +53,7 @@ def test_a_step_is_that_of_doco_ltc(name: str, t: int) -> None:
             slope = 12 / (2 * delta) * (F[:, :1] - F[:, 1:]) * direction(decision, x)
     assert np.linalg.norm(x, axis=1).max() < 1.5  # inside, so that projecting changed nothing
     assert x == pytest.approx(Y)
-    assert after.y == pytest.approx(x - beta * (slope + np.einsum("km,kmp->kp", dual, DG)), rel=1e-9, abs=1e-9)
+    assert after.z == pytest.approx(x - beta * (slope + np.einsum("km,kmp->kp", dual, DG)), rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize("name", FAMILY)
@@ -82,8 +82,8 @@ def test_others_are_scored_where_they_take_the_gradients(name: str) -> None:
 def test_it_starts_at_the_centre_and_gossips_the_step() -> None:
     host, _, after = one_round("yuan2022-full", 1)
 
-    assert np.array_equal(host.outgoing(host.start(np.arange(N))), np.zeros((N, 12)))
-    assert host.outgoing(after) is after.y
+    assert np.array_equal(host.outgoing(host.start(np.arange(N)), 1), np.zeros((N, 12)))
+    assert host.outgoing(after, 2) is after.z
 
 
 def test_symmetric_differences_of_a_quadratic_are_exact_on_average() -> None:

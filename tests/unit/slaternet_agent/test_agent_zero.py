@@ -20,7 +20,7 @@ def test_it_never_moves_from_the_centre(mode: str) -> None:
 def test_it_asks_for_nothing_and_sends_nothing() -> None:
     host = made("zero", game(LOPSIDED, 5, rounds=None))
     state = host.start(np.array([1, 4]))
-    sent = host.outgoing(state)
+    sent = host.outgoing(state, 1)
 
     assert host.feedback == Feedback()
     assert sent.shape == (2, 0)
@@ -29,5 +29,5 @@ def test_it_asks_for_nothing_and_sends_nothing() -> None:
 
 
 def test_it_takes_no_numbers() -> None:
-    with pytest.raises(BadSpec, match=r"^algorithm\.gamma0 is not a number of .* with schedule "):
+    with pytest.raises(BadSpec, match=r"^algorithm\.gamma0 is not an option of .* with schedule "):
         made("zero", game(LOPSIDED, 5), gamma0=0.1)

@@ -8,7 +8,8 @@ from scipy.sparse import csr_array
 
 from slaternet.sets import Ball, Box, FeasibleSet
 from slaternet_agent.algorithms.base import Decision, Game, Seen
-from slaternet_agent.algorithms.zhang2024 import State, Zhang2024
+from slaternet_agent.algorithms.gossiping import State
+from slaternet_agent.algorithms.zhang2024 import Zhang2024
 from slaternet_agent.schedules import make_schedule
 
 N, M = 100, 12
@@ -107,5 +108,5 @@ def test_the_game_begins_at_the_centre_and_gossips_z() -> None:
     state = host.start(np.array([4, 9]))
 
     assert np.array_equal(state.z, np.zeros((2, 12)))
-    assert host.outgoing(State(state.agents, state.z + 1.0)).tolist() == np.ones((2, 12)).tolist()
+    assert host.outgoing(State(state.agents, state.z + 1.0), 1).tolist() == np.ones((2, 12)).tolist()
     assert host.width == 12

@@ -44,7 +44,7 @@ def test_nothing_is_asked_about_and_nothing_gossiped() -> None:
     state = host.start(np.arange(3))
 
     assert host.decide(state, NOTHING, 1).points.shape == (3, 0, 4)
-    assert host.outgoing(state).shape == (3, host.width) == (3, 0)
+    assert host.outgoing(state, 1).shape == (3, host.width) == (3, 0)
     assert not host.feedback.constraint_gradient
 
 

@@ -24,7 +24,7 @@ from slaternet_coordinator.events import (
     Tell,
 )
 from slaternet_coordinator.graphs import Graph
-from slaternet_coordinator.graphs.generators import Paper
+from slaternet_coordinator.graphs.erdos_renyi import Paper
 from slaternet_coordinator.policy import Policy
 from slaternet_coordinator.register import Register
 

@@ -8,9 +8,10 @@ from slaternet.errors import BadSpec
 from slaternet.model import Agents, Array
 from slaternet.spec import GraphSection
 from slaternet_agent.mixing import Board, Mixer, plans
-from slaternet_coordinator.graphs import Graph, build
+from slaternet_coordinator.graphs import Graph
 from slaternet_coordinator.graphs.directed import DirectedCirculant, DirectedPermutations
-from slaternet_coordinator.graphs.structured import Exponential
+from slaternet_coordinator.graphs.fixed import Exponential
+from slaternet_coordinator.registry import build
 from slaternet_coordinator.topology import cut
 
 
@@ -119,7 +120,7 @@ def test_hosts_of_a_directed_graph_get_the_rows_they_mix_and_x_is_w_z(
         ({"name": "directed-circulant"}, "graph.hops is missing; DirectedCirculant needs it"),
         ({"hops": []}, "graph.hops must be a list of one or more whole numbers, not []"),
         ({"hops": 3}, "graph.hops must be a list of one or more whole numbers, not 3"),
-        ({"hops": [1, "2"]}, "graph.hops must be a list of one or more whole numbers, not [1, '2']"),
+        ({"hops": [1, "2"]}, "graph.hops[1] must be a whole number, not '2'"),
         ({"hops": [1, 12]}, "graph.hops holds 12, which leads all 6 agents back to themselves; remove it"),
         ({"hops": [1, -5]}, "graph.hops = [1, -5] leads twice to the same agent of 6; name each hop once modulo n"),
         (
@@ -130,10 +131,10 @@ def test_hosts_of_a_directed_graph_get_the_rows_they_mix_and_x_is_w_z(
             {"hops": [1, 2], "weights": [0.5, 0.5]},
             "graph.weights sum to 1; keep the sum below 1, the rest is an agent's own weight",
         ),
-        ({"hops": [1], "weights": [-0.5]}, "graph.weights must be a positive number, not -0.5"),
-        ({"hops": [1], "weights": "equal"}, "graph.weights = 'equal' is not known; choose from metropolis, uniform"),
-        ({"name": "directed-permutations", "count": 0}, "graph.count must be a whole number from 1 to 6, not 0"),
-        ({"name": "directed-permutations", "count": 7}, "graph.count must be a whole number from 1 to 6, not 7"),
+        ({"hops": [1], "weights": [-0.5]}, "graph.weights[0] must be above 0, not -0.5"),
+        ({"hops": [1], "weights": "equal"}, 'graph.weights must be "metropolis" or "uniform" or a list, not \'equal\''),
+        ({"name": "directed-permutations", "count": 0}, "graph.count must be above 0, not 0"),
+        ({"name": "directed-permutations", "count": 7}, "graph.count must be at most 6, the number of agents, not 7"),
     ],
 )
 def test_a_directed_graph_that_cannot_be_built_says_what_to_change(section: dict[str, object], sentence: str) -> None:

@@ -28,8 +28,9 @@ from slaternet.model import (
 from slaternet_coordinator.engine import Phase
 from slaternet_coordinator.events import AwaitHolding, Joined, Leave, Opened, Tell
 from slaternet_coordinator.graphs import Graph
-from slaternet_coordinator.graphs.generators import Complete, ErdosRenyi
-from slaternet_coordinator.graphs.weights import Matrix
+from slaternet_coordinator.graphs.base import Matrix
+from slaternet_coordinator.graphs.erdos_renyi import ErdosRenyi
+from slaternet_coordinator.graphs.fixed import Complete
 
 
 def rounds_of(topologies: list[Topology]) -> list[int]:

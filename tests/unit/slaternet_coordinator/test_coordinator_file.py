@@ -7,27 +7,30 @@ import pytest
 from slaternet.errors import BadSpec
 from slaternet.model import Array
 from slaternet.spec import GraphSection
-from slaternet_coordinator.graphs import build, digest
-from slaternet_coordinator.graphs.checks import window
+from slaternet_coordinator.graphs.assumption4 import window
+from slaternet_coordinator.graphs.base import Graph, stack
 from slaternet_coordinator.graphs.directed import DirectedPermutations
-from slaternet_coordinator.graphs.file import File
-from slaternet_coordinator.graphs.generators import Paper
-from slaternet_coordinator.graphs.weights import stack
+from slaternet_coordinator.graphs.erdos_renyi import Paper
+from slaternet_coordinator.registry import build, digest
 
 SWAP = np.array([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])
 SHIFT = np.array([[0.5, 0.0, 0.5], [0.5, 0.5, 0.0], [0.0, 0.5, 0.5]])
 
 
-def listed(folder: Path, text: str, agents: int = 3, **numbers: object) -> File:
+def built(path: Path, agents: int, **numbers: object) -> Graph:
+    return build(GraphSection.model_validate({"name": "file", "path": str(path), **numbers}), agents, seed=1)
+
+
+def listed(folder: Path, text: str, agents: int = 3, **numbers: object) -> Graph:
     path = folder / "edges.csv"
     path.write_text(text, encoding="utf-8")
-    return File(agents, 1, path=str(path), **numbers)  # type: ignore[arg-type]
+    return built(path, agents, **numbers)
 
 
-def archived(folder: Path, w: Array, agents: int = 3, **numbers: object) -> File:
+def archived(folder: Path, w: Array, agents: int = 3, **numbers: object) -> Graph:
     path = folder / "W.npz"
     np.savez(path, W=w)
-    return File(agents, 1, path=str(path), **numbers)  # type: ignore[arg-type]
+    return built(path, agents, **numbers)
 
 
 @pytest.mark.parametrize(("graph", "directed"), [(Paper(9, 3), False), (DirectedPermutations(9, 3), True)])
@@ -209,7 +212,7 @@ def test_a_file_that_cannot_be_read_is_named(name: str, content: bytes | None, s
         path.write_bytes(content)
 
     with pytest.raises(BadSpec) as error:
-        File(3, 1, path=str(path))
+        built(path, 3)
 
     assert str(error.value) == f"graph.path = {path}{sentence}"
 
@@ -226,12 +229,12 @@ def test_keys_that_a_file_leaves_no_room_for_are_refused(tmp_path: Path) -> None
     with pytest.raises(BadSpec) as number:
         build(GraphSection.model_validate({"name": "file", "path": 3}), 3, 1)
     with pytest.raises(BadSpec) as nothing:
-        File(3, 1, path=str(tmp_path / "V.npz"))
+        built(tmp_path / "V.npz", 3)
 
     assert [str(each.value) for each in (weighed, directed, missing, number, nothing)] == [
         f"graph.weights cannot be chosen, because {who}edges.csv gives a weight on every line; remove the key",
         f"graph.directed is for lists of edges, and {who}W.npz says it all in W; remove the key",
-        "graph.path is missing; name the file of the graph",
-        "graph.path must name a file in quotes, not 3",
+        "graph.path is missing; File needs it",
+        "graph.path must be text in quotes, not 3",
         f"{who}V.npz holds no array W; write it with numpy.savez(path, W=W)",
     ]

@@ -7,9 +7,10 @@ import pytest
 from slaternet.errors import BadSpec
 from slaternet.spec import GraphSection
 from slaternet.streams import stream
-from slaternet_coordinator.graphs import Matrix, build
-from slaternet_coordinator.graphs.checks import window
+from slaternet_coordinator.graphs import Matrix
+from slaternet_coordinator.graphs.assumption4 import window
 from slaternet_coordinator.graphs.sampled import Geometric, Matching
+from slaternet_coordinator.registry import build
 
 
 def edges_of(matrix: Matrix) -> set[tuple[int, int]]:
@@ -79,8 +80,8 @@ def test_matchings_of_a_few_rounds_connect_everyone() -> None:
     ("section", "sentence"),
     [
         ({"name": "geometric"}, "graph.radius is missing; Geometric needs it"),
-        ({"name": "geometric", "radius": 0}, "graph.radius must be a positive number, not 0"),
-        ({"name": "geometric", "radius": "wide"}, "graph.radius must be a positive number, not 'wide'"),
+        ({"name": "geometric", "radius": 0}, "graph.radius must be above 0, not 0"),
+        ({"name": "geometric", "radius": "wide"}, "graph.radius must be a finite number, not 'wide'"),
         ({"name": "geometric", "radius": 0.1, "fresh": 1}, "graph.fresh must be true or false, not 1"),
         ({"name": "matching", "fresh": True}, "graph.fresh is not an option of Matching; there is none to choose from"),
     ],

@@ -3,7 +3,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slaternet.model import Agents, Array
-from slaternet_coordinator.graphs.weights import Matrix, metropolis, stack
+from slaternet_coordinator.graphs.base import Matrix, stack
+from slaternet_coordinator.graphs.weights import metropolis
 from slaternet_coordinator.topology import cut
 
 

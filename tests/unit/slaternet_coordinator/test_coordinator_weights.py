@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from slaternet_coordinator.graphs.checks import check
-from slaternet_coordinator.graphs.weights import Matrix, metropolis, uniform
+from slaternet_coordinator.graphs.assumption4 import check
+from slaternet_coordinator.graphs.base import Matrix
+from slaternet_coordinator.graphs.weights import metropolis, uniform
 
 
 def random_edges(n: int, rho: float, seed: int) -> NDArray[np.intp]:

@@ -48,7 +48,7 @@ def test_a_breach_ends_with_the_exit_code_of_plugins(tmp_path: Path, capsys: pyt
     ("arguments", "sentence"),
     [
         (["zhang"], 'algorithm.name = "zhang" is not known; did you mean zhang2024?'),
-        (["cao2019", "--set", "algorithm.alpha=1"], "algorithm.alpha is not a number of cao2019 with schedule convex"),
+        (["cao2019", "--set", "algorithm.alpha=1"], "algorithm.alpha is not an option of cao2019 with schedule convex"),
         (["cao2019", "--set", "algorithm.mode=gossip"], "algorithm.mode must be local or central"),
         (["cao2019", "--set", "run.rounds=3"], "--set run.rounds=3 is no key of [algorithm]"),
     ],

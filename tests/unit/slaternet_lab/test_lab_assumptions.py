@@ -13,7 +13,7 @@ from slaternet_lab.parts import assemble
 RING = """
 from slaternet_coordinator.graphs import Graph
 from slaternet_coordinator.graphs.weights import uniform
-from slaternet_coordinator.graphs.weights import Matrix
+from slaternet_coordinator.graphs.base import Matrix
 import numpy as np
 
 

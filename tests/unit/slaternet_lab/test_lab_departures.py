@@ -14,7 +14,7 @@ from slaternet.streams import block_length, stream
 from slaternet_adversary import Game
 from slaternet_adversary.builtin.linear_regression import LinearRegression
 from slaternet_coordinator.engine import Phase
-from slaternet_coordinator.graphs import build as build_graph
+from slaternet_coordinator.registry import build as build_graph
 from slaternet_lab.folder import Run
 from slaternet_lab.hindsight.comparator import offline
 from slaternet_lab.hindsight.regret import regret

@@ -7,7 +7,7 @@ import pytest
 from test_lab_simulation import SPEC, N, T, World, recorded, simulated, summary
 
 from slaternet.spec import Spec
-from slaternet_coordinator.graphs import build as build_graph
+from slaternet_coordinator.registry import build as build_graph
 
 GRAPHS: list[dict[str, object]] = [
     {"name": "exponential", "one_peer": True},

@@ -120,10 +120,10 @@ def test_granting_more_than_the_algorithm_declares_is_allowed_and_less_is_not() 
     [
         ("set.kind=bxo", 'set.kind = "bxo" is not known; did you mean box?'),
         ("set.lower=6.0", "set.lower must be below set.upper"),
-        ("set.radius=1.0", "set.radius is not a number of"),
+        ("set.radius=1.0", "set.radius is not an option of"),
         ("algorithm.name=zhang2042", 'algorithm.name = "zhang2042" is not known; did you mean zhang2024?'),
         ("algorithm.schedule=tabel2", 'algorithm.schedule = "tabel2" is not known; did you mean table2?'),
-        ("algorithm.gama0=0.1", "algorithm.gama0 is not a number of zhang2024 with schedule table2; did you mean"),
+        ("algorithm.gama0=0.1", "algorithm.gama0 is not an option of zhang2024 with schedule table2; did you mean"),
         ("algorithm.delta0=5.1", "algorithm.delta0"),
         ("graph.name=rign", 'graph.name = "rign" is not known; did you mean ring?'),
         ("graph.roh=0.1", "graph.roh is not an option of Paper; did you mean rho?"),

@@ -39,8 +39,8 @@ from slaternet_agent import engine as agent
 from slaternet_agent.build import build_algorithm
 from slaternet_coordinator import events as coordinator
 from slaternet_coordinator.engine import Coordinator, Phase
-from slaternet_coordinator.graphs import build as build_graph
 from slaternet_coordinator.register import Register
+from slaternet_coordinator.registry import build as build_graph
 from slaternet_lab.simulation import Simulation, simulate
 
 N, P, T, SEED = 12, 4, 30, 11

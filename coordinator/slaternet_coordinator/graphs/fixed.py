@@ -1,15 +1,36 @@
-"""Graphs with a structure that is known in advance: exponential, hypercube, torus, and nobody with anybody."""
+"""Graphs whose structure is known in advance: ring, complete, exponential, hypercube, torus, nobody with anybody."""
 
 import math
 
 import numpy as np
+from pydantic import PositiveInt
 
 from slaternet.errors import BadSpec
+from slaternet.fields import checked
 from slaternet.model import Agents
+from slaternet_coordinator.graphs.base import Periodic
 from slaternet_coordinator.graphs.directed import circulant
-from slaternet_coordinator.graphs.generators import Periodic
-from slaternet_coordinator.graphs.options import flag, share, weighing, whole
-from slaternet_coordinator.graphs.weights import uniform
+from slaternet_coordinator.graphs.weights import Weights, share, uniform, weighed
+
+
+class Ring(Periodic):
+    """Every agent with the next and the one before, the same in every round."""
+
+    @checked("graph")
+    def __init__(self, agents: int, seed: int, *, weights: Weights = "metropolis") -> None:
+        del seed  # nothing is drawn
+        around = ((i, (i + 1) % agents) for i in range(agents))
+        pairs = {(min(i, j), max(i, j)) for i, j in around if i != j}
+        super().__init__([weighed(weights, agents, np.array(sorted(pairs), dtype=np.intp).reshape(-1, 2))])
+
+
+class Complete(Periodic):
+    """Everyone with everyone, the same in every round."""
+
+    @checked("graph")
+    def __init__(self, agents: int, seed: int, *, weights: Weights = "metropolis") -> None:
+        del seed  # nothing is drawn
+        super().__init__([weighed(weights, agents, np.stack(np.triu_indices(agents, 1), axis=1))])
 
 
 class Exponential(Periodic):
@@ -20,11 +41,12 @@ class Exponential(Periodic):
     weighs as much as itself. For n a power of two, tau rounds of it average exactly: their product is 11'/n.
     """
 
-    def __init__(self, agents: int, seed: int, *, one_peer: bool = False, weights: str = "metropolis") -> None:
+    @checked("graph")
+    def __init__(self, agents: int, seed: int, *, one_peer: bool = False, weights: Weights = "metropolis") -> None:
         del seed  # nothing is drawn
         hops = [1 << k for k in range((agents - 1).bit_length())]
         # two agents, or one, are each other's only peer: directed in form only
-        self.directed = flag("graph.one_peer", one_peer) and agents > 2
+        self.directed = one_peer and agents > 2
         both = sorted({each % agents for hop in hops for each in (hop, -hop)})
         turns = ([[hop] for hop in hops] or [[]]) if one_peer else [both]
         super().__init__([circulant(agents, turn, [share(weights, agents, len(turn))] * len(turn)) for turn in turns])
@@ -33,14 +55,15 @@ class Exponential(Periodic):
 class Hypercube(Periodic):
     """Agents whose numbers differ in one binary digit, the same in every round; n a power of two."""
 
-    def __init__(self, agents: int, seed: int, *, weights: str = "metropolis") -> None:
+    @checked("graph")
+    def __init__(self, agents: int, seed: int, *, weights: Weights = "metropolis") -> None:
         del seed  # nothing is drawn
         digits = agents.bit_length() - 1
         if agents != 1 << digits:
             near = f"{1 << digits} or {2 << digits}"
             raise BadSpec(f"run.agents = {agents} makes no hypercube, which needs a power of two; choose {near}")
         i, bit = np.indices((agents, digits))
-        super().__init__([weighing(weights)(agents, _pairs(agents, i, i ^ (1 << bit)), 1)])
+        super().__init__([weighed(weights, agents, _pairs(agents, i, i ^ (1 << bit)))])
 
 
 class Torus(Periodic):
@@ -49,20 +72,21 @@ class Torus(Periodic):
     Unless given, the two sides are the factors of n nearest to each other.
     """
 
+    @checked("graph")
     def __init__(
         self,
         agents: int,
         seed: int,
         *,
-        rows: int | None = None,
-        columns: int | None = None,
-        weights: str = "metropolis",
+        rows: PositiveInt | None = None,
+        columns: PositiveInt | None = None,
+        weights: Weights = "metropolis",
     ) -> None:
         del seed  # nothing is drawn
         height, width = _sides(agents, rows, columns)
         i, j = np.indices((height, width))
         next_to = np.stack((i * width + (j + 1) % width, (i + 1) % height * width + j))
-        super().__init__([weighing(weights)(agents, _pairs(agents, i * width + j, next_to), 1)])
+        super().__init__([weighed(weights, agents, _pairs(agents, i * width + j, next_to))])
 
 
 class Nobody(Periodic):
@@ -81,7 +105,7 @@ def _pairs(agents: int, one: Agents, other: Agents) -> Agents:
     return np.stack((low[apart], high[apart]), axis=1)
 
 
-def _sides(agents: int, rows: object, columns: object) -> tuple[int, int]:
+def _sides(agents: int, rows: int | None, columns: int | None) -> tuple[int, int]:
     if rows is None and columns is None:
         side = next(each for each in range(math.isqrt(agents), 0, -1) if agents % each == 0)
         if side == 1 < agents:
@@ -90,8 +114,8 @@ def _sides(agents: int, rows: object, columns: object) -> tuple[int, int]:
                 "or graph.rows = 1 for what is then a ring"
             )
         return side, agents // side
-    height = agents // whole("graph.columns", columns, agents) if rows is None else whole("graph.rows", rows, agents)
-    width = agents // height if columns is None else whole("graph.columns", columns, agents)
+    height = rows or agents // (columns or 1)
+    width = columns or agents // height
     if height * width != agents:
         raise BadSpec(
             f"graph.rows = {height} and graph.columns = {width} hold {height * width} agents, not {agents}; "

@@ -4,10 +4,10 @@ import pytest
 
 from slaternet.errors import PluginFailed
 from slaternet.spec import GraphSection
-from slaternet_coordinator.graphs import build
-from slaternet_coordinator.graphs.generators import Ring
+from slaternet_coordinator.graphs.fixed import Ring
+from slaternet_coordinator.registry import build
 
-PLAIN = "from slaternet_coordinator.graphs.generators import Ring\nclass Mine:\n"
+PLAIN = "from slaternet_coordinator.graphs.fixed import Ring\nclass Mine:\n"
 
 
 def section(tmp_path: Path, body: str) -> GraphSection:

@@ -4,8 +4,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from slaternet.errors import PluginFailed, SlaternetError
-from slaternet_coordinator.graphs.generators import Graph
-from slaternet_coordinator.graphs.weights import Matrix
+from slaternet_coordinator.graphs.base import Graph, Matrix
 
 T = TypeVar("T")
 

@@ -6,12 +6,15 @@ from hypothesis import strategies as st
 
 from slaternet.errors import BadSpec
 from slaternet.spec import GraphSection
-from slaternet_coordinator.graphs import Matrix, build
-from slaternet_coordinator.graphs.checks import check
-from slaternet_coordinator.graphs.generators import Complete, ErdosRenyi, Graph, Paper, RandomEdges, Ring
-from slaternet_coordinator.graphs.weights import stack
+from slaternet_coordinator.graphs import Matrix
+from slaternet_coordinator.graphs.assumption4 import check
+from slaternet_coordinator.graphs.base import Graph, stack
+from slaternet_coordinator.graphs.erdos_renyi import ErdosRenyi, Paper, RandomEdges
+from slaternet_coordinator.graphs.fixed import Complete, Ring
+from slaternet_coordinator.registry import build
 
-MODULE = "slaternet_coordinator.graphs.generators"
+MODULES = dict.fromkeys(("Paper", "ErdosRenyi"), "slaternet_coordinator.graphs.erdos_renyi")
+MODULES |= dict.fromkeys(("Ring", "Complete"), "slaternet_coordinator.graphs.fixed")
 
 
 def edges_of(matrix: Matrix) -> set[tuple[int, int]]:
@@ -138,7 +141,7 @@ def test_a_complete_graph_averages_in_one_round() -> None:
 @pytest.mark.parametrize("name", ["Paper", "Ring", "Complete", "ErdosRenyi"])
 def test_a_section_becomes_the_graph_it_names(name: str) -> None:
     numbers = {"rho": 0.5} if name == "ErdosRenyi" else {}
-    graph: Graph = build(GraphSection.model_validate({"name": f"{MODULE}:{name}", **numbers}), agents=6, seed=1)
+    graph: Graph = build(GraphSection.model_validate({"name": f"{MODULES[name]}:{name}", **numbers}), agents=6, seed=1)
 
     assert graph.matrix(1).agents == 6
     assert not graph.directed
@@ -147,19 +150,19 @@ def test_a_section_becomes_the_graph_it_names(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "numbers", "sentence"),
     [
-        ("Paper", {"rho": 1.5}, "graph.rho must be a probability from 0 to 1, not 1.5"),
+        ("Paper", {"rho": 1.5}, "graph.rho must be at most 1, not 1.5"),
         ("Paper", {"roh": 0.5}, "graph.roh is not an option of Paper; did you mean rho?"),
         ("ErdosRenyi", {}, "graph.rho or graph.degree must be given, one of the two"),
         ("ErdosRenyi", {"rho": 0.1, "degree": 3}, "graph.rho or graph.degree must be given, one of the two"),
-        ("ErdosRenyi", {"rho": "x"}, "graph.rho must be a probability from 0 to 1, not 'x'"),
-        ("ErdosRenyi", {"degree": 6}, "graph.degree must lie above 0 and at most at 5, the other agents, not 6"),
-        ("ErdosRenyi", {"degree": "x"}, "graph.degree must lie above 0 and at most at 5, the other agents, not 'x'"),
-        ("Ring", {"weights": "metropolos"}, "graph.weights = 'metropolos' is not known; did you mean metropolis?"),
-        ("Complete", {"weights": 3}, "graph.weights = 3 is not known; choose from metropolis, uniform"),
+        ("ErdosRenyi", {"rho": "x"}, "graph.rho must be a finite number, not 'x'"),
+        ("ErdosRenyi", {"degree": 6}, "graph.degree must be at most 5, the other agents, not 6"),
+        ("ErdosRenyi", {"degree": "x"}, "graph.degree must be a finite number, not 'x'"),
+        ("Ring", {"weights": "metropolos"}, 'graph.weights must be "metropolis" or "uniform", not \'metropolos\''),
+        ("Complete", {"weights": 3}, 'graph.weights must be "metropolis" or "uniform", not 3'),
     ],
 )
 def test_a_wrong_graph_is_named_with_its_remedy(name: str, numbers: dict[str, object], sentence: str) -> None:
     with pytest.raises(BadSpec) as error:
-        build(GraphSection.model_validate({"name": f"{MODULE}:{name}", **numbers}), agents=6, seed=1)
+        build(GraphSection.model_validate({"name": f"{MODULES[name]}:{name}", **numbers}), agents=6, seed=1)
 
     assert str(error.value) == sentence

@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slaternet.errors import BadSpec
-from slaternet_coordinator.graphs.checks import check, connects, window
-from slaternet_coordinator.graphs.generators import ErdosRenyi, Paper, Ring
-from slaternet_coordinator.graphs.weights import Matrix, uniform
+from slaternet_coordinator.graphs.assumption4 import check, connects, window
+from slaternet_coordinator.graphs.base import Matrix
+from slaternet_coordinator.graphs.erdos_renyi import ErdosRenyi, Paper
+from slaternet_coordinator.graphs.fixed import Ring
+from slaternet_coordinator.graphs.weights import uniform
 
 DIRECTED = np.array([[0.5, 0.5, 0.0], [0.0, 0.5, 0.5], [0.5, 0.0, 0.5]])
 

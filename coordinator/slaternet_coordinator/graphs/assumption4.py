@@ -6,14 +6,12 @@ ignored connects everyone strongly.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS
-from slaternet_coordinator.graphs.generators import Graph
-from slaternet_coordinator.graphs.weights import Matrix
+from slaternet_coordinator.graphs.base import Graph, Matrix
 
 _REMEDY = "correct the graph's weights"
 
@@ -87,7 +85,9 @@ class _Forest:
 
     def add(self, matrix: Matrix, t: int) -> int | None:
         """Take in the edges of round t; return the latest start of a connected window start..t, if there is one."""
-        group = _groups(matrix)
+        shape = (matrix.agents, matrix.agents)
+        entries = csr_array((matrix.weights, matrix.columns, matrix.starts), shape=shape)
+        group = connected_components(entries, directed=False)[1]
         _, centres = np.unique(group, return_index=True)
         star = [(t, int(centres[each]), agent) for agent, each in enumerate(group) if centres[each] != agent]
         parent = [int(centres[each]) for each in group]
@@ -97,13 +97,6 @@ class _Forest:
         if matrix.agents == 1:
             return t
         return star[-1][0] if len(star) == matrix.agents - 1 else None
-
-
-def _groups(matrix: Matrix) -> NDArray[np.int32]:
-    shape = (matrix.agents, matrix.agents)
-    entries = csr_array((matrix.weights, matrix.columns, matrix.starts), shape=shape)
-    labels: NDArray[np.int32] = connected_components(entries, directed=False)[1]
-    return labels
 
 
 def _join(parent: list[int], one: int, other: int) -> bool:

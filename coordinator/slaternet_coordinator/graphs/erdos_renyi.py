@@ -1,52 +1,22 @@
-"""Who may talk to whom in round t: the graphs a spec can name.
+"""Erdos-Renyi graphs: edges by chance, and the paper's graph, which adds parts of a path."""
 
-A graph is built as Graph(agents, seed, **numbers) and asked for any rounds, in any order. The random ones draw round t
-from the stream with block t of a purpose of their own (here "edges"), so that everyone who knows the spec knows them,
-and make the matrices of many rounds at a time, because numpy's calls cost more than the numbers of one round.
-"""
-
-import abc
 import math
-from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, PositiveFloat
 
 from slaternet.errors import BadSpec
+from slaternet.fields import checked
 from slaternet.model import Agents, Array
 from slaternet.streams import stream
-from slaternet_coordinator.graphs.options import weighing
-from slaternet_coordinator.graphs.weights import Matrix, stack, uniform
+from slaternet_coordinator.graphs.base import Batched, Matrix
+from slaternet_coordinator.graphs.weights import Weights, uniform, weighed
 
 _LONGEST_TABLE = 1 << 16
 
-
-class Graph(abc.ABC):
-    """A time-varying weighted graph. Subclass it and implement `matrix`, or `matrices` too where that is cheaper."""
-
-    directed: bool = False
-    """Whether j may send to i in a round in which i does not send to j."""
-    smaller: "Callable[[int], Graph] | None" = None
-    """Makes such a graph for fewer agents, where one can be made."""
-
-    @abc.abstractmethod
-    def matrix(self, t: int) -> Matrix:
-        """Return W_t, doubly stochastic; t = 1, 2, 3, ..."""
-
-    def matrices(self, first: int, rounds: int) -> Matrix:
-        """Return W_t of consecutive rounds, one below the other."""
-        return stack([self.matrix(t) for t in range(first, first + rounds)])
-
-
-class Periodic(Graph):
-    """Matrices that take turns, W_t = cycle[(t - 1) mod B]; a single one makes a constant graph."""
-
-    def __init__(self, cycle: Sequence[Matrix]) -> None:
-        self._cycle = cycle
-
-    def matrix(self, t: int) -> Matrix:
-        """Return W_t."""
-        return self._cycle[(t - 1) % len(self._cycle)]
+Probability = Annotated[float, Field(ge=0, le=1)]
 
 
 class RandomEdges:
@@ -121,22 +91,19 @@ class RandomEdges:
         return position + np.add.accumulate(length + 1 - np.maximum(below, 1), axis=1), below > 0
 
 
-class Paper(Graph):
+class Paper(Batched):
     """The paper's graph: Erdos-Renyi plus, in turn, one of four segments of the path 0 - 1 - ... - n-1; weights 1/n.
 
     Any four consecutive rounds contain the whole path, so Assumption 4 holds with B = 4. In the paper's 1-based
     numbers the edge (i, i + 1) belongs to segment floor(4 i / n): for n = 100, i = 1..24 | 25..49 | 50..74 | 75..99.
     """
 
-    def __init__(self, agents: int, seed: int, *, rho: float = 0.1) -> None:
+    @checked("graph")
+    def __init__(self, agents: int, seed: int, *, rho: Probability = 0.1) -> None:
         self._agents = agents
-        self._random = RandomEdges(agents, seed, _probability(rho))
+        self._random = RandomEdges(agents, seed, rho)
         first = np.arange(1, agents)
         self._segments = [self._random.row_starts[:-1][4 * first // agents == each] for each in range(4)]
-
-    def matrix(self, t: int) -> Matrix:
-        """Return W_t."""
-        return self.matrices(t, 1)
 
     def matrices(self, first: int, rounds: int) -> Matrix:
         """Return W_t of consecutive rounds, one below the other."""
@@ -149,64 +116,30 @@ class Paper(Graph):
         return uniform(self._agents, random.ends(numbers[fresh], rounds), rounds)
 
 
-class ErdosRenyi(Graph):
+class ErdosRenyi(Batched):
     """Each pair of agents with probability rho, independently in every round; `degree` sets rho = degree / (n - 1)."""
 
+    @checked("graph")
     def __init__(
         self,
         agents: int,
         seed: int,
         *,
-        rho: float | None = None,
-        degree: float | None = None,
-        weights: str = "metropolis",
+        rho: Probability | None = None,
+        degree: PositiveFloat | None = None,
+        weights: Weights = "metropolis",
     ) -> None:
         if (rho is None) == (degree is None):
             raise BadSpec("graph.rho or graph.degree must be given, one of the two")
         if degree is not None:
-            rho = _degree(degree, agents) / max(1, agents - 1)
+            rho = degree / max(1, agents - 1)
+            if rho > 1.0:
+                raise BadSpec(f"graph.degree must be at most {agents - 1}, the other agents, not {degree:g}")
         self._agents = agents
-        self._weigh = weighing(weights)
-        self._random = RandomEdges(agents, seed, _probability(rho))
-
-    def matrix(self, t: int) -> Matrix:
-        """Return W_t."""
-        return self.matrices(t, 1)
+        self._weights = weights
+        self._random = RandomEdges(agents, seed, rho or 0.0)
 
     def matrices(self, first: int, rounds: int) -> Matrix:
         """Return W_t of consecutive rounds, one below the other."""
         ends = self._random.ends(self._random.numbers(first, rounds), rounds)
-        return self._weigh(self._agents, ends, rounds)
-
-
-class Ring(Periodic):
-    """Every agent with the next and the one before, the same in every round."""
-
-    def __init__(self, agents: int, seed: int, *, weights: str = "metropolis") -> None:
-        del seed  # nothing is drawn
-        pairs = {(min(i, j), max(i, j)) for i, j in _around(agents) if i != j}
-        super().__init__([weighing(weights)(agents, np.array(sorted(pairs), dtype=np.intp).reshape(-1, 2), 1)])
-
-
-class Complete(Periodic):
-    """Everyone with everyone, the same in every round."""
-
-    def __init__(self, agents: int, seed: int, *, weights: str = "metropolis") -> None:
-        del seed  # nothing is drawn
-        super().__init__([weighing(weights)(agents, np.stack(np.triu_indices(agents, 1), axis=1), 1)])
-
-
-def _around(agents: int) -> Iterator[tuple[int, int]]:
-    return ((i, (i + 1) % agents) for i in range(agents))
-
-
-def _probability(rho: object) -> float:
-    if isinstance(rho, bool) or not isinstance(rho, int | float) or not 0.0 <= rho <= 1.0:
-        raise BadSpec(f"graph.rho must be a probability from 0 to 1, not {rho!r}")
-    return float(rho)
-
-
-def _degree(degree: object, agents: int) -> float:
-    if isinstance(degree, bool) or not isinstance(degree, int | float) or not 0.0 < degree <= max(1, agents - 1):
-        raise BadSpec(f"graph.degree must lie above 0 and at most at {agents - 1}, the other agents, not {degree!r}")
-    return float(degree)
+        return weighed(self._weights, self._agents, ends, rounds)

@@ -12,8 +12,8 @@ import numpy as np
 from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
-from slaternet_coordinator.graphs.options import share, weighing
-from slaternet_coordinator.graphs.weights import Matrix, entries
+from slaternet_coordinator.graphs.base import Matrix
+from slaternet_coordinator.graphs.weights import Weights, entries, share, weighed
 
 _MOST_ROWS = 1 << 26
 """Rounds times agents of a list: a round number far beyond the others is rather a mistake."""
@@ -35,15 +35,15 @@ class EdgeList:
         """The number of its last round."""
         return int(self.edges[-1, 0])
 
-    def undirected(self, weights: object) -> Matrix:
+    def undirected(self, weights: Weights) -> Matrix:
         """Return the rounds, every edge going both ways, weighed as listed or else as `graph.weights` says."""
         low, high = self._rows()
         if self.weights is None:
-            return weighing(weights)(self.agents, np.stack((low, high), axis=1), self.rounds)
+            return weighed(weights, self.agents, np.stack((low, high), axis=1), self.rounds)
         both = np.concatenate((self.weights, self.weights))
         return self._matrix(np.concatenate((low, high)), np.concatenate((high, low)), both)
 
-    def directed(self, weights: object) -> Matrix:
+    def directed(self, weights: Weights) -> Matrix:
         """Return the rounds, an edge (i, j) meaning that i hears j; BadSpec where that is not balanced.
 
         Unless the list weighs them, all edges of a round weigh the same: 1 / (1 + its largest degree), or 1/n.

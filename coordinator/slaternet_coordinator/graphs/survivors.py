@@ -12,11 +12,10 @@ from slaternet.departures import Attendance
 from slaternet.errors import BadSpec, PluginFailed
 from slaternet.model import Agents, Array
 from slaternet.spec import Spec
-from slaternet_coordinator.graphs.generators import Graph
-from slaternet_coordinator.graphs.weights import Matrix, stack
+from slaternet_coordinator.graphs.base import Batched, Graph, Matrix, stack
 
 
-class Departing(Graph):
+class Departing(Batched):
     """A graph, and those that come after it as agents leave."""
 
     def __init__(self, graph: Graph, attendance: Attendance) -> None:
@@ -24,10 +23,6 @@ class Departing(Graph):
         self._graph = graph
         self._attendance = attendance
         self._smaller: dict[int, Graph | None] = {}
-
-    def matrix(self, t: int) -> Matrix:
-        """Return W_t."""
-        return self.matrices(t, 1)
 
     def matrices(self, first: int, rounds: int) -> Matrix:
         """Return W_t of consecutive rounds, one below the other."""
@@ -50,7 +45,10 @@ class Departing(Graph):
 
     def _made(self, agents: int) -> Graph | None:
         if agents not in self._smaller:
-            self._smaller[agents] = _made(self._graph, agents)
+            try:
+                self._smaller[agents] = None if self._graph.smaller is None else self._graph.smaller(agents)
+            except (BadSpec, PluginFailed):  # the numbers of the spec are for the agents of the spec
+                self._smaller[agents] = None
         return self._smaller[agents]
 
 
@@ -66,13 +64,6 @@ def check_departures(spec: Spec, graph: Graph) -> None:
             "algorithm.mode = central makes one learner of all agents, and none of them can leave the game; "
             "choose another mode"
         )
-
-
-def _made(graph: Graph, agents: int) -> Graph | None:
-    try:
-        return None if graph.smaller is None else graph.smaller(agents)
-    except (BadSpec, PluginFailed):  # the numbers of the spec are for the agents of the spec
-        return None
 
 
 def _widened(matrix: Matrix, players: Agents, agents: int) -> Matrix:

@@ -16,8 +16,9 @@ from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array, Departure, Head, Topology
 from slaternet.spec import GraphSection, Spec
-from slaternet_coordinator.graphs import Graph, build, check_departures
-from slaternet_coordinator.graphs.departed import Departing
+from slaternet_coordinator.graphs import Graph, check_departures
+from slaternet_coordinator.graphs.survivors import Departing
+from slaternet_coordinator.registry import build
 from slaternet_coordinator.topology import Cutter
 
 UNDIRECTED: dict[str, dict[str, object]] = {

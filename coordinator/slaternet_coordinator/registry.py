@@ -1,0 +1,51 @@
+"""How the `[graph]` of a spec becomes a graph: finds its code, and reads its file where it has one."""
+
+import hashlib
+from pathlib import Path
+
+from slaternet.errors import BadSpec
+from slaternet.fields import read
+from slaternet.plugins import Loaded, check_options, load
+from slaternet.spec import GraphSection
+from slaternet_coordinator import graphs
+from slaternet_coordinator.graphs import Graph
+from slaternet_coordinator.graphs.file import File
+from slaternet_coordinator.graphs.plugin import Foreign
+
+
+def build(section: GraphSection, agents: int, seed: int) -> Graph:
+    """Return the graph that `[graph]` of a spec describes; BadSpec names the key at fault."""
+    factory = _loaded(section).factory
+    is_file = issubclass(factory, File)
+    source = _content(section) if is_file else seed
+
+    def make(agents: int) -> Graph:
+        if factory.__module__.startswith(graphs.__name__):
+            built: Graph = factory(agents, source, **section.numbers)
+            return built
+        return Foreign(section.name, lambda: factory(agents, source, **section.numbers))
+
+    graph = make(agents)
+    if not is_file:
+        graph.smaller = make
+    return graph
+
+
+def digest(section: GraphSection) -> str:
+    """Return the SHA-256 of what decides the graph besides the spec: the file it is read from, or else its code."""
+    loaded = _loaded(section)
+    return hashlib.sha256(_content(section)).hexdigest() if issubclass(loaded.factory, File) else loaded.sha256
+
+
+def _loaded(section: GraphSection) -> Loaded:
+    loaded = load("slaternet.graphs", section.name, key="graph.name")
+    check_options(loaded.factory, section.numbers, key="graph", given=2)
+    return loaded
+
+
+def _content(section: GraphSection) -> bytes:
+    path = read("graph.path", str, section.numbers["path"])
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise BadSpec(f"graph.path = {path} cannot be read: {error.strerror}; correct the path") from None

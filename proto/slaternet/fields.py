@@ -1,0 +1,121 @@
+"""The options that a spec gives to code: a function or class declares them as parameters, with a type and a range.
+
+    def table2(game: Game, *, gamma0: PositiveFloat = 0.15) -> Rule: ...
+
+pydantic compares the values with the annotations, strictly: 1 is a number; true, "1", infinity and NaN are not. What
+does not suit is a BadSpec of one sentence, which names the key and says what is expected: by the type and its range, or
+by the words that stand beside them, `Annotated[float, Field(gt=0, lt=1), "between 0 and 1"]`.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, ParamSpec, TypeVar
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+from slaternet.errors import BadSpec
+from slaternet.words import suggestion
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_STRICT = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+_EXPECTED = {
+    "greater_than": "above {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than": "below {lt}",
+    "less_than_equal": "at most {le}",
+    "float_type": "a finite number",
+    "finite_number": "a finite number",
+    "int_type": "a whole number",
+    "bool_type": "true or false",
+    "string_type": "text in quotes",
+    "literal_error": "{expected}",
+    "list_type": "a list",
+    "too_short": "a list of at least one",
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a function or class can be given by a spec."""
+
+    parameters: Mapping[str, inspect.Parameter]
+    open_ended: bool = False
+    """Whether it takes others too, as `**options`."""
+
+    def check(self, names: Collection[str], *, key: str, of: str) -> None:
+        """Raise BadSpec for a name under `key` that is not an option `of` something, or for one that is missing."""
+        for name in names:
+            if name not in self.parameters and not self.open_ended:
+                raise BadSpec(f"{key}.{name} is not an option of {of}; {suggestion(name, self.parameters)}")
+        for name, parameter in self.parameters.items():
+            if parameter.default is parameter.empty and name not in names:
+                raise BadSpec(f"{key}.{name} is missing; {of} needs it")
+
+    def read(self, values: Mapping[str, object], *, key: str, error: type[BadSpec] = BadSpec) -> dict[str, Any]:
+        """Return the values as the annotations describe them; an error names the one under `key` that does not suit."""
+        return {
+            name: read(f"{key}.{name}", self.parameters[name].annotation, value, error)
+            for name, value in values.items()
+            if name in self.parameters
+        }
+
+
+def options_of(function: Callable[..., object], given: int) -> Options:
+    """Return the options of a function or class: its parameters beyond the `given` leading ones that we supply."""
+    parameters = list(inspect.signature(function).parameters.values())[given:]
+    open_ended = any(each.kind is each.VAR_KEYWORD for each in parameters)
+    return Options({each.name: each for each in parameters if each.kind not in _VARIADIC}, open_ended)
+
+
+def checked(key: str, error: type[BadSpec] = BadSpec) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Make a constructor compare its keyword arguments with their annotations; they are options under `key`."""
+
+    def wrap(function: Callable[P, T]) -> Callable[P, T]:
+        options = options_of(function, given=1)
+
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> T:
+            kwargs.update(options.read(kwargs, key=key, error=error))
+            return function(*args, **kwargs)
+
+        return call
+
+    return wrap
+
+
+def read(key: str, kind: object, value: object, error: type[BadSpec] = BadSpec) -> Any:  # noqa: ANN401  of that kind
+    """Return a value as an annotation describes it; an error names `key` where the value does not suit."""
+    if kind is inspect.Parameter.empty or isinstance(
+        kind, str
+    ):  # not annotated, or `from __future__ import annotations`
+        return value
+    try:
+        return _adapter(kind).validate_python(value)
+    except ValidationError as invalid:
+        findings = invalid.errors(include_url=False)
+    # Where a type is one of several, the findings that came closest count: those deepest inside the value.
+    places = [[part for part in each["loc"] if isinstance(part, int)] for each in findings]
+    deepest = max(places, key=len)
+    closest = [each for each, place in zip(findings, places, strict=True) if place == deepest]
+    index = "".join(f"[{part}]" for part in deepest)
+    words = () if deepest else (each for each in getattr(kind, "__metadata__", ()) if isinstance(each, str))
+    wanted = next(iter(words), None) or " or ".join(dict.fromkeys(map(expected, closest)))
+    raise error(f"{key}{index} must be {wanted}, not {repr(closest[0]['input'])[:60]}")
+
+
+def expected(finding: ErrorDetails) -> str:
+    """Return what one of pydantic's findings says is expected."""
+    bounds = finding.get("ctx", {})
+    shown = {name: f"{bound:g}" if isinstance(bound, float) else bound for name, bound in bounds.items()}
+    return _EXPECTED.get(finding["type"], "a table").format(**shown).replace("'", '"')
+
+
+@functools.cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:  # noqa: ANN401  an annotation
+    return TypeAdapter(kind, config=_STRICT)
