@@ -13,7 +13,7 @@ from slaternet.departures import Attendance
 from slaternet.limits import Limits
 from slaternet.model import Departure, Topology
 from slaternet_coordinator.graphs import Graph
-from slaternet_coordinator.members import Member
+from slaternet_coordinator.register import Member
 from slaternet_coordinator.topology import Cutter
 
 

@@ -2,13 +2,14 @@
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import structlog
 
 from slaternet.breaches import Breaches
 from slaternet.limits import LIMITS, Limits
 from slaternet.model import COORDINATOR, Breach, Trouble
+from slaternet_coordinator.game import MemberView
 from slaternet_coordinator.standing import Observed
 
 log = structlog.get_logger()
@@ -117,3 +118,54 @@ class Watch:
             troubles=tuple(Trouble(now - when, what) for what, when in self._troubles.items()),
             refused=self._breaches.all,
         )
+
+
+class Vigil:
+    """Finds hosts that have been silent for `longest` seconds; call `look` every `step` seconds.
+
+    Time during which the coordinator itself was suspended does not count. `give_up` tells whether the host is lost now.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        longest: float,
+        members: Callable[[], Sequence[MemberView]],
+        *,
+        give_up: Callable[[str], bool],
+        miss: Callable[[str], None],
+    ) -> None:
+        self._clock = clock
+        self._longest = longest
+        self._members = members
+        self._give_up = give_up
+        self._miss = miss
+        self._looked = clock()
+        self._awake = 0.0  # seconds
+        self._heard: dict[str, float] = {}
+        self._missed: set[str] = set()
+        self.step = min(1.0, longest / 8)
+
+    def hear(self, name: str) -> None:
+        """Take down that a process was heard."""
+        self._heard[name] = self._awake
+        self._missed.discard(name)
+
+    def expect(self, name: str, within: float) -> None:
+        """Give a process that was there before this coordinator so many seconds to come back, at least."""
+        self._heard[name] = self._awake + max(0.0, within - self._longest)
+
+    def look(self) -> None:
+        """Give up who has been away for too long; say once of each that is waited for all the same."""
+        now = self._clock()
+        self._awake += min(now - self._looked, 2 * self.step)
+        self._looked = now
+        for host in self._members():  # as they were when this began: giving one up may seat others anew
+            if not host.seats:
+                continue
+            away = self._awake - self._heard.setdefault(host.name, self._awake)
+            if host.connected or host.lost or away < self._longest:
+                continue
+            if not self._give_up(host.name) and host.name not in self._missed:
+                self._missed.add(host.name)
+                self._miss(f"{host.name} has been away for {self._longest:g} s; the game waits for it")
