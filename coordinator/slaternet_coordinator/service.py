@@ -73,7 +73,7 @@ class CoordinatorService:
         self._meter = Meter()
         self._breaches = Breaches()
         self._over = asyncio.Event()
-        self._watch = Watch(time.monotonic, limits)
+        self._watch = Watch(time.monotonic, self._breaches, limits)
         self._vigil = Vigil(
             time.monotonic, lost_after, self._engine.members, give_up=self._give_up, miss=self._watch.miss
         )
@@ -156,9 +156,8 @@ class CoordinatorService:
             hosts=min(self._spec.run.agents + self._limits.spares, self._limits.hosts),
             security=await self._station.security(),
             meter=self._meter,
+            breaches=self._breaches,
         )
-        self._breaches = server.breaches
-        self._watch.mind(server.breaches)
         try:
             # not before there is a server: whoever corrects a wrong start may correct the spec as well
             self._state.remember(self._run, self._spec.digest())

@@ -49,13 +49,14 @@ class Pace:
 class Watch:
     """Keeps its eyes on a game."""
 
-    def __init__(self, clock: Callable[[], float], limits: Limits = LIMITS) -> None:
+    def __init__(self, clock: Callable[[], float], breaches: Breaches, limits: Limits = LIMITS) -> None:
         self._clock = clock
         self._heard: dict[str, float] = {}
         self._pace = Pace(limits.report_seconds)
         self._troubles: dict[str, float] = {}
         self._most = limits.troubles
-        self._breaches = Breaches()
+        self._breaches = breaches  # at the coordinator's own server
+        breaches.watch(lambda: self.refuse(COORDINATOR, breaches.all))
         self._refused: dict[str, tuple[Breach, ...]] = {}
         self._watching_seconds = limits.watching_seconds
         self._shown = -math.inf
@@ -85,11 +86,6 @@ class Watch:
         self._troubles[what] = self._clock()
         while len(self._troubles) > self._most:
             del self._troubles[next(iter(self._troubles))]
-
-    def mind(self, breaches: Breaches) -> None:
-        """Watch what the coordinator's own server refuses."""
-        self._breaches = breaches
-        breaches.watch(lambda: self.refuse(COORDINATOR, breaches.all))
 
     def refuse(self, server: str, breaches: tuple[Breach, ...]) -> None:
         """Take down what a server has refused so far."""
