@@ -5,9 +5,9 @@ from slaternet.errors import BadSpec
 from slaternet.limits import Limits
 from slaternet.spec import Spec
 from slaternet_coordinator.engine import Coordinator
-from slaternet_coordinator.game import Policy, Rules
 from slaternet_coordinator.graphs import build as build_graph
 from slaternet_coordinator.graphs import check_departures
+from slaternet_coordinator.rules import Policy, Rules
 
 
 def build_coordinator(spec: Spec, hosts: int | None, policy: Policy, secret: bytes, limits: Limits) -> Coordinator:

@@ -51,11 +51,11 @@ from slaternet_coordinator.events import (
     StopAsked,
     Tell,
 )
-from slaternet_coordinator.game import GameState, GameView, MemberView, Phase, Rules
+from slaternet_coordinator.game import GameState, GameView, MemberView, Phase
 from slaternet_coordinator.graphs import Graph
 from slaternet_coordinator.memory import Memory
-from slaternet_coordinator.publication import Publication
 from slaternet_coordinator.register import Member, check_kept
+from slaternet_coordinator.rules import Rules
 from slaternet_coordinator.seatings import Adoption, Seatings, furthest
 from slaternet_coordinator.standing import NOTHING, Observed
 
@@ -65,9 +65,9 @@ class Coordinator:
 
     def __init__(self, graph: Graph, rules: Rules, secret: bytes, limits: Limits = LIMITS) -> None:
         self._limits = limits
-        self._publication = Publication(graph, rules.agents, limits)
-        self._state = GameState(rules, self._publication, secret, limits)
+        self._state = GameState(graph, rules, secret, limits)
         self._register = self._state.register
+        self._publication = self._state.publication
         self._seatings = Seatings(self._state)
         self._view: GameView | None = None
 
@@ -79,11 +79,13 @@ class Coordinator:
 
     def members(self) -> tuple[MemberView, ...]:
         """Return every process of the game as it is now, in the order of joining."""
-        return self._state.members()
+        spares = self._register.spares
+        return tuple(_seen(member, spare=member.name in spares) for member in self._register)
 
     def member(self, name: str) -> MemberView | None:
         """Return one process as it is now; None where it has not joined."""
-        return self._state.member(name)
+        member = self._register.get(name)
+        return None if member is None else _seen(member, spare=self._register.is_spare(member))
 
     def status(self, seen: Observed = NOTHING) -> Status:
         """Return how the game stands, and what a shell has seen besides."""
@@ -102,7 +104,7 @@ class Coordinator:
         """Return what must be done for a game that was restored, before any process is back."""
         self._view = None
         self._seatings.check_players()
-        if self._state.phase is Phase.GATHERING and not self._register.expected:
+        if self._state.phase is Phase.GATHERING and self._state.rules.hosts is None:
             return [AwaitQuiet(self._register.arrivals)]
         if self._state.phase is Phase.STOPPING and not self._state.stopped:
             return [AwaitHolding()]
@@ -397,3 +399,8 @@ class Coordinator:
             each.lost or each.acknowledged or (each.gone and (forgiving or not each.plays)) for each in self._register
         )
         return [Leave()] if all(left) else []
+
+
+def _seen(member: Member, *, spare: bool) -> MemberView:
+    there = member.connected, member.gone, member.lost
+    return MemberView(member.name, member.role, len(member.seats), member.round, *there, spare)

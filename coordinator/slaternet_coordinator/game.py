@@ -9,18 +9,17 @@ failed      a process said that it cannot go on
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slaternet.departures import Attendance
 from slaternet.limits import Limits
 from slaternet.model import Departure, Progress, Role
+from slaternet_coordinator.graphs import Graph
 from slaternet_coordinator.memory import Memory
-from slaternet_coordinator.register import Member, Register
-
-if TYPE_CHECKING:  # commands take Policy from here, and must not load the graphs
-    from slaternet_coordinator.publication import Publication
+from slaternet_coordinator.publication import Publication
+from slaternet_coordinator.register import Register
+from slaternet_coordinator.rules import Rules
 
 
 class Phase(StrEnum):
@@ -41,39 +40,6 @@ class Phase(StrEnum):
     def ended(self) -> bool:
         """Whether nothing is played any more, however it went."""
         return self in (Phase.OVER, Phase.FAILED)
-
-
-class Policy(StrEnum):
-    """What becomes of the agents of a host that never comes back."""
-
-    WAIT = "wait"
-    REPLACE = "replace"
-    LEAVE = "leave"
-
-
-LOST_AFTER = 60.0
-"""For how many seconds a host may be away before it is lost, unless it is waited for."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """What is fixed about a game before any process joins it."""
-
-    agents: int
-    hosts: int | None
-    """How many agent hosts get seats; None: those that have joined when no further one joins."""
-    rounds: int | None
-    """The last round; None: the game goes on until it is stopped."""
-    fingerprint: str = ""
-    """Of the coordinator's numerics; compared at joining where the game is `reproducible`."""
-    reproducible: bool = True
-    spec: str = ""
-    """SHA-256 of the spec."""
-    policy: Policy = Policy.WAIT
-    departures: tuple[Departure, ...] = ()
-    """The departures that the spec plans."""
-    together: bool = False
-    """All agents are one learner, which each host has a replica of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,18 +85,10 @@ class GameView:
 class GameState:
     """All that changes in a game."""
 
-    def __init__(self, rules: Rules, publication: "Publication", secret: bytes, limits: Limits) -> None:
+    def __init__(self, graph: Graph, rules: Rules, secret: bytes, limits: Limits) -> None:
         self.rules = rules
-        self.register = Register(
-            rules.agents,
-            hosts=rules.hosts,
-            secret=secret,
-            fingerprint=rules.fingerprint,
-            spec=rules.spec,
-            reproducible=rules.reproducible,
-            limits=limits,
-        )
-        self.publication = publication
+        self.register = Register(rules, secret, limits)
+        self.publication = Publication(graph, rules.agents, limits)
         self.publication.depart(rules.departures)
         self.phase = Phase.GATHERING
         self.failure = ""
@@ -192,26 +150,3 @@ class GameState:
             failure=self.failure,
             missing=self.register.missing() if self.phase is Phase.GATHERING else "",
         )
-
-    def members(self) -> tuple[MemberView, ...]:
-        """Return every process of the game as it is now, in the order of joining."""
-        spares = self.register.spares
-        return tuple(_seen(member, spare=member.name in spares) for member in self.register)
-
-    def member(self, name: str) -> MemberView | None:
-        """Return one process as it is now; None where it has not joined."""
-        member = self.register.get(name)
-        return None if member is None else _seen(member, spare=self.register.is_spare(member))
-
-
-def _seen(member: Member, *, spare: bool) -> MemberView:
-    return MemberView(
-        name=member.name,
-        role=member.role,
-        seats=len(member.seats),
-        round=member.round,
-        connected=member.connected,
-        gone=member.gone,
-        lost=member.lost,
-        spare=spare,
-    )

@@ -2,7 +2,7 @@
 
 import hmac
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
@@ -24,12 +24,11 @@ from slaternet.model import (
 )
 from slaternet.seats import Wish
 from slaternet_coordinator.memory import Entry
+from slaternet_coordinator.rules import Rules
 from slaternet_coordinator.seats import Seats
 
-
-def no_seats() -> Agents:
-    """Return the seats of one who has none."""
-    return np.empty(0, dtype=np.intp)
+_KEPT = tuple(each.name for each in fields(Entry))
+"""What of a `Member` survives the coordinator."""
 
 
 @dataclass(slots=True, eq=False)
@@ -45,7 +44,7 @@ class Member:
     connected: bool = False
     gone: bool = False  # it was connected, and is no more
     lost: bool = False  # given up: it is never let in again
-    seats: Agents = field(default_factory=no_seats)
+    seats: Agents = field(default_factory=lambda: np.empty(0, np.intp))
     round: int = 0  # finished; of the adversary: scored
     mark: int = 0  # the round of its newest checkpoint
     reached: int = 0  # nobody in its seats has entered a round beyond this one before
@@ -64,19 +63,7 @@ class Member:
     @property
     def entry(self) -> Entry:
         """What must be remembered of it."""
-        return Entry(
-            self.name,
-            self.role,
-            self.address,
-            self.incarnation,
-            self.durable,
-            self.wish,
-            self.seats,
-            self.mark,
-            self.reached,
-            self.acknowledged,
-            self.lost,
-        )
+        return Entry(**{name: getattr(self, name) for name in _KEPT})
 
     def go_back(self, mark: int, reached: int) -> None:
         """Take down that a host plays again from a mark, up to a round that was entered before."""
@@ -97,26 +84,12 @@ def check_kept(member: Member) -> None:
 class Register:
     """Admits processes, knows who is missing, shares out the seats; who then has none is a spare."""
 
-    def __init__(
-        self,
-        agents: int,
-        *,
-        hosts: int | None,
-        secret: bytes,
-        fingerprint: str,
-        spec: str = "",
-        reproducible: bool = True,
-        limits: Limits = LIMITS,
-    ) -> None:
-        self.agents = agents
-        self.expected = hosts
+    def __init__(self, rules: Rules, secret: bytes, limits: Limits = LIMITS) -> None:
+        self._rules = rules
         self._secret = secret
-        self._fingerprint = fingerprint
-        self._spec = spec
-        self._reproducible = reproducible
         self._limits = limits
         self._members: dict[str, Member] = {}
-        self._seats = Seats(agents, hosts)
+        self._seats = Seats(rules.agents, rules.hosts)
         self._quiet = False
         self._begun = False
         self.description: Description | None = None
@@ -202,15 +175,8 @@ class Register:
         return member
 
     def _readmit(self, known: Member, join: Join) -> Member:
-        member = Member(
-            known.name,
-            known.role,
-            join.address,
-            known.wish,
-            known.incarnation + 1,
-            join.durable,
-            seats=known.seats,
-        )
+        life = known.incarnation + 1
+        member = Member(known.name, known.role, join.address, known.wish, life, join.durable, seats=known.seats)
         self._members[known.name] = member
         self.players = [member if host is known else host for host in self.players]
         return member
@@ -222,21 +188,22 @@ class Register:
                 f"{name} speaks protocol {join.protocol} and the coordinator protocol {PROTOCOL}; "
                 "install the same version of slaternet on both"
             )
-        if join.spec and join.spec != self._spec:
+        spec, fingerprint = self._rules.spec, self._rules.fingerprint
+        if join.spec and join.spec != spec:
             raise Mismatch(
-                f"{name} has begun a game of spec {join.spec[:16]}, but the coordinator plays spec {self._spec[:16]}; "
+                f"{name} has begun a game of spec {join.spec[:16]}, but the coordinator plays spec {spec[:16]}; "
                 "start it with --fresh, or with another --state"
             )
-        if self._reproducible and join.fingerprint != self._fingerprint:
+        if self._rules.reproducible and join.fingerprint != fingerprint:
             raise Mismatch(
-                f"{name} has numerics fingerprint {join.fingerprint[:16]}, the coordinator {self._fingerprint[:16]}; "
+                f"{name} has numerics fingerprint {join.fingerprint[:16]}, the coordinator {fingerprint[:16]}; "
                 "use the same CPU architecture, numpy and scipy, or set run.reproducible = false"
             )
 
     def _check_host(self, name: str, wish: Wish) -> None:
         """Refuse a host that could be neither seated nor a spare."""
         there = sum(not host.lost for host in self.hosts)
-        if name not in self and there >= min(self.agents + self._limits.spares, self._limits.hosts):
+        if name not in self and there >= min(self._rules.agents + self._limits.spares, self._limits.hosts):
             raise Mismatch(f"{name} is one host too many: {there} have joined; end some that have no seats")
         others = self._granted(without=name) if name in self else self._seats
         if not self._begun and not others.full and (objection := others.objection(name, wish)):
@@ -253,7 +220,7 @@ class Register:
 
     def _granted(self, without: str = "") -> Seats:
         """Return the seats as those ask for them who are there; who is gone holds none before the game has begun."""
-        seats = Seats(self.agents, self.expected)
+        seats = Seats(self._rules.agents, self._rules.hosts)
         for host in self.hosts:
             if not host.gone and host.name != without:
                 seats.offer(host.name, host.wish)
@@ -290,14 +257,11 @@ class Register:
             return missing
         if not (self._seats.settled or self._quiet):
             return f"further agent hosts, until none has come for {self._limits.gathering_seconds:g} s"
-        return self._unheard()
-
-    def _unheard(self) -> str:
-        """Say who has joined but not opened its stream: in a game that has begun, nobody can be started again."""
+        # in a game that has begun no process can be started again
         unheard = [name for name in self._seats.seated if not self[name].connected]
-        if not unheard:
-            return ""
-        return f"{unheard[0]} to connect" if len(unheard) == 1 else f"{len(unheard)} agent hosts to connect"
+        if len(unheard) > 1:
+            return f"{len(unheard)} agent hosts to connect"
+        return f"{unheard[0]} to connect" if unheard else ""
 
     def begin(self) -> None:
         """Share out the seats."""
@@ -310,7 +274,7 @@ class Register:
         """Give the seats of those who are lost to another host."""
         for host in self.orphaned:
             adopter.seats = np.union1d(adopter.seats, host.seats)
-            host.seats = no_seats()
+            host.seats = host.seats[:0]
         self.players = [host for host in self.hosts if host.seats.size]
 
     def restore(self, secret: bytes, entries: Iterable[Entry], *, begun: bool) -> None:
@@ -318,20 +282,7 @@ class Register:
         self._secret = secret
         self._begun = begun
         for each in entries:
-            self._members[each.name] = Member(
-                each.name,
-                each.role,
-                each.address,
-                each.wish,
-                each.incarnation,
-                each.durable,
-                gone=not begun,
-                lost=each.lost,
-                seats=each.seats,
-                mark=each.mark,
-                reached=each.reached,
-                acknowledged=each.acknowledged,
-            )
+            self._members[each.name] = Member(**{name: getattr(each, name) for name in _KEPT}, gone=not begun)
         self.players = [host for host in self.hosts if host.seats.size]
         self.arrivals = len(self.hosts)
 

@@ -18,8 +18,9 @@ import numpy as np
 from slaternet.departures import FOREVER, Attendance
 from slaternet.errors import BadSpec, Mismatch
 from slaternet.model import Agents, Departure, Join, Role, Seating, Spare
-from slaternet_coordinator.game import GameState, Policy
+from slaternet_coordinator.game import GameState
 from slaternet_coordinator.register import Member
+from slaternet_coordinator.rules import Policy
 from slaternet_coordinator.standing import listed
 
 
@@ -112,7 +113,7 @@ class Seatings:
 
     def _depart(self, round: int, agents: Agents) -> bool:
         """Let agents leave the game before a round, if any of them plays it and others do, too."""
-        attendance = Attendance(self._register.agents, self._state.departures)
+        attendance = Attendance(self._state.rules.agents, self._state.departures)
         leaving = attendance.of(agents, round)
         if not leaving.size or leaving.size == attendance.players(round).size:
             return False

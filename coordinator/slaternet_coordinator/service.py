@@ -41,9 +41,10 @@ from slaternet_coordinator.events import (
     Quiet,
     Tell,
 )
-from slaternet_coordinator.game import LOST_AFTER, Phase, Policy
+from slaternet_coordinator.game import Phase
 from slaternet_coordinator.lives import Lives
 from slaternet_coordinator.metrics import readings
+from slaternet_coordinator.rules import LOST_AFTER, Policy
 from slaternet_coordinator.watch import Vigil, Watch
 
 log = structlog.get_logger()

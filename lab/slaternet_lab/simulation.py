@@ -31,8 +31,8 @@ from slaternet_agent.algorithms import Algorithm
 from slaternet_agent.build import build_algorithm
 from slaternet_coordinator import events as coordinator
 from slaternet_coordinator.engine import Coordinator
-from slaternet_coordinator.game import Rules
 from slaternet_coordinator.graphs import build as build_graph
+from slaternet_coordinator.rules import Rules
 from slaternet_lab.finish import finish
 from slaternet_lab.folder import Run
 from slaternet_lab.progress import Watcher

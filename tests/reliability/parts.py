@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from reliability.report import Figures, Say, Skipped
-from slaternet_coordinator.game import Policy
+from slaternet_coordinator.rules import Policy
 
 TESTS = Path(__file__).parents[1]
 

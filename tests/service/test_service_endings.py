@@ -42,8 +42,9 @@ from slaternet_adversary.runtime import Outward, Runtime
 from slaternet_adversary.service import AdversaryService
 from slaternet_coordinator.engine import Coordinator
 from slaternet_coordinator.events import Admit, Closed, Effect, Event, Joined, Keep, Leave, Opened, Said, Tell
-from slaternet_coordinator.game import Phase, Rules
+from slaternet_coordinator.game import Phase
 from slaternet_coordinator.graphs.generators import Complete
+from slaternet_coordinator.rules import Rules
 
 EVE = "adversary"
 COORDINATOR = "coordinator"

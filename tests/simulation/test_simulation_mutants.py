@@ -8,7 +8,7 @@ from simulation import host_mutants, loss_mutants  # noqa: F401 - plants them
 from simulation.mutants import LOSING, MUTANTS
 from simulation.world import Wrong, run
 
-from slaternet_coordinator.game import Policy
+from slaternet_coordinator.rules import Policy
 
 pytestmark = pytest.mark.slow
 

@@ -23,10 +23,10 @@ from slaternet_coordinator.events import (
     StopAsked,
     Tell,
 )
-from slaternet_coordinator.game import Policy, Rules
 from slaternet_coordinator.graphs import Graph
 from slaternet_coordinator.graphs.generators import Paper
 from slaternet_coordinator.register import Register
+from slaternet_coordinator.rules import Policy, Rules
 
 N = 8
 HOSTS = ("a", "b")

@@ -14,7 +14,7 @@ from slaternet.model import (
     Seating,
 )
 from slaternet_coordinator.events import Announce, Effect, Tell
-from slaternet_coordinator.game import Policy
+from slaternet_coordinator.rules import Policy
 
 C, L = LIMITS.checkpoint_every, LIMITS.window
 LASTING = replace(HOST_JOIN, durable=True)

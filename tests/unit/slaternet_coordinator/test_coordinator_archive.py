@@ -32,8 +32,9 @@ from slaternet.seats import Wish
 from slaternet_coordinator.archive import Archive, Birth
 from slaternet_coordinator.engine import Coordinator
 from slaternet_coordinator.events import AwaitHolding, AwaitQuiet, Effect, Heard, Keep, Leave
-from slaternet_coordinator.game import Phase, Rules
+from slaternet_coordinator.game import Phase
 from slaternet_coordinator.memory import Entry, Memory
+from slaternet_coordinator.rules import Rules
 
 BORN = Birth("run-1", bytes(range(32)), "5bec" * 16)
 C = LIMITS.checkpoint_every

@@ -2,8 +2,8 @@ from slaternet.limits import LIMITS
 from slaternet.model import PROTOCOL, Breach, Join, Refusals, Role
 from slaternet_coordinator.engine import Coordinator
 from slaternet_coordinator.events import Joined, Said
-from slaternet_coordinator.game import Rules
 from slaternet_coordinator.graphs.generators import Complete
+from slaternet_coordinator.rules import Rules
 from slaternet_coordinator.standing import Observed
 
 

@@ -15,7 +15,7 @@ from slaternet.model import (
     Topology,
 )
 from slaternet_coordinator.events import Keep, Lost, Tell
-from slaternet_coordinator.game import Policy
+from slaternet_coordinator.rules import Policy
 
 # Who is lost
 

@@ -22,8 +22,9 @@ from slaternet.model import (
     Waiting,
 )
 from slaternet_coordinator.events import Effect, Leave, Lost, Tell
-from slaternet_coordinator.game import Phase, Policy
+from slaternet_coordinator.game import Phase
 from slaternet_coordinator.register import Member
+from slaternet_coordinator.rules import Policy
 
 # What is told besides
 

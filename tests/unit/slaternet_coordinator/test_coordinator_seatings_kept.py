@@ -25,8 +25,8 @@ from slaternet.model import (
 from slaternet_coordinator.archive import Archive, Birth
 from slaternet_coordinator.engine import Coordinator
 from slaternet_coordinator.events import Effect, Keep, Leave
-from slaternet_coordinator.game import Policy, Rules
 from slaternet_coordinator.memory import Entry, Memory
+from slaternet_coordinator.rules import Policy, Rules
 
 C = LIMITS.checkpoint_every
 BORN = Birth("run", bytes(32), "5bec")

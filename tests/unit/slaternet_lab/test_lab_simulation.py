@@ -39,8 +39,9 @@ from slaternet_agent import engine as agent
 from slaternet_agent.build import build_algorithm
 from slaternet_coordinator import events as coordinator
 from slaternet_coordinator.engine import Coordinator
-from slaternet_coordinator.game import Phase, Rules
+from slaternet_coordinator.game import Phase
 from slaternet_coordinator.graphs import build as build_graph
+from slaternet_coordinator.rules import Rules
 from slaternet_lab.simulation import Simulation, simulate
 
 N, P, T, SEED = 12, 4, 30, 11
