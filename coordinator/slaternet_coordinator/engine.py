@@ -30,7 +30,6 @@ from slaternet.model import (
     StopAt,
     Waiting,
 )
-from slaternet_coordinator import standing
 from slaternet_coordinator.events import (
     Admit,
     Announce,
@@ -51,13 +50,13 @@ from slaternet_coordinator.events import (
     StopAsked,
     Tell,
 )
-from slaternet_coordinator.game import GameState, GameView, MemberView, Phase
+from slaternet_coordinator.game import GameState, GameView, Phase
 from slaternet_coordinator.graphs import Graph
 from slaternet_coordinator.memory import Memory
-from slaternet_coordinator.register import Member, check_kept
+from slaternet_coordinator.register import Member, MemberView, check_kept
 from slaternet_coordinator.rules import Rules
 from slaternet_coordinator.seatings import Adoption, Seatings, furthest
-from slaternet_coordinator.standing import NOTHING, Observed
+from slaternet_coordinator.standing import NOTHING, Observed, status
 
 
 class Coordinator:
@@ -69,27 +68,25 @@ class Coordinator:
         self._register = self._state.register
         self._publication = self._state.publication
         self._seatings = Seatings(self._state)
-        self._view: GameView | None = None
+        self._view = self._state.view()
 
     def view(self) -> GameView:
-        """Return how the game stands now."""
-        if self._view is None:
-            self._view = self._state.view()
+        """Return how the game stands since the last event; other threads may ask, too."""
         return self._view
 
     def members(self) -> tuple[MemberView, ...]:
         """Return every process of the game as it is now, in the order of joining."""
         spares = self._register.spares
-        return tuple(_seen(member, spare=member.name in spares) for member in self._register)
+        return tuple(member.view(spare=member.name in spares) for member in self._register)
 
     def member(self, name: str) -> MemberView | None:
         """Return one process as it is now; None where it has not joined."""
         member = self._register.get(name)
-        return None if member is None else _seen(member, spare=self._register.is_spare(member))
+        return None if member is None else member.view(spare=self._register.is_spare(member))
 
     def status(self, seen: Observed = NOTHING) -> Status:
         """Return how the game stands, and what a shell has seen besides."""
-        return standing.status(self._state, seen, self._limits)
+        return status(self._state, seen, self._limits)
 
     def compare(self, name: str, join: Join) -> None:
         """Refuse a process that speaks, plays or computes otherwise than this game."""
@@ -97,22 +94,28 @@ class Coordinator:
 
     def restore(self, memory: Memory, secret: bytes) -> None:
         """Restore the game that an older incarnation of the coordinator has stored."""
-        self._view = None
         self._state.restore(memory, secret)
+        self._view = self._state.view()
 
     def resume(self) -> list[Effect]:
         """Return what must be done for a game that was restored, before any process is back."""
-        self._view = None
         self._seatings.check_players()
         if self._state.phase is Phase.GATHERING and self._state.rules.hosts is None:
             return [AwaitQuiet(self._register.arrivals)]
         if self._state.phase is Phase.STOPPING and not self._state.stopped:
             return [AwaitHolding()]
-        return self._publish() + self._leave_if_alone()
+        effects = self._publish() + self._leave_if_alone()
+        self._view = self._state.view()
+        return effects
 
-    def handle(self, event: Event) -> list[Effect]:  # noqa: C901 - one case for each kind of event
+    def handle(self, event: Event) -> list[Effect]:
         """Take one event in and return what must now be done, in order."""
-        self._view = None
+        try:
+            return self._handle(event)
+        finally:
+            self._view = self._state.view()
+
+    def _handle(self, event: Event) -> list[Effect]:  # noqa: C901 - one case for each kind of event
         match event:
             case Said(name, body, stale):
                 return self._hear(self._register[name], body, stale=stale)
@@ -176,8 +179,8 @@ class Coordinator:
         member.mark = self._publication.low_water
         member.round = self._publication.low_water if member.role is Role.HOST else self._state.score.round
         member.reached = self._publication.last
-        others = (each for each in self._register if each.plays and each is not member)
-        return [*self._welcome(member), *map(self._place, others)]
+        others = [self._place(each) for each in self._register if each.plays and each is not member]
+        return [*self._welcome(member), *others]
 
     def _welcome(self, member: Member) -> list[Effect]:
         return [self._keep(), Admit(member.incarnation, self._register.ticket(member))]
@@ -258,7 +261,7 @@ class Coordinator:
         return self._begin_if_ready()
 
     def _checkpoint(self, member: Member, round: int) -> list[Effect]:
-        """Take down that a host can come back from a round, which it has finished then."""
+        """Record that a host can restart from a round, which it has finished then."""
         if member.role is not Role.HOST:
             raise NotYours("only hosts write checkpoints")
         self._check_part(member, round)
@@ -275,7 +278,7 @@ class Coordinator:
         return self._publish()
 
     def _wait(self, member: Member, waiting: Waiting) -> list[Effect]:
-        """Take down whom a host waits for; that it waits in a round says that it has finished the one before."""
+        """Record whom a host waits for; that it waits in a round says that it has finished the one before."""
         if member.role is not Role.HOST:
             raise NotYours("only hosts say whom they wait for")
         effects = self._advance(member, Progress(waiting.round - 1))
@@ -302,12 +305,10 @@ class Coordinator:
             return self._end(Phase.FAILED, str(error))
         if not batches:
             return []
-        effects: list[Effect] = [self._keep()]
-        for topologies in batches:
-            effects += [Tell(host.name, topology) for host, topology in zip(players, topologies, strict=True)]
+        told = [Tell(host.name, body) for batch in batches for host, body in zip(players, batch, strict=True)]
         if self._register.adversary is not None:
-            effects.append(Tell(self._register.adversary.name, LowWater(self._publication.low_water)))
-        return effects
+            told.append(Tell(self._register.adversary.name, LowWater(self._publication.low_water)))
+        return [self._keep(), *told]
 
     def _hold(self) -> list[Effect]:
         if self._state.phase is Phase.GATHERING:
@@ -321,7 +322,7 @@ class Coordinator:
         return [Tell(host.name, Hold()) for host in self._register.survivors if host.holding is None]
 
     def _stand_still(self, member: Member, entered: int) -> list[Effect]:
-        """Take down how far a host has come that enters no further round."""
+        """Record the last round that a host has entered, now that it holds."""
         self._check_part(member, entered)
         if self._state.phase is not Phase.STOPPING and not self._register.orphaned:
             return []  # nobody has asked, and it may go on
@@ -338,8 +339,7 @@ class Coordinator:
         """Settle the last round: the furthest that any host has entered, a silent one counting as `silent`."""
         if self._state.phase is not Phase.STOPPING or self._state.stopped:
             return []
-        last = furthest(self._register.survivors, silent)
-        if last is None:
+        if (last := furthest(self._register.survivors, silent)) is None:
             return []
         self._state.stopped = True
         # nobody knows how far those have come who are lost
@@ -393,14 +393,7 @@ class Coordinator:
     def _leave_if_alone(self) -> list[Effect]:
         if not self._state.phase.ended:
             return []
-        # after a failure nobody is waited for who may be the one that failed, but whoever has yet to come is
-        forgiving = self._state.phase is Phase.FAILED
-        left = (
-            each.lost or each.acknowledged or (each.gone and (forgiving or not each.plays)) for each in self._register
-        )
+        # after a failure a process that is gone may be the one that failed; one that has yet to connect is waited for
+        failed = self._state.phase is Phase.FAILED
+        left = (each.lost or each.acknowledged or (each.gone and (failed or not each.plays)) for each in self._register)
         return [Leave()] if all(left) else []
-
-
-def _seen(member: Member, *, spare: bool) -> MemberView:
-    there = member.connected, member.gone, member.lost
-    return MemberView(member.name, member.role, len(member.seats), member.round, *there, spare)

@@ -76,7 +76,7 @@ class HoldExpired:
 
 @dataclass(frozen=True, slots=True)
 class Quiet:
-    """As long as hosts are waited for that may still come, none has come since this one of them."""
+    """No host has joined for `gathering_seconds` since the one with this number."""
 
     arrivals: int
 

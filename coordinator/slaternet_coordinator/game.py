@@ -14,7 +14,7 @@ import numpy as np
 
 from slaternet.departures import Attendance
 from slaternet.limits import Limits
-from slaternet.model import Departure, Progress, Role
+from slaternet.model import Departure, Progress
 from slaternet_coordinator.graphs import Graph
 from slaternet_coordinator.memory import Memory
 from slaternet_coordinator.publication import Publication
@@ -40,20 +40,6 @@ class Phase(StrEnum):
     def ended(self) -> bool:
         """Whether nothing is played any more, however it went."""
         return self in (Phase.OVER, Phase.FAILED)
-
-
-@dataclass(frozen=True, slots=True)
-class MemberView:
-    """One process of the game at one moment."""
-
-    name: str
-    role: Role
-    seats: int
-    round: int
-    connected: bool
-    gone: bool
-    lost: bool
-    spare: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from slaternet.metrics import Kind, Metric, Reading
-from slaternet_coordinator.game import GameView, MemberView, Phase
+from slaternet_coordinator.game import GameView, Phase
+from slaternet_coordinator.register import MemberView
 
 PHASE = Metric("phase", Kind.GAUGE, "1 for the phase that the game is in, 0 for the others", ("phase",))
 PUBLISHED = Metric("rounds_published", Kind.COUNTER, "rounds whose topology is published")

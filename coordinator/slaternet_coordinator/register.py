@@ -31,6 +31,20 @@ _KEPT = tuple(each.name for each in fields(Entry))
 """What of a `Member` survives the coordinator."""
 
 
+@dataclass(frozen=True, slots=True)
+class MemberView:
+    """One process of the game at one moment."""
+
+    name: str
+    role: Role
+    seats: int
+    round: int
+    connected: bool
+    gone: bool
+    lost: bool
+    spare: bool
+
+
 @dataclass(slots=True, eq=False)
 class Member:
     """A process of the game, as the coordinator knows it."""
@@ -65,8 +79,13 @@ class Member:
         """What must be remembered of it."""
         return Entry(**{name: getattr(self, name) for name in _KEPT})
 
+    def view(self, *, spare: bool) -> MemberView:
+        """Return how it stands now; the register knows whether it is a spare."""
+        there = self.connected, self.gone, self.lost
+        return MemberView(self.name, self.role, len(self.seats), self.round, *there, spare)
+
     def go_back(self, mark: int, reached: int) -> None:
-        """Take down that a host plays again from a mark, up to a round that was entered before."""
+        """Let a host play again from a mark, up to a round that was entered before."""
         self.round = self.mark = mark
         self.reached = max(self.reached, reached)
         self.waits_in, self.waits_for, self.holding, self.finished = 0, (), None, False
@@ -106,7 +125,7 @@ class Register:
         return self._members.get(name)
 
     def __iter__(self) -> Iterator[Member]:
-        return iter(self._members.values())
+        return iter(tuple(self._members.values()))  # as they are now: another thread reads them for the metrics
 
     def __contains__(self, name: str) -> bool:
         return name in self._members
@@ -227,7 +246,7 @@ class Register:
         return seats
 
     def note(self, member: Member, *, connected: bool) -> None:
-        """Take down that a process's control stream is open, or has ended."""
+        """Record that a process's control stream is open, or has ended."""
         before, member.connected, member.gone = member.gone, connected, not connected
         if self._begun or member.gone == before:
             return
@@ -237,9 +256,9 @@ class Register:
             self.description = None  # it is said again when the adversary is back
 
     def calm(self, arrivals: int) -> None:
-        """Take down that nobody new has come for a while, unless that was before the last host came.
+        """Record that no host has joined for a while, unless another has since the `arrivals` that were counted.
 
-        Who has joined but opened no stream all this time has died in between, and holds no seats.
+        A host that has joined and opened no stream in that time has died, and holds no seats.
         """
         self._quiet = arrivals == self.arrivals
         if self._quiet and not self._begun:

@@ -100,29 +100,27 @@ class CoordinatorService:
             if self._state.epitaph:
                 log.warning(self._state.epitaph)
                 return 0
-            self._check_past()
             with contextlib.closing(self._keeper):
                 if self._state.folder is not None:
                     self._recall(self._state.folder)
                 annotate(host=lambda: station.name, run=lambda: self._run, round=lambda: self._engine.view().scored)
-                code = await interruptible(self._live(), stop, self._parting)
+                with metrics.serve(station.metrics, self._readings):
+                    code = await interruptible(self._coordinate(), stop, self._parting)
                 return DEGRADED if code == 0 and self._engine.view().departed else code
 
     def _parting(self) -> str:
         game = self._engine.view()
         return f"the coordinator leaves a game in phase {game.phase} with {game.scored} rounds scored"
 
-    def _check_past(self) -> None:
+    def _recall(self, folder: Path) -> None:
+        """Restore the game that an older life has kept, or begin to keep one."""
         past, spec = self._state.past_spec, self._spec.digest()
         if past and past != spec:
             raise BadSpec(
-                f"the state {self._state.folder} holds a game of spec {past[:16]}, not of spec {spec[:16]}; "
-                "start with --fresh, or with another --state"
+                f"the state {folder} holds a game of spec {past[:16]}, not of spec {spec[:16]}; start with --fresh, or "
+                "with another --state"
             )
-
-    def _recall(self, folder: Path) -> None:
-        """Restore the game that an older life has kept, or begin to keep one."""
-        born = Birth(self._run, self._secret, self._spec.digest())
+        born = Birth(self._run, self._secret, spec)
         born, memory = self._keeper.open(folder / REGISTER, born, fresh=self._station.fresh)
         self._run = born.run
         self._engine.restore(memory, born.secret)
@@ -143,10 +141,6 @@ class CoordinatorService:
         yield Reading(metrics.RECONNECTIONS, again)
         yield from readings(self._engine.view(), self._engine.members())
 
-    async def _live(self) -> None:
-        with metrics.serve(self._station.metrics, self._readings):
-            await self._coordinate()
-
     async def _coordinate(self) -> None:
         self._control.run = self._run
         server = await serve(
@@ -160,7 +154,7 @@ class CoordinatorService:
             breaches=self._breaches,
         )
         try:
-            # not before there is a server: whoever corrects a wrong start may correct the spec as well
+            # not before there is a server: a user who corrects a wrong start may correct the spec as well
             self._state.remember(self._run, self._spec.digest())
             self._execute(self._engine.resume())
             self._keep_vigil()
@@ -177,7 +171,10 @@ class CoordinatorService:
         if game.phase is Phase.FAILED:
             raise RunFailed(f"the game failed: {game.failure}")
         reach("coordinator_after_last_report")
-        self._close()
+        try:
+            self._state.close(game.last or 0)
+        except BadSpec as error:  # the game is over all the same, and its results are safe with the adversary
+            log.error("cannot remember that the game is over", reason=str(error))
         log.info("the game is over", rounds=game.last)
 
     def _keep_vigil(self) -> None:
@@ -220,30 +217,19 @@ class CoordinatorService:
                     pass  # the answer to a join, given there
 
     def _say_how_it_stands(self) -> None:
-        game = self._engine.view()
-        if game.phase is not self._phase:
-            self._phase = game.phase
-            self._enter(self._phase)
-        if game.missing and game.missing != self._missing:
+        """Log what has changed; the effects come after that."""
+        game, before, missing = self._engine.view(), self._phase, self._missing
+        self._phase, self._missing = game.phase, game.missing
+        if game.missing and game.missing != missing:
             log.info("waiting", missing=game.missing)
-        self._missing = game.missing
-
-    def _enter(self, phase: Phase) -> None:
-        """Log that the game has come to another phase; its effects come after that."""
-        match phase:
-            case Phase.PLAYING:
-                members = self._engine.members()
-                seated, spares = sum(each.seats > 0 for each in members), sum(each.spare for each in members)
-                log.info("the game begins", hosts=seated, spares=spares)
-            case Phase.FAILED:
-                failure = self._engine.view().failure
-                log.error("the game has failed", reason=failure)
-                self._watch.trouble(f"the game has failed: {failure}")
-        if phase.ended:
+        if game.phase is before:
+            return
+        if game.phase is Phase.PLAYING:
+            members = self._engine.members()
+            seated, spares = sum(each.seats > 0 for each in members), sum(each.spare for each in members)
+            log.info("the game begins", hosts=seated, spares=spares)
+        if game.phase is Phase.FAILED:
+            log.error("the game has failed", reason=game.failure)
+            self._watch.trouble(f"the game has failed: {game.failure}")
+        if game.phase.ended:
             asyncio.get_running_loop().call_later(self._limits.farewell_seconds, self._over.set)
-
-    def _close(self) -> None:
-        try:
-            self._state.close(self._engine.view().last or 0)
-        except BadSpec as error:  # the game is over all the same, and its results are safe with the adversary
-            log.error("cannot remember that the game is over", reason=str(error))

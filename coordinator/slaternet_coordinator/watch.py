@@ -1,4 +1,4 @@
-"""What the coordinator's shell sees of a game, having a clock: who was heard, how fast it goes, what went wrong."""
+"""What the coordinator observes with a clock: silence, speed and troubles, and hosts that are away for too long."""
 
 import math
 from collections import deque
@@ -9,7 +9,7 @@ import structlog
 from slaternet.breaches import Breaches
 from slaternet.limits import LIMITS, Limits
 from slaternet.model import COORDINATOR, Breach, Trouble
-from slaternet_coordinator.game import MemberView
+from slaternet_coordinator.register import MemberView
 from slaternet_coordinator.standing import Observed
 
 log = structlog.get_logger()
@@ -27,7 +27,7 @@ class Pace:
         self._round = 0
 
     def advance(self, now: float, round: int) -> None:
-        """Take down that a round has been scored."""
+        """Record that a round has been scored."""
         self._round = max(self._round, round)
         if not self._points or now - self._points[-1][0] >= self._spacing:
             self._points.append((now, self._round))
@@ -47,7 +47,7 @@ class Pace:
 
 
 class Watch:
-    """Keeps its eyes on a game."""
+    """Records what happens to a game, and when."""
 
     def __init__(self, clock: Callable[[], float], breaches: Breaches, limits: Limits = LIMITS) -> None:
         self._clock = clock
@@ -62,47 +62,47 @@ class Watch:
         self._shown = -math.inf
 
     def hear(self, name: str) -> None:
-        """Take down that a process was heard."""
+        """Record that a message of a process has come."""
         self._heard[name] = self._clock()
 
     def miss(self, what: str) -> None:
-        """Say aloud, and take down, that a process has gone which was expected to stay."""
+        """Log and record that a process has gone which was expected to stay."""
         log.warning(what)
         self.trouble(what)
 
     def meet(self, name: str) -> None:
-        """Say aloud, and take down, that a process is back which had gone."""
+        """Log and record that a process is back which had gone."""
         what = f"{name} is back after {self._clock() - self._heard[name]:.0f} s"
         log.info(what)
         self.trouble(what)
 
     def score(self, round: int) -> None:
-        """Take down that a round has been scored."""
+        """Record that a round has been scored."""
         self._pace.advance(self._clock(), round)
 
     def trouble(self, what: str) -> None:
-        """Take down that something went wrong; what went wrong in the same way before is not told twice."""
+        """Record that something went wrong; the same trouble is reported once, with its newest time."""
         self._troubles.pop(what, None)
         self._troubles[what] = self._clock()
         while len(self._troubles) > self._most:
             del self._troubles[next(iter(self._troubles))]
 
     def refuse(self, server: str, breaches: tuple[Breach, ...]) -> None:
-        """Take down what a server has refused so far."""
+        """Record what a server has refused so far."""
         known = set(self._refused.get(server, ()))
         self._refused[server] = breaches
         for each in breaches:
-            # whoever is refused at joining is told why, and so is the operator, in a sentence of its own
+            # a process that is refused at joining is told why, and so is the operator, in a sentence of its own
             if each not in known and not (server == COORDINATOR and each.kind == "Mismatch"):
                 self.trouble(f"{server} has refused a message of {each.host or 'a stranger'}: {each.kind}")
 
     def show(self) -> None:
-        """Take down that somebody watches the game, who will ask again."""
+        """Record that a user watches the game and will ask again."""
         self._shown = self._clock()
 
     @property
     def owed(self) -> float:
-        """For how many seconds the coordinator must stay, so that whoever watches the game hears how it ends."""
+        """For how many seconds the coordinator must stay, so that a user who watches the game sees its end."""
         return max(0.0, self._shown + self._watching_seconds - self._clock())
 
     def observed(self) -> Observed:
@@ -143,7 +143,7 @@ class Vigil:
         self.step = min(1.0, longest / 8)
 
     def hear(self, name: str) -> None:
-        """Take down that a process was heard."""
+        """Record that a message of a process has come."""
         self._heard[name] = self._awake
         self._missed.discard(name)
 
