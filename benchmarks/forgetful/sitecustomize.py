@@ -21,4 +21,4 @@ elif "slaternet_agent" in sys.orig_argv:
 elif "slaternet_coordinator" in sys.orig_argv:
     from slaternet_coordinator.archive import Archive
 
-    Archive.keep = lambda self, memory, entries=(): None  # type: ignore[method-assign]
+    Archive.keep = lambda self, memory: None  # type: ignore[method-assign]

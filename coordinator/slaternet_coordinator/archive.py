@@ -1,61 +1,40 @@
-"""The coordinator's memory on disk: a database that every change reaches before anyone hears of it.
+"""The coordinator's register on disk: one document in a database, stored before any process is told of a change.
 
 A transaction that has returned survives a loss of power, and one that has not leaves what was there before. SQLite
 takes the damaged end of its log for a transaction that was cut short, so every transaction is moved from the log into
-the database before anyone relies on it; there a seal over all rows tells whether a bit has changed.
+the database before anyone relies on it; there a seal over the document tells whether a bit has changed.
 """
 
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
+import structlog
 
-from slaternet.errors import BadSpec, RunFailed, SlaternetError
-from slaternet.model import Agents, Departure, Description, Role
+from slaternet.errors import BadSpec, RunFailed, SlaternetError, Unreachable
+from slaternet.failpoints import reach
+from slaternet.model import Departure, Description, Role
 from slaternet.seats import Wish
 from slaternet_coordinator.game import Phase
 from slaternet_coordinator.memory import Entry, Memory
 
+log = structlog.get_logger()
+
 REGISTER = "register.sqlite"
 
 _APPLICATION = 0x534C4154  # "SLAT": tells a register from other databases
-_VERSION = 2
-_SCHEMA = """
-CREATE TABLE game (
-    only INTEGER PRIMARY KEY CHECK (only = 1),
-    run TEXT NOT NULL, secret BLOB NOT NULL, spec TEXT NOT NULL,
-    phase TEXT NOT NULL, published INTEGER NOT NULL, low_water INTEGER NOT NULL,
-    settled INTEGER, failure TEXT NOT NULL, description TEXT,
-    epoch INTEGER NOT NULL, departures TEXT NOT NULL
-) STRICT;
-CREATE TABLE members (
-    name TEXT PRIMARY KEY, role TEXT NOT NULL, address TEXT NOT NULL,
-    incarnation INTEGER NOT NULL, durable INTEGER NOT NULL,
-    wanted INTEGER NOT NULL, wanted_agents BLOB NOT NULL, seats BLOB NOT NULL,
-    mark INTEGER NOT NULL, reached INTEGER NOT NULL, acknowledged INTEGER NOT NULL, lost INTEGER NOT NULL
-) STRICT;
-CREATE TABLE seal (only INTEGER PRIMARY KEY CHECK (only = 1), sha256 BLOB NOT NULL) STRICT;
-"""
-_UPDATE = """
-UPDATE game SET phase = ?, published = ?, low_water = ?, settled = ?, failure = ?, description = ?,
-    epoch = ?, departures = ?
-"""
-_GO_ON = """
-UPDATE game SET spec = ?, settled = NULL, phase = CASE WHEN phase IN ('stopping', 'over') THEN 'playing' ELSE phase END
-"""
-# a row keeps its place where its name is known: members are read in the order of their first joining
-_ENTER = """
-INSERT INTO members VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET
-    role = excluded.role, address = excluded.address, incarnation = excluded.incarnation, durable = excluded.durable,
-    wanted = excluded.wanted, wanted_agents = excluded.wanted_agents, seats = excluded.seats, mark = excluded.mark,
-    reached = excluded.reached, acknowledged = excluded.acknowledged, lost = excluded.lost
-"""
+_VERSION = 3
+_MAKE = (
+    "CREATE TABLE register (only INTEGER PRIMARY KEY CHECK (only = 1), json BLOB NOT NULL, seal BLOB NOT NULL) STRICT",
+    f"PRAGMA application_id = {_APPLICATION}",
+    f"PRAGMA user_version = {_VERSION}",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +52,7 @@ class Archive:
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self._path = path
         self._connection = connection
+        self.born = Birth("", b"", "")
 
     @classmethod
     def open(cls, path: Path, born: Birth) -> Self:
@@ -91,7 +71,7 @@ class Archive:
         with _translated(path):
             archive = cls(path, sqlite3.connect(path, isolation_level=None))
             try:
-                archive._prepare(born or archive.born)
+                archive._prepare(born)
             except BaseException:
                 archive.close()
                 raise
@@ -113,155 +93,114 @@ class Archive:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._connection.close()
 
-    def _prepare(self, born: Birth) -> None:
-        tables = self._ask("SELECT count(*) FROM sqlite_master")
-        kind = (self._ask("PRAGMA application_id"), self._ask("PRAGMA user_version"))
-        if tables and kind != (_APPLICATION, _VERSION):
-            raise BadSpec(
-                f"{self._path} is not the register of a game of this version; start with --fresh to forget it, or "
-                "choose another --state"
-            )
+    def _prepare(self, born: Birth | None) -> None:
+        made = bool(self._ask("SELECT count(*) FROM sqlite_master"))
+        if made:
+            self._check_kind()
         self._ask("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = FULL")
-        if not tables:
-            self._make(born)
-        elif self._ask("PRAGMA quick_check") != "ok" or self._ask("SELECT sha256 FROM seal") != self._seal():
+        if not made and born is not None:
+            self._write(born, Memory(), _MAKE)
+            return
+        if self._ask("PRAGMA quick_check") != "ok":
             raise _damaged(self._path)
-        elif (spec := self.born.spec) != born.spec and not self._ask("SELECT count(*) FROM members"):
-            # nobody has joined it: a wrong start, which is being corrected
-            with self._transaction() as run:
-                run.execute("UPDATE game SET run = ?, secret = ?, spec = ?", (born.run, born.secret, born.spec))
-        elif spec != born.spec:
+        self.born, memory = self._read()
+        if born is None or born.spec == self.born.spec:
+            return
+        if memory.members:
             raise BadSpec(
-                f"{self._path} holds a game of spec {spec[:16]}, not of spec {born.spec[:16]}; start with --fresh, or "
-                "with another --state"
+                f"{self._path} holds a game of spec {self.born.spec[:16]}, not of spec {born.spec[:16]}; start with "
+                "--fresh, or with another --state"
+            )
+        self._write(born, memory)  # no process has joined it: a wrong start, which is being corrected
+
+    def _check_kind(self) -> None:
+        if self._ask("PRAGMA application_id") != _APPLICATION:
+            raise BadSpec(
+                f"{self._path} is not the register of a game; start with --fresh to forget it, or choose another "
+                "--state"
+            )
+        if self._ask("PRAGMA user_version") != _VERSION:
+            raise BadSpec(
+                f"{self._path} was written by another version of slaternet; finish its game with that version, or "
+                "start with --fresh to forget it"
             )
 
     def _ask(self, question: str) -> object:
         return self._connection.execute(question).fetchone()[0]
 
-    def _make(self, born: Birth) -> None:
-        with self._transaction() as run:
-            for statement in _SCHEMA.split(";")[:-1]:
-                run.execute(statement)
-            run.execute(f"PRAGMA application_id = {_APPLICATION}")
-            run.execute(f"PRAGMA user_version = {_VERSION}")
-            values = (born.run, born.secret, born.spec, *_game_row(Memory()))
-            run.execute("INSERT INTO game VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
-
-    def _seal(self) -> bytes:
-        """Return the SHA-256 over all that is written down."""
-        rows = [
-            self._connection.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall() for table in ("game", "members")
-        ]
-        return hashlib.sha256(repr(rows).encode()).digest()
-
-    @property
-    def born(self) -> Birth:
-        """What the game was given when it was born."""
+    def recall(self) -> Memory:
+        """Return how the game stood."""
         with _translated(self._path):
-            row = self._connection.execute("SELECT run, secret, spec FROM game").fetchone()
-            if row is None:
-                raise _damaged(self._path)
-            return Birth(*row)
+            return self._read()[1]
 
-    def recall(self) -> tuple[Memory, list[Entry]]:
-        """Return how the game stood, and its processes in the order of joining."""
+    def keep(self, memory: Memory) -> None:
+        """Store how the game stands; when this returns, that survives a loss of power."""
         with _translated(self._path):
-            phase, published, low_water, settled, failure, described, epoch, departures = self._connection.execute(
-                "SELECT phase, published, low_water, settled, failure, description, epoch, departures FROM game"
-            ).fetchone()
-            description = Description(**json.loads(described)) if described else None
-            leaving = tuple(Departure(round, np.array(agents, np.intp)) for round, agents in json.loads(departures))
-            memory = Memory(Phase(phase), published, low_water, settled, failure, description, epoch, leaving)
-            rows = self._connection.execute("SELECT * FROM members ORDER BY rowid").fetchall()
-            return memory, [_entry(row) for row in rows]
-
-    def keep(self, memory: Memory, entries: Sequence[Entry] = ()) -> None:
-        """Write down how the game stands, and these of its processes; when this returns, that outlives all."""
-        with _translated(self._path), self._transaction() as run:
-            run.execute(_UPDATE, _game_row(memory))
-            run.executemany(_ENTER, [_member_row(entry) for entry in entries])
+            self._write(self.born, memory)
 
     def play_on(self, spec: str) -> None:
         """Have a game that has ended, or was to end, go on as that of another spec.
 
         Nobody has been told of its end, and all go on from M: newer checkpoints are of the old spec.
         """
-        with _translated(self._path), self._transaction() as run:
-            run.execute(_GO_ON, (spec,))
-            run.execute("UPDATE members SET acknowledged = 0, mark = (SELECT low_water FROM game)")
+        memory = self.recall()
+        phase = Phase.PLAYING if memory.phase in (Phase.STOPPING, Phase.OVER) else memory.phase
+        members = tuple(replace(each, acknowledged=False, mark=memory.low_water) for each in memory.members)
+        with _translated(self._path):
+            self._write(replace(self.born, spec=spec), replace(memory, phase=phase, settled=None, members=members))
 
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        self._connection.execute("BEGIN IMMEDIATE")
+    def _read(self) -> tuple[Birth, Memory]:
+        data, seal = self._connection.execute("SELECT json, seal FROM register").fetchone() or (b"", b"")
+        if hashlib.sha256(data).digest() != seal:
+            raise _damaged(self._path)
+        document = json.loads(data)
+        return Birth(document["run"], bytes.fromhex(document["secret"]), document["spec"]), _memory(document["game"])
+
+    def _write(self, born: Birth, memory: Memory, before: Sequence[str] = ()) -> None:
+        """Replace the document, in one transaction with the statements `before`."""
+        document = {"run": born.run, "secret": born.secret.hex(), "spec": born.spec, "game": memory}
+        data = json.dumps(document, default=_plain).encode()
+        run = self._connection.execute
+        run("BEGIN IMMEDIATE")
         try:
-            yield self._connection
-            self._connection.execute("INSERT OR REPLACE INTO seal VALUES (1, ?)", (self._seal(),))
-            self._connection.execute("COMMIT")
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            for statement in before:
+                run(statement)
+            run("INSERT OR REPLACE INTO register VALUES (1, ?, ?)", (data, hashlib.sha256(data).digest()))
+            run("COMMIT")
+            run("PRAGMA wal_checkpoint(TRUNCATE)")
         except BaseException:
             with suppress(sqlite3.Error):  # some errors have ended the transaction already
-                self._connection.execute("ROLLBACK")
+                run("ROLLBACK")
             raise
+        self.born = born
 
 
-def _game_row(memory: Memory) -> tuple[object, ...]:
-    described = memory.description and json.dumps(asdict(memory.description))
-    departures = json.dumps([(each.round, each.agents.tolist()) for each in memory.departures])
-    stands = (memory.phase, memory.published, memory.low_water, memory.settled, memory.failure, described)
-    return (*stands, memory.epoch, departures)
+def _plain(value: Any) -> object:  # noqa: ANN401 - a record or an array, which json does not know
+    """Return what a document holds of a record or of an array."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
-def _member_row(entry: Entry) -> tuple[object, ...]:
-    return (
-        entry.name,
-        entry.role,
-        entry.address,
-        entry.incarnation,
-        entry.durable,
-        entry.wish.count,
-        _write(entry.wish.agents),
-        _write(entry.seats),
-        entry.mark,
-        entry.reached,
-        entry.acknowledged,
-        entry.lost,
-    )
+def _memory(game: dict[str, Any]) -> Memory:
+    described = game["description"]
+    read = {
+        "phase": Phase(game["phase"]),
+        "description": None if described is None else Description(**described),
+        "departures": tuple(Departure(each["round"], np.array(each["agents"], np.intp)) for each in game["departures"]),
+        "members": tuple(_entry(each) for each in game["members"]),
+    }
+    return Memory(**{**game, **read})
 
 
-def _entry(row: Sequence[object]) -> Entry:
-    name, role, address, incarnation, durable, wanted, agents, seats, mark, reached, acknowledged, lost = row
-    return Entry(
-        str(name),
-        Role(str(role)),
-        str(address),
-        _int(incarnation),
-        bool(durable),
-        Wish(_int(wanted), _read(agents)),
-        _read(seats),
-        _int(mark),
-        _int(reached),
-        bool(acknowledged),
-        bool(lost),
-    )
-
-
-def _int(value: object) -> int:
-    assert isinstance(value, int)
-    return value
-
-
-def _write(agents: Agents) -> bytes:
-    return agents.astype("<u4").tobytes()
-
-
-def _read(data: object) -> Agents:
-    assert isinstance(data, bytes)
-    return np.frombuffer(data, "<u4").astype(np.intp)
+def _entry(member: dict[str, Any]) -> Entry:
+    wish = Wish(member["wish"]["count"], np.array(member["wish"]["agents"], np.intp))
+    read = {"role": Role(member["role"]), "wish": wish, "seats": np.array(member["seats"], np.intp)}
+    return Entry(**{**member, **read})
 
 
 def _damaged(path: Path) -> BadSpec:
@@ -275,7 +214,7 @@ def _translated(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise _refusal(path, error) from None
-    except (ValueError, TypeError):  # a row that no coordinator has written
+    except (ValueError, TypeError, KeyError):  # a document that no coordinator has written
         raise _damaged(path) from None
 
 
@@ -288,3 +227,52 @@ def _refusal(path: Path, error: sqlite3.Error) -> SlaternetError:
     if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
         return BadSpec(f"{path} cannot be used: {error}; make it writable, or choose another --state")
     return RunFailed(f"{path} cannot be used: {error}; see to its disk and start again")
+
+
+class Keeper:
+    """Keeps a game in an archive; without one nothing survives, and nothing can go wrong."""
+
+    def __init__(self, give_up: Callable[[], None]) -> None:
+        self._give_up = give_up
+        self._archive: Archive | None = None
+        self._published = 0
+        self.broken: SlaternetError | None = None
+        """Why nothing can be kept any more."""
+
+    def open(self, path: Path, born: Birth, *, fresh: bool) -> tuple[Birth, Memory]:
+        """Return the game that an older life has kept; where there is none, or it shall be forgotten, the one born."""
+        if fresh:
+            Archive.forget(path)
+        self._archive = Archive.open(path, born)
+        memory = self._archive.recall()
+        self._published = memory.published
+        if memory.members:
+            reach("coordinator_during_recovery")
+        return self._archive.born, memory
+
+    def close(self) -> None:
+        """Close the archive."""
+        if self._archive is not None:
+            self._archive.close()
+
+    def keep(self, memory: Memory) -> None:
+        """Keep what the effects that follow rely on; a coordinator that cannot gives up, and may come back."""
+        if self._archive is None:
+            return
+        opening = memory.published > self._published
+        if opening:
+            reach("coordinator_before_round")
+        try:
+            self._archive.keep(memory)
+        except SlaternetError as error:
+            log.error("cannot go on", reason=str(error))
+            self.broken = error
+            self._give_up()
+        self._published = memory.published
+        if opening:
+            reach("coordinator_after_round")
+
+    def check(self) -> None:
+        """Refuse to answer where the answer could not be kept."""
+        if self.broken is not None:
+            raise Unreachable("the coordinator cannot keep what it must remember, and leaves")

@@ -10,7 +10,7 @@ from slaternet.options import stationed
 from slaternet.process import run
 from slaternet.spec import Spec
 from slaternet.station import Station
-from slaternet_coordinator.policy import LOST_AFTER, Policy
+from slaternet_coordinator.rules import LOST_AFTER, Policy
 
 HostsOption = Annotated[
     int | None,

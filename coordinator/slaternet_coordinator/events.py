@@ -16,7 +16,7 @@ from slaternet.model import (
     Refusals,
     Waiting,
 )
-from slaternet_coordinator.memory import Entry, Memory
+from slaternet_coordinator.memory import Memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class HoldExpired:
 
 @dataclass(frozen=True, slots=True)
 class Quiet:
-    """As long as hosts are waited for that may still come, none has come since this one of them."""
+    """No host has joined for `gathering_seconds` since the one with this number."""
 
     arrivals: int
 
@@ -94,10 +94,9 @@ class Admit:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Write down how the game stands, and these processes; nobody may see an effect after it before that is done."""
+    """Store how the game stands; nobody may see an effect after it before that is done."""
 
     memory: Memory
-    entries: tuple[Entry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

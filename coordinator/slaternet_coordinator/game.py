@@ -1,4 +1,4 @@
-"""How a game stands: what the coordinator remembers of it, and what each process must be told.
+"""The state of a game, which the coordinator's engine alone changes, and the frozen views that others get of it.
 
 gathering   processes join; the adversary describes its plugin; hosts are seated when all are there
 playing     W_t is published up to min(slowest host, last scored round, M + 2C) + L
@@ -7,22 +7,19 @@ over        every host has played the last round and the summary is written; all
 failed      a process said that it cannot go on
 """
 
-from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 
-from slaternet.limits import LIMITS, Limits
-from slaternet.model import Departure, Hold, Over, Progress, Status, StopAt
-from slaternet_coordinator import standing
-from slaternet_coordinator.blame import Waits, listed
-from slaternet_coordinator.events import Effect, Keep, Tell
+import numpy as np
+
+from slaternet.departures import Attendance
+from slaternet.limits import Limits
+from slaternet.model import Departure, Progress
 from slaternet_coordinator.graphs import Graph
-from slaternet_coordinator.members import Member
 from slaternet_coordinator.memory import Memory
-from slaternet_coordinator.policy import Policy
-from slaternet_coordinator.publication import Publication, slowest
+from slaternet_coordinator.publication import Publication
 from slaternet_coordinator.register import Register
-from slaternet_coordinator.seatings import Seatings
-from slaternet_coordinator.standing import NOTHING, Observed
+from slaternet_coordinator.rules import Rules
 
 
 class Phase(StrEnum):
@@ -45,157 +42,97 @@ class Phase(StrEnum):
         return self in (Phase.OVER, Phase.FAILED)
 
 
-class Game:
-    """The state of a game; whatever changes it is an event to the `Coordinator`."""
+@dataclass(frozen=True, slots=True)
+class GameView:
+    """The game at one moment."""
 
-    def __init__(
-        self,
-        graph: Graph,
-        register: Register,
-        rounds: int | None,
-        limits: Limits = LIMITS,
-        *,
-        policy: Policy = Policy.WAIT,
-        departures: tuple[Departure, ...] = (),
-        together: bool = False,
-    ) -> None:
-        self._register = register
-        self._limits = limits
-        self._seatings = Seatings(register, policy, departures, together=together)
-        self._publication = Publication(graph, register.agents, limits)
-        self._publication.depart(departures)
-        self._last = rounds
-        self._settled = False  # the last round was settled by a stop
-        self._score = Progress(0)
-        self._phase = Phase.GATHERING
-        self._failure = ""
+    phase: Phase
+    scored: int
+    """The last round scored."""
+    published: int
+    """The last round whose topology is published."""
+    low_water: int
+    """M, as it was last announced: nobody asks again for what came before it."""
+    last: int | None
+    """The last round of the game; None while a game without end goes on."""
+    settled: int | None
+    """The last round, once it can no longer change; None while the game may still be stopped."""
+    epoch: int
+    """How many seatings there have been."""
+    departures: tuple[Departure, ...]
+    """Which agents leave before the end, in ascending rounds."""
+    departed: bool
+    """Whether agents have left that were to play on."""
+    failure: str
+    missing: str
+    """Who must still come before the game can begin; empty once it has begun."""
 
-    @property
-    def phase(self) -> Phase:
-        """Where the game stands."""
-        return self._phase
 
-    @property
-    def scored(self) -> int:
-        """The last round scored."""
-        return self._score.round
+class GameState:
+    """All that changes in a game."""
 
-    @property
-    def published(self) -> int:
-        """The last round whose topology is published."""
-        return self._publication.last
-
-    @property
-    def last(self) -> int | None:
-        """The last round of the game; None while a game without end goes on."""
-        return self._last
+    def __init__(self, graph: Graph, rules: Rules, secret: bytes, limits: Limits) -> None:
+        self.rules = rules
+        self.register = Register(rules, secret, limits)
+        self.publication = Publication(graph, rules.agents, limits)
+        self.publication.depart(rules.departures)
+        self.phase = Phase.GATHERING
+        self.failure = ""
+        self.score = Progress(0)
+        self.last = rules.rounds
+        self.stopped = False  # the last round was settled by a stop
+        self.epoch = 0
+        self.departures = rules.departures
+        self.departed = False
 
     @property
     def settled(self) -> int | None:
-        """The last round, once it can no longer change; None while the game may still be stopped."""
-        return self._last if self._settled or self._phase is Phase.OVER else None
+        """The last round, once it can no longer change."""
+        return self.last if self.stopped or self.phase is Phase.OVER else None
 
-    @property
-    def epoch(self) -> int:
-        """How many seatings there have been."""
-        return self._seatings.epoch
-
-    @property
-    def departures(self) -> tuple[Departure, ...]:
-        """Which agents leave before the end, in ascending rounds."""
-        return self._seatings.departures
-
-    @property
-    def departed(self) -> bool:
-        """Whether agents have left the game that were to play it to its end."""
-        return self._seatings.departed
-
-    @property
-    def low_water(self) -> int:
-        """M, as it was last announced: nobody asks again for what came before it."""
-        return self._publication.low_water
-
-    def restore(self, memory: Memory) -> None:
-        """Take up a game where an older incarnation of the coordinator has left it."""
-        self._phase = Phase(memory.phase)
-        self._publication.last, self._publication.low_water = memory.published, memory.low_water
-        if memory.settled is not None:
-            self._last, self._settled = memory.settled, True
-        self._failure = memory.failure
-        self._register.description = memory.description
-        if memory.epoch:
-            self._seatings.epoch, self._seatings.departures = memory.epoch, memory.departures
-            self._publication.depart(memory.departures)
-
-    def _keep(self, *members: Member) -> Keep:
-        """Have it written down how the game stands, and what must be remembered of some processes."""
-        memory = Memory(
-            phase=self._phase,
-            published=self.published,
-            low_water=self.low_water,
-            settled=self._last if self._settled else None,
-            failure=self._failure,
-            description=None if self._phase is Phase.GATHERING else self._register.description,
+    def memory(self) -> Memory:
+        """Return what must survive the coordinator."""
+        return Memory(
+            phase=self.phase,
+            published=self.publication.last,
+            low_water=self.publication.low_water,
+            settled=self.last if self.stopped else None,
+            failure=self.failure,
+            description=None if self.phase is Phase.GATHERING else self.register.description,
             epoch=self.epoch,
             departures=self.departures,
-        )
-        return Keep(memory, tuple(member.entry for member in members))
-
-    def _place(self, member: Member) -> Tell:
-        """Tell a process where it sits, or that there is no seat for it."""
-        return Tell(member.name, self._seatings.place(member, self.low_water))
-
-    def _recall(self, member: Member, have: int) -> Iterator[Effect]:
-        """Say again all that a process must know, to one that holds the topology up to `have`."""
-        if self._phase is Phase.GATHERING:
-            if member.name in self._register.spares:
-                yield self._place(member)
-            return
-        yield self._place(member)
-        if member.seats.size:
-            index = self._register.players.index(member)
-            for topologies in self._publication.since(have, self._register.players):
-                yield Tell(member.name, topologies[index])
-        if self._settled and self._last is not None and member.plays:
-            yield Tell(member.name, StopAt(self._last))
-        elif member.seats.size and (self._phase is Phase.STOPPING or self._register.orphaned):
-            yield Tell(member.name, Hold())
-        if self._phase.ended:
-            yield Tell(member.name, Over(self._failure))
-
-    def status(self, seen: Observed = NOTHING) -> Status:
-        """Return how the game stands, and what a shell has seen besides."""
-        return Status(
-            round=self._score.round,
-            phase=self._phase,
-            agents=self._register.agents,
-            rounds=self._last or 0,
-            published=self.published,
-            cumulative_loss=self._score.cumulative_loss,
-            cumulative_violation=self._score.cumulative_violation,
-            hosts=standing.processes(self._register, seen, self._limits),
-            waiting_for=self._waiting_for(seen),
-            failure=self._failure,
-            breaches=standing.breaches(self._register, seen, self._limits),
-            rounds_per_second=seen.rounds_per_second,
-            troubles=seen.troubles,
+            members=tuple(member.entry for member in self.register),
         )
 
-    def _waiting_for(self, seen: Observed) -> str:
-        if self._phase is Phase.GATHERING:
-            return self._register.missing()
-        if not self._phase.under_way:
-            return ""
-        awaited = self._holds_up()
-        culprits = Waits(self._register, awaited, seen.silent, self._limits).culprits()
-        if culprits or not self._register.orphaned or not awaited:
-            return culprits
-        lost = [host.name for host in self._register.orphaned]
-        return f"{listed(sorted(awaited))} to hold, because of {listed(lost)}, which the game goes on without"
+    def restore(self, memory: Memory, secret: bytes) -> None:
+        """Restore the state that an older incarnation of the coordinator has stored."""
+        self.phase = Phase(memory.phase)
+        self.publication.last, self.publication.low_water = memory.published, memory.low_water
+        if memory.settled is not None:
+            self.last, self.stopped = memory.settled, True
+        self.failure = memory.failure
+        self.register.description = memory.description
+        if memory.epoch:
+            self.epoch, self.departures = memory.epoch, memory.departures
+            self.publication.depart(memory.departures)
+            planned, settled = (
+                Attendance(self.rules.agents, each) for each in (self.rules.departures, memory.departures)
+            )
+            self.departed = not np.array_equal(planned.ends, settled.ends)
+        self.register.restore(secret, memory.members, begun=memory.epoch > 0)
 
-    def _holds_up(self) -> set[str]:
-        """Return those for whom the coordinator itself waits, before it publishes or tells more."""
-        if (self._phase is Phase.STOPPING and not self._settled) or self._register.orphaned:
-            return {host.name for host in self._register.survivors if host.holding is None}
-        least = min(slowest(self._publication.awaited(self._register.players)), self._score.round)
-        return {member.name for member in self._register if member.plays and member.round <= least}
+    def view(self) -> GameView:
+        """Return how the game stands now."""
+        return GameView(
+            phase=self.phase,
+            scored=self.score.round,
+            published=self.publication.last,
+            low_water=self.publication.low_water,
+            last=self.last,
+            settled=self.settled,
+            epoch=self.epoch,
+            departures=self.departures,
+            departed=self.departed,
+            failure=self.failure,
+            missing=self.register.missing() if self.phase is Phase.GATHERING else "",
+        )

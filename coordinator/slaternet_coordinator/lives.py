@@ -1,14 +1,14 @@
-"""Who asks for a name that is taken must show that it lives: what a process has said may come when it is long dead."""
+"""Tickets that show that a process lives: a Join may arrive when the process that sent it is dead."""
 
 import hmac
 from collections.abc import Callable
 
 
 class Lives:
-    """Hands out one ticket a name, which is good for one request; only the newest counts.
+    """Gives one ticket a name, which is good for one request; only the newest counts.
 
-    So lives of one name take over from each other in the order in which they were heard alive, and the request of one
-    that has died on the way takes nothing from its successor.
+    So processes of one name take over from each other in the order in which they answered a challenge, and the delayed
+    request of one that has died takes nothing from its successor.
     """
 
     def __init__(self, new_ticket: Callable[[], bytes]) -> None:
@@ -16,7 +16,7 @@ class Lives:
         self._tickets: dict[str, bytes] = {}
 
     def shown(self, name: str, ticket: bytes) -> bool:
-        """Whether a request comes from whoever was challenged last; it does so once."""
+        """Whether a request holds the newest ticket of its name, which is then used up."""
         expected = self._tickets.get(name)
         if expected is None or not hmac.compare_digest(ticket, expected):
             return False

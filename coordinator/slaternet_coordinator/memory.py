@@ -11,6 +11,27 @@ from slaternet.model import Agents, Departure, Description, Role
 from slaternet.seats import EVEN, Wish
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """One process of the game."""
+
+    name: str
+    role: Role
+    address: str
+    incarnation: int
+    durable: bool = False
+    wish: Wish = EVEN
+    seats: Agents = field(default_factory=lambda: np.empty(0, np.intp))
+    mark: int = 0
+    """The round of its newest checkpoint that counts."""
+    reached: int = 0
+    """Nobody in its seats has entered a round beyond this one before."""
+    acknowledged: bool = False
+    """It knows that the game is over, and has left."""
+    lost: bool = False
+    """It was given up, and is never let in again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Memory:
     """How the game stands."""
@@ -29,24 +50,5 @@ class Memory:
     """How many seatings there have been."""
     departures: tuple[Departure, ...] = ()
     """Which agents leave before the end, in ascending rounds."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Entry:
-    """One process of the game."""
-
-    name: str
-    role: Role
-    address: str
-    incarnation: int
-    durable: bool = False
-    wish: Wish = EVEN
-    seats: Agents = field(default_factory=lambda: np.empty(0, np.intp))
-    mark: int = 0
-    """The round of its newest checkpoint that counts, as of when M last grew."""
-    reached: int = 0
-    """Nobody in its seats has entered a round beyond this one before."""
-    acknowledged: bool = False
-    """It knows that the game is over, and has left."""
-    lost: bool = False
-    """It was given up, and is never let in again."""
+    members: tuple[Entry, ...] = ()
+    """The processes that have joined, in the order of joining."""

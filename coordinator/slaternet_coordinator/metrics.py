@@ -1,10 +1,10 @@
 """What the coordinator tells to Prometheus beyond what every process does."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from slaternet.metrics import Kind, Metric, Reading
-from slaternet_coordinator.engine import Coordinator, Phase
-from slaternet_coordinator.register import Register
+from slaternet_coordinator.game import GameView, Phase
+from slaternet_coordinator.register import MemberView
 
 PHASE = Metric("phase", Kind.GAUGE, "1 for the phase that the game is in, 0 for the others", ("phase",))
 PUBLISHED = Metric("rounds_published", Kind.COUNTER, "rounds whose topology is published")
@@ -16,12 +16,11 @@ SEATED = Metric("member_seats", Kind.GAUGE, "agents seated at a process; 0 of th
 METRICS = (PHASE, PUBLISHED, SPARES, ROUND, CONNECTED, SEATED)
 
 
-def readings(engine: Coordinator, register: Register) -> Iterator[Reading]:
+def readings(game: GameView, members: Sequence[MemberView]) -> Iterator[Reading]:
     """Read what the coordinator knows of the game and of each of its processes."""
-    now, members = engine.phase, list(register)
-    yield PHASE.by((phase, int(phase is now)) for phase in Phase)
-    yield PUBLISHED.reads(engine.published)
-    yield SPARES.reads(len(register.spares) if now is not Phase.GATHERING else 0)
+    yield PHASE.by((phase, int(phase is game.phase)) for phase in Phase)
+    yield PUBLISHED.reads(game.published)
+    yield SPARES.reads(sum(member.spare for member in members) if game.phase is not Phase.GATHERING else 0)
     yield ROUND.by((member.name, member.round) for member in members)
     yield CONNECTED.by((member.name, int(member.connected)) for member in members)
-    yield SEATED.by((member.name, len(member.seats)) for member in members)
+    yield SEATED.by((member.name, member.seats) for member in members)

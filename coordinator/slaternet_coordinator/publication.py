@@ -1,4 +1,4 @@
-"""What is published of the graph: so far that nobody waits, and no further than everyone can come back from.
+"""Which rounds of the graph are published: enough that no host waits, and none from which a host could not restart.
 
 C   Limits.checkpoint_every
 L   Limits.window
@@ -13,7 +13,7 @@ from slaternet.departures import Attendance
 from slaternet.limits import Limits
 from slaternet.model import Departure, Topology
 from slaternet_coordinator.graphs import Graph
-from slaternet_coordinator.members import Member
+from slaternet_coordinator.register import Member
 from slaternet_coordinator.topology import Cutter
 
 
@@ -57,11 +57,12 @@ class Publication:
         """
         if self._attendance.full:
             return players
-        ends = [self._attendance.last(host.seats) for host in players]
-        return [host for host, last in zip(players, ends, strict=True) if host.round < last or self._owes(host, last)]
-
-    def _owes(self, host: Member, last: int) -> bool:
-        return host.durable and host.mark < last - last % self._limits.checkpoint_every
+        every, awaited = self._limits.checkpoint_every, []
+        for host in players:
+            last = self._attendance.last(host.seats)
+            if host.round < last or (host.durable and host.mark < last - last % every):
+                awaited.append(host)
+        return awaited
 
     def extend(self, players: Sequence[Member], scored: int, end: int | None) -> list[list[Topology]]:
         """Publish further rounds of a game that ends with `end`, and return them batch by batch; none where too few.

@@ -2,17 +2,93 @@
 
 import hmac
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
 from slaternet import identity
 from slaternet.errors import Mismatch, Superseded, Unknown
 from slaternet.limits import LIMITS, Limits
-from slaternet.model import COORDINATOR, PROTOCOL, Departure, Description, Join, Opening, Peer, Role, Seating
+from slaternet.model import (
+    COORDINATOR,
+    PROTOCOL,
+    Agents,
+    Breach,
+    Departure,
+    Description,
+    Join,
+    Opening,
+    Peer,
+    Role,
+    Seating,
+)
 from slaternet.seats import Wish
-from slaternet_coordinator.members import Member, no_seats
 from slaternet_coordinator.memory import Entry
+from slaternet_coordinator.rules import Rules
 from slaternet_coordinator.seats import Seats
+
+_KEPT = tuple(each.name for each in fields(Entry))
+"""What of a `Member` survives the coordinator."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberView:
+    """One process of the game at one moment."""
+
+    name: str
+    role: Role
+    seats: int
+    round: int
+    connected: bool
+    gone: bool
+    lost: bool
+    spare: bool
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    """A process of the game, as the coordinator knows it."""
+
+    name: str
+    role: Role
+    address: str
+    wish: Wish
+    incarnation: int
+    durable: bool = False  # it can come back after its death
+    connected: bool = False
+    gone: bool = False  # it was connected, and is no more
+    lost: bool = False  # given up: it is never let in again
+    seats: Agents = field(default_factory=lambda: np.empty(0, np.intp))
+    round: int = 0  # finished; of the adversary: scored
+    mark: int = 0  # the round of its newest checkpoint
+    reached: int = 0  # nobody in its seats has entered a round beyond this one before
+    waits_in: int = 0  # the round that it cannot play yet
+    waits_for: tuple[str, ...] = ()
+    holding: int | None = None  # its answer to Hold
+    finished: bool = False
+    acknowledged: bool = False
+    refused: tuple[Breach, ...] = ()  # at its own server
+
+    @property
+    def plays(self) -> bool:
+        """Whether the game needs it; once the seats are shared out, a host without one is a spare."""
+        return self.role is Role.ADVERSARY or bool(self.seats.size)
+
+    @property
+    def entry(self) -> Entry:
+        """What must be remembered of it."""
+        return Entry(**{name: getattr(self, name) for name in _KEPT})
+
+    def view(self, *, spare: bool) -> MemberView:
+        """Return how it stands now; the register knows whether it is a spare."""
+        there = self.connected, self.gone, self.lost
+        return MemberView(self.name, self.role, len(self.seats), self.round, *there, spare)
+
+    def go_back(self, mark: int, reached: int) -> None:
+        """Let a host play again from a mark, up to a round that was entered before."""
+        self.round = self.mark = mark
+        self.reached = max(self.reached, reached)
+        self.waits_in, self.waits_for, self.holding, self.finished = 0, (), None, False
 
 
 def check_kept(member: Member) -> None:
@@ -27,26 +103,12 @@ def check_kept(member: Member) -> None:
 class Register:
     """Admits processes, knows who is missing, shares out the seats; who then has none is a spare."""
 
-    def __init__(
-        self,
-        agents: int,
-        *,
-        hosts: int | None,
-        secret: bytes,
-        fingerprint: str,
-        spec: str = "",
-        reproducible: bool = True,
-        limits: Limits = LIMITS,
-    ) -> None:
-        self.agents = agents
-        self.expected = hosts
+    def __init__(self, rules: Rules, secret: bytes, limits: Limits = LIMITS) -> None:
+        self._rules = rules
         self._secret = secret
-        self._fingerprint = fingerprint
-        self._spec = spec
-        self._reproducible = reproducible
         self._limits = limits
         self._members: dict[str, Member] = {}
-        self._seats = Seats(agents, hosts)
+        self._seats = Seats(rules.agents, rules.hosts)
         self._quiet = False
         self._begun = False
         self.description: Description | None = None
@@ -63,7 +125,7 @@ class Register:
         return self._members.get(name)
 
     def __iter__(self) -> Iterator[Member]:
-        return iter(self._members.values())
+        return iter(tuple(self._members.values()))  # as they are now: another thread reads them for the metrics
 
     def __contains__(self, name: str) -> bool:
         return name in self._members
@@ -83,6 +145,12 @@ class Register:
         """The hosts for which there is no seat."""
         seated = {host.name for host in self.players} if self._begun else set(self._seats.seated)
         return {host.name for host in self.hosts if not host.lost} - seated
+
+    def is_spare(self, member: Member) -> bool:
+        """Whether a process is a host for which there is no seat."""
+        if member.role is not Role.HOST or member.lost:
+            return False
+        return not member.seats.size if self._begun else member.name not in self._seats.seated
 
     @property
     def orphaned(self) -> list[Member]:
@@ -126,15 +194,8 @@ class Register:
         return member
 
     def _readmit(self, known: Member, join: Join) -> Member:
-        member = Member(
-            known.name,
-            known.role,
-            join.address,
-            known.wish,
-            known.incarnation + 1,
-            join.durable,
-            seats=known.seats,
-        )
+        life = known.incarnation + 1
+        member = Member(known.name, known.role, join.address, known.wish, life, join.durable, seats=known.seats)
         self._members[known.name] = member
         self.players = [member if host is known else host for host in self.players]
         return member
@@ -146,21 +207,22 @@ class Register:
                 f"{name} speaks protocol {join.protocol} and the coordinator protocol {PROTOCOL}; "
                 "install the same version of slaternet on both"
             )
-        if join.spec and join.spec != self._spec:
+        spec, fingerprint = self._rules.spec, self._rules.fingerprint
+        if join.spec and join.spec != spec:
             raise Mismatch(
-                f"{name} has begun a game of spec {join.spec[:16]}, but the coordinator plays spec {self._spec[:16]}; "
+                f"{name} has begun a game of spec {join.spec[:16]}, but the coordinator plays spec {spec[:16]}; "
                 "start it with --fresh, or with another --state"
             )
-        if self._reproducible and join.fingerprint != self._fingerprint:
+        if self._rules.reproducible and join.fingerprint != fingerprint:
             raise Mismatch(
-                f"{name} has numerics fingerprint {join.fingerprint[:16]}, the coordinator {self._fingerprint[:16]}; "
+                f"{name} has numerics fingerprint {join.fingerprint[:16]}, the coordinator {fingerprint[:16]}; "
                 "use the same CPU architecture, numpy and scipy, or set run.reproducible = false"
             )
 
     def _check_host(self, name: str, wish: Wish) -> None:
         """Refuse a host that could be neither seated nor a spare."""
         there = sum(not host.lost for host in self.hosts)
-        if name not in self and there >= min(self.agents + self._limits.spares, self._limits.hosts):
+        if name not in self and there >= min(self._rules.agents + self._limits.spares, self._limits.hosts):
             raise Mismatch(f"{name} is one host too many: {there} have joined; end some that have no seats")
         others = self._granted(without=name) if name in self else self._seats
         if not self._begun and not others.full and (objection := others.objection(name, wish)):
@@ -177,14 +239,14 @@ class Register:
 
     def _granted(self, without: str = "") -> Seats:
         """Return the seats as those ask for them who are there; who is gone holds none before the game has begun."""
-        seats = Seats(self.agents, self.expected)
+        seats = Seats(self._rules.agents, self._rules.hosts)
         for host in self.hosts:
             if not host.gone and host.name != without:
                 seats.offer(host.name, host.wish)
         return seats
 
     def note(self, member: Member, *, connected: bool) -> None:
-        """Take down that a process's control stream is open, or has ended."""
+        """Record that a process's control stream is open, or has ended."""
         before, member.connected, member.gone = member.gone, connected, not connected
         if self._begun or member.gone == before:
             return
@@ -194,9 +256,9 @@ class Register:
             self.description = None  # it is said again when the adversary is back
 
     def calm(self, arrivals: int) -> None:
-        """Take down that nobody new has come for a while, unless that was before the last host came.
+        """Record that no host has joined for a while, unless another has since the `arrivals` that were counted.
 
-        Who has joined but opened no stream all this time has died in between, and holds no seats.
+        A host that has joined and opened no stream in that time has died, and holds no seats.
         """
         self._quiet = arrivals == self.arrivals
         if self._quiet and not self._begun:
@@ -214,14 +276,11 @@ class Register:
             return missing
         if not (self._seats.settled or self._quiet):
             return f"further agent hosts, until none has come for {self._limits.gathering_seconds:g} s"
-        return self._unheard()
-
-    def _unheard(self) -> str:
-        """Say who has joined but not opened its stream: in a game that has begun, nobody can be started again."""
+        # in a game that has begun no process can be started again
         unheard = [name for name in self._seats.seated if not self[name].connected]
-        if not unheard:
-            return ""
-        return f"{unheard[0]} to connect" if len(unheard) == 1 else f"{len(unheard)} agent hosts to connect"
+        if len(unheard) > 1:
+            return f"{len(unheard)} agent hosts to connect"
+        return f"{unheard[0]} to connect" if unheard else ""
 
     def begin(self) -> None:
         """Share out the seats."""
@@ -234,7 +293,7 @@ class Register:
         """Give the seats of those who are lost to another host."""
         for host in self.orphaned:
             adopter.seats = np.union1d(adopter.seats, host.seats)
-            host.seats = no_seats()
+            host.seats = host.seats[:0]
         self.players = [host for host in self.hosts if host.seats.size]
 
     def restore(self, secret: bytes, entries: Iterable[Entry], *, begun: bool) -> None:
@@ -242,20 +301,7 @@ class Register:
         self._secret = secret
         self._begun = begun
         for each in entries:
-            self._members[each.name] = Member(
-                each.name,
-                each.role,
-                each.address,
-                each.wish,
-                each.incarnation,
-                each.durable,
-                gone=not begun,
-                lost=each.lost,
-                seats=each.seats,
-                mark=each.mark,
-                reached=each.reached,
-                acknowledged=each.acknowledged,
-            )
+            self._members[each.name] = Member(**{name: getattr(each, name) for name in _KEPT}, gone=not begun)
         self.players = [host for host in self.hosts if host.seats.size]
         self.arrivals = len(self.hosts)
 

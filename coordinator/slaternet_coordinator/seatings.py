@@ -18,10 +18,10 @@ import numpy as np
 from slaternet.departures import FOREVER, Attendance
 from slaternet.errors import BadSpec, Mismatch
 from slaternet.model import Agents, Departure, Join, Role, Seating, Spare
-from slaternet_coordinator.blame import listed
-from slaternet_coordinator.members import Member
-from slaternet_coordinator.policy import Policy
-from slaternet_coordinator.register import Register
+from slaternet_coordinator.game import GameState
+from slaternet_coordinator.register import Member
+from slaternet_coordinator.rules import Policy
+from slaternet_coordinator.standing import listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,36 +42,17 @@ class Adoption:
 
 
 class Seatings:
-    """Who sits where, and which agents depart when; `together`: all agents are one learner, which each host has."""
+    """The rules by which seats are given, taken away and given to another host."""
 
-    def __init__(
-        self,
-        register: Register,
-        policy: Policy,
-        departures: tuple[Departure, ...],
-        *,
-        together: bool,
-    ) -> None:
-        self._register = register
-        self._policy = policy
-        self._together = together
-        self.epoch = 0
-        """How many seatings there have been."""
-        self._planned = departures
-        self.departures = departures
-        """Those settled so far, in ascending rounds."""
-
-    @property
-    def departed(self) -> bool:
-        """Whether agents leave the game that were to play on."""
-        agents = self._register.agents
-        planned, settled = Attendance(agents, self._planned), Attendance(agents, self.departures)
-        return not np.array_equal(planned.ends, settled.ends)
+    def __init__(self, state: GameState) -> None:
+        self._state = state
+        self._register = state.register
+        self._policy = state.rules.policy
 
     def begin(self) -> None:
         """Share out the seats."""
         self._register.begin()
-        self.epoch = 1
+        self._state.epoch = 1
 
     def check(self, name: str, join: Join) -> None:
         """Refuse a host that keeps nothing, where all must be able to go back to the low-water mark."""
@@ -97,7 +78,7 @@ class Seatings:
         if not member.plays:
             return Spare()
         recall = self._policy is not Policy.WAIT
-        return self._register.seating(member, self.departures, low_water, recall=recall)
+        return self._register.seating(member, self._state.departures, low_water, recall=recall)
 
     def lose(self, member: Member) -> bool:
         """Give up a host that is away, if that may be and another could play on; tell whether it was given up."""
@@ -111,7 +92,7 @@ class Seatings:
     @property
     def adopter(self) -> Member | None:
         """Who takes the seats of those who are lost: a spare if there is one, else who has the fewest to play."""
-        spares = () if self._together else self._register.spares
+        spares = () if self._state.rules.together else self._register.spares
         candidates = [each for each in self._register.hosts if each.plays or each.name in spares]
         there = [each for each in candidates if each.connected and not each.lost]
         return min(there, key=lambda each: (len(each.seats), each.name), default=None)
@@ -127,23 +108,21 @@ class Seatings:
         leaving = np.concatenate([host.seats for host in lost])
         departs = self._policy is Policy.LEAVE and first is not None and self._depart(first, leaving)
         self._register.reseat(adopter)
-        self.epoch += 1
+        self._state.epoch += 1
         return Adoption(tuple(host.name for host in lost), adopter.name, first if departs else None)
 
     def _depart(self, round: int, agents: Agents) -> bool:
         """Let agents leave the game before a round, if any of them plays it and others do, too."""
-        attendance = Attendance(self._register.agents, self.departures)
+        attendance = Attendance(self._state.rules.agents, self._state.departures)
         leaving = attendance.of(agents, round)
         if not leaving.size or leaving.size == attendance.players(round).size:
             return False
-        attendance.ends[leaving] = round
-        self.departures = _departures(attendance)
+        ends = attendance.ends
+        ends[leaving] = round
+        last = np.unique(ends[ends < FOREVER])
+        self._state.departures = tuple(Departure(int(end), np.flatnonzero(ends == end)) for end in last)
+        self._state.departed = True
         return True
-
-
-def _departures(attendance: Attendance) -> tuple[Departure, ...]:
-    ends = attendance.ends
-    return tuple(Departure(int(end), np.flatnonzero(ends == end)) for end in np.unique(ends[ends < FOREVER]))
 
 
 def furthest(hosts: Iterable[Member], silent: int | None = None) -> int | None:

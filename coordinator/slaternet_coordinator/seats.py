@@ -1,6 +1,6 @@
 """The seats of a game: which wishes of hosts are granted, and which agents each host then gets.
 
-Wishes are looked at in the order of joining. Whoever finds every seat spoken for is a spare; whose wish can never be
+Wishes are looked at in the order of joining. A host that finds every seat taken is a spare; one whose wish can never be
 granted is told why.
 """
 
@@ -23,7 +23,7 @@ class Seats:
 
     @property
     def full(self) -> bool:
-        """Whether every seat is spoken for, so that whoever comes now is a spare."""
+        """Whether every seat is taken, so that a host that joins now is a spare."""
         return self._left == 0 or len(self._granted) == self._hosts
 
     @property

@@ -28,16 +28,14 @@ class Cutter:
             until = min(last, self._attendance.until(first))
             matrix = self._graph.matrices(first, min(self._batch, until + 1 - first))
             check(matrix, first)
-            yield cut(first, matrix, self._playing(seats, first), low_water)
+            # of each host those who play the round; where all have left, all of them: they hear themselves alone
+            players = [self._attendance.of(own, first) for own in seats]
+            rows = [some if some.size else own for some, own in zip(players, seats, strict=True)]
+            yield cut(first, matrix, rows, low_water)
             first += matrix.rounds
             # an entry takes 12 bytes and, off the diagonal, at most 12 more as a debt; a row 4
             fitting = self._limits.part_bytes * matrix.rounds // (24 * len(matrix.columns))
             self._batch = max(1, min(fitting, self._limits.window // 4))
-
-    def _playing(self, seats: Sequence[Agents], round: int) -> Sequence[Agents]:
-        """Return who of each host plays a round; where all have left, all of them: they hear themselves alone."""
-        players = [self._attendance.of(own, round) for own in seats]
-        return [some if some.size else own for some, own in zip(players, seats, strict=True)]
 
 
 def cut(first: int, matrix: Matrix, seats: Sequence[Agents], low_water: int) -> list[Topology]:

@@ -11,7 +11,7 @@ from slaternet.journal import Durability
 from slaternet.model import COORDINATOR, Role
 from slaternet.spec import Spec
 from slaternet_coordinator.archive import REGISTER
-from slaternet_coordinator.policy import LOST_AFTER, Policy
+from slaternet_coordinator.rules import LOST_AFTER, Policy
 
 ADVERSARY = "adversary"
 """The name of the one that there is."""

@@ -16,8 +16,8 @@ from slaternet.transport import Channel, open_channel
 from slaternet_adversary.compaction import check_keep
 from slaternet_adversary.results import claim, new_folder
 from slaternet_coordinator.graphs import check_departures
-from slaternet_coordinator.policy import LOST_AFTER, Policy
 from slaternet_coordinator.registry import build as build_graph
+from slaternet_coordinator.rules import LOST_AFTER, Policy
 from slaternet_lab.children import Child, Part, end_all
 from slaternet_lab.finish import finish
 from slaternet_lab.folder import Run

@@ -80,10 +80,10 @@ class Reopening:
     def _coming_back(self) -> tuple[int, list[str]]:
         """Return M, and the hosts that go on from it: not those that were given up, or whose agents have all left."""
         with Archive.reopen(register_of(self.folder)) as archive:
-            memory, entries = archive.recall()
+            memory = archive.recall()
         mark = memory.low_water
-        attendance = Attendance(sum(entry.seats.size for entry in entries), memory.departures)
-        playing = (each for each in entries if not each.lost and attendance.of(each.seats, mark + 1).size)
+        attendance = Attendance(sum(entry.seats.size for entry in memory.members), memory.departures)
+        playing = (each for each in memory.members if not each.lost and attendance.of(each.seats, mark + 1).size)
         return mark, [entry.name for entry in playing] if mark else []
 
     def _journal(self, end: StopAt) -> None:

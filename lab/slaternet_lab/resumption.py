@@ -12,7 +12,7 @@ from slaternet.spec import Spec
 from slaternet.state import State
 from slaternet_adversary.chronicle import begun
 from slaternet_coordinator.archive import Archive
-from slaternet_coordinator.memory import Entry, Memory
+from slaternet_coordinator.memory import Memory
 from slaternet_lab.finish import finish
 from slaternet_lab.folder import Run
 from slaternet_lab.launch import ADVERSARY, Launch, register_of, spec_of, states_of
@@ -71,18 +71,18 @@ def prepare(folder: str | Path, *, rounds: int | None = None, patience: float = 
     launch = _launch_of(folder)
     spec = _spec_of(folder)
     with _held(folder, launch, time.monotonic() + patience) as states:
-        memory, entries = _recall(folder, states)
+        memory = _recall(folder, states)
         run = states[COORDINATOR].past_run if register_of(folder).exists() else ""
         reopening = Reopening(folder, launch, states, run)
         if spec.run.rounds != launch.rounds:  # an earlier call was cut short
             spec = reopening.complete(spec)
-            memory, entries = _recall(folder, states)
+            memory = _recall(folder, states)
         if rounds is not None:
             _check_end(folder, spec, memory, rounds)
             check(folder, spec, rounds)
             reopening = reopening.decide(rounds)
             spec = reopening.complete(spec)
-        lost = frozenset(entry.name for entry in entries if entry.lost)
+        lost = frozenset(entry.name for entry in memory.members if entry.lost)
         return Resumption(folder, reopening.launch, spec, lost, rounds is None and _is_over(folder, memory))
 
 
@@ -133,17 +133,17 @@ def _held(folder: Path, launch: Launch, deadline: float) -> Iterator[dict[str, S
         yield states
 
 
-def _recall(folder: Path, states: dict[str, State]) -> tuple[Memory, list[Entry]]:
+def _recall(folder: Path, states: dict[str, State]) -> Memory:
     """Return how the game stood, and who had joined it; BadSpec where it cannot go on."""
     path = register_of(folder)
     if not path.exists():
         if any(state.past_run for state in states.values()):
             raise _lost(folder, COORDINATOR)
-        return Memory(), []
+        return Memory()
     with Archive.reopen(path) as archive:
-        (memory, entries), run = archive.recall(), archive.born.run
+        memory, run = archive.recall(), archive.born.run
     # everyone has written down which game it plays before that begins
-    playing = (entry.name for entry in entries if not entry.lost)
+    playing = (entry.name for entry in memory.members if not entry.lost)
     for name in (COORDINATOR, *playing) if memory.phase != "gathering" else ():
         if name not in states or states[name].past_run != run:
             raise _lost(folder, name)
@@ -151,7 +151,7 @@ def _recall(folder: Path, states: dict[str, State]) -> tuple[Memory, list[Entry]
         raise BadSpec(
             f"{folder} has failed and cannot go on: {memory.failure}; mend that and play `slaternet run {folder}`"
         )
-    return memory, entries
+    return memory
 
 
 def _lost(folder: Path, name: str) -> BadSpec:

@@ -31,8 +31,8 @@ from slaternet_agent.algorithms import Algorithm
 from slaternet_agent.build import build_algorithm
 from slaternet_coordinator import events as coordinator
 from slaternet_coordinator.engine import Coordinator
-from slaternet_coordinator.register import Register
 from slaternet_coordinator.registry import build as build_graph
+from slaternet_coordinator.rules import Rules
 from slaternet_lab.finish import finish
 from slaternet_lab.folder import Run
 from slaternet_lab.progress import Watcher
@@ -67,9 +67,9 @@ class Simulation:
     def __init__(self, spec: Spec, folder: Path, watch: Callable[[int, float, float], None] | None = None) -> None:
         self._spec = spec
         self._watch = watch or (lambda *progress: None)
-        register = Register(spec.run.agents, hosts=1, secret=bytes(32), fingerprint="")
         graph = build_graph(spec.graph, spec.run.agents, spec.run.seed)
-        self._coordinator = Coordinator(graph, register, spec.run.rounds, departures=spec.leaving)
+        rules = Rules(agents=spec.run.agents, hosts=1, rounds=spec.run.rounds, departures=spec.leaving)
+        self._coordinator = Coordinator(graph, rules, bytes(32))
         self._host: agent.Host | None = None
         self._todo: deque[agent.Effect | Outward | coordinator.Effect] = deque()
         self._over = False

@@ -3,6 +3,9 @@
 import ipaddress
 import re
 import socket
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 from slaternet.errors import BadSpec, Unreachable
 
@@ -49,6 +52,25 @@ def is_loopback(address: str) -> bool:
         return (ipaddress.IPv6Address(host[1:-1]) if bracketed else ipaddress.IPv4Address(host)).is_loopback
     except ValueError:
         return False
+
+
+@contextmanager
+def reserved(listen: str) -> Iterator[str]:
+    """Hold a port, a free one for port 0, until a server listens there; BadSpec where it is taken."""
+    host, _, port = listen.rpartition(":")
+    with ExitStack() as stack:
+        try:
+            family, kind, _, _, address = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
+            held = stack.enter_context(socket.socket(family, kind))
+            # Linux lets a server take a port that is held like this and not listened on
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            held.bind(address)
+        except OSError:
+            raise BadSpec(f"cannot listen on {listen}; choose a free port and an address of this machine") from None
+        number = held.getsockname()[1]
+        if sys.platform != "linux":
+            held.close()
+        yield f"{host}:{number}"
 
 
 def reachable(listening: str, coordinator: str) -> str:

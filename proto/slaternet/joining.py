@@ -1,24 +1,22 @@
-"""How hosts and the adversary come into a game: find the coordinator, serve, join."""
+"""How hosts and the adversary come into a game: join, and serve."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import structlog
 
-from slaternet import codec
-from slaternet.addresses import reachable
+from slaternet.addresses import check_plaintext, reachable, reserved
 from slaternet.limits import LIMITS
-from slaternet.membership import Applicant, Membership, answered
+from slaternet.membership import Applicant, Membership
 from slaternet.meter import Meter
-from slaternet.model import Head, Role
+from slaternet.model import Role
 from slaternet.seats import EVEN, Wish
+from slaternet.security import Plain
 from slaternet.state import State
 from slaternet.station import Station
 from slaternet.transport import StreamHandler, serve
 
 log = structlog.get_logger()
-
-_STATUS = "/slaternet.v1.Coordinator/Status"
 
 
 @asynccontextmanager
@@ -32,26 +30,30 @@ async def joined(
     state: State,
     seats: Wish = EVEN,
 ) -> AsyncIterator[Membership]:
-    """Serve `service` and join the game of the station's coordinator, waiting for both it and our certificates.
+    """Join the game of the station's coordinator and serve `service`, waiting for both it and our certificates.
 
-    The server ends with the block.
+    The address goes into Join and the number of agents, which bounds what the server accepts, comes with the answer: so
+    the port is reserved before and served after. The server ends with the block.
     """
     security = await station.security()
-    asked = codec.encode_status_request(Head("", 0, 0, station.name))
-    _, status = codec.decode_status_reply(await answered(station.coordinator, _STATUS, asked, security))
-    server = await serve(
-        station.listening,
-        service=service,
-        unary={},
-        streams=streams,
-        hosts=min(status.agents, LIMITS.hosts),
-        security=security,
-        meter=meter,
-    )
-    try:
-        address = station.advertise or reachable(server.address, station.coordinator)
-        log.info("listening", address=server.address)
+    if isinstance(security, Plain):
+        check_plaintext(station.listening, insecure=security.anywhere, what="--listen")
+    with reserved(station.listening) as listening:
+        address = station.advertise or reachable(listening, station.coordinator)
         applicant = Applicant(station.name, role, address, seats)
-        yield await Membership.join(station.coordinator, applicant, server.breaches, security, meter, state)
+        membership = await Membership.join(station.coordinator, applicant, security, meter, state)
+        server = await serve(
+            listening,
+            service=service,
+            unary={},
+            streams=streams,
+            hosts=min(membership.spec.run.agents, LIMITS.hosts),
+            security=security,
+            meter=meter,
+            breaches=membership.breaches,
+        )
+    try:
+        log.info("listening", address=server.address)
+        yield membership
     finally:
         await server.stop()

@@ -104,7 +104,6 @@ class Membership:
         applicant: Applicant,
         head: Head,
         welcome: Welcome,
-        breaches: Breaches,
         security: Security,
         meter: Meter,
         state: State,
@@ -113,7 +112,8 @@ class Membership:
         self._state = state
         self.security = security
         self.meter = meter
-        self.breaches = breaches
+        self.breaches = Breaches()
+        """At this process's own server; the coordinator is told of them."""
         self._telling: asyncio.TimerHandle | None = None
         self._welcome = welcome
         self.run = head.run
@@ -147,22 +147,20 @@ class Membership:
         self._opened: Callable[[], None] = lambda: None
         self._have: Callable[[], int] = lambda: 0
         self._listener: Callable[[ControlDown], None] = lambda body: None
-        breaches.watch(self._tell_soon)
+        self.breaches.watch(self._tell_soon)
 
     @classmethod
     async def join(
         cls,
         coordinator: str,
         applicant: Applicant,
-        breaches: Breaches | None = None,
         security: Security = LOOPBACK,
         meter: Meter | None = None,
         state: State | None = None,
     ) -> "Membership":
         """Ask for a place; wait for the coordinator where it does not answer yet.
 
-        The coordinator is told of `breaches`, those at this process's own server; `meter` counts what streams carry;
-        `state` remembers the game.
+        `meter` counts what streams carry; `state` remembers the game.
         """
         state = state or State(applicant.name, applicant.role)
         join = Join(
@@ -176,7 +174,7 @@ class Membership:
             state.durable,
         )
         head, welcome = await _welcomed(coordinator, applicant.name, join, security)
-        joined = cls(coordinator, applicant, head, welcome, breaches or Breaches(), security, meter or Meter(), state)
+        joined = cls(coordinator, applicant, head, welcome, security, meter or Meter(), state)
         state.remember(joined.run, joined.spec.digest())
         return joined
 

@@ -68,14 +68,14 @@ class _ServerLink(Link):
 class Server:
     """A running gRPC server with one service of the game, health and reflection."""
 
-    def __init__(self, server: grpc.aio.Server, security: Security, limits: Limits) -> None:
+    def __init__(self, server: grpc.aio.Server, security: Security, limits: Limits, breaches: Breaches) -> None:
         self.address = ""
         self._server = server
         self._security = security
         self._limits = limits
         self._links: set[Link] = set()
         self._health = health.aio.HealthServicer()
-        self.breaches = Breaches()
+        self.breaches = breaches
 
     async def stop(self) -> None:
         """End every link, let calls finish for `LIMITS.grace_seconds`, and close."""
@@ -177,18 +177,20 @@ async def serve(
     hosts: int,
     security: Security = LOOPBACK,
     meter: Meter | None = None,
+    breaches: Breaches | None = None,
     limits: Limits = LIMITS,
 ) -> Server:
     """Serve `service` ("slaternet.v1.Coordinator") on `listen` (HOST:PORT, port 0 for a free one) to that many hosts.
 
     A handler that raises a SlaternetError ends its call with that status; anything else is logged here and told to the
-    peer as "internal error". A stream ends in order when its handler returns. Without credentials
-    nothing is encrypted, and nothing served off this machine unless that was said aloud. `meter` counts the streams.
+    peer as "internal error". A stream ends in order when its handler returns. Without credentials nothing is encrypted,
+    and nothing is served off this machine unless the user allows it. `meter` counts the streams, `breaches` what is
+    refused.
     """
     meter = meter or Meter()
     probes = Probes(service, limits.probes)
     made = grpc.aio.server(None, None, [probes], server_options(hosts, limits), 4 * hosts + 32)
-    server = Server(made, security, limits)
+    server = Server(made, security, limits, breaches or Breaches())
     handlers = {name: server._unary(handler) for name, handler in unary.items()}
     handlers |= {name: server._stream(handler, meter.of(name)) for name, handler in streams.items()}
     await server._start(listen, service, handlers)

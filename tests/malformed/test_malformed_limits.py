@@ -14,6 +14,7 @@ import pytest
 from harness import LOOPBACK, Game, gathering, small_spec
 
 from slaternet import lines
+from slaternet.breaches import Breaches
 from slaternet.errors import RunFailed, Unreachable
 from slaternet.limits import LIMITS, Limits
 from slaternet.link import Link
@@ -227,7 +228,7 @@ async def test_pauses_grow_to_the_limit_and_no_further(monkeypatch: pytest.Monke
 
 def test_who_watches_a_game_is_owed_its_end_for_so_long() -> None:
     now = 100.0
-    watch = Watch(lambda: now)
+    watch = Watch(lambda: now, Breaches())
     assert watch.owed == 0.0
 
     watch.show()

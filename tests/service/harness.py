@@ -24,7 +24,7 @@ from slaternet.tls import read
 from slaternet.transport import call, open_channel
 from slaternet_adversary.service import AdversaryService
 from slaternet_agent.service import HostService
-from slaternet_coordinator.policy import LOST_AFTER, Policy
+from slaternet_coordinator.rules import LOST_AFTER, Policy
 from slaternet_coordinator.service import CoordinatorService
 from slaternet_lab import Run
 from slaternet_lab.resolve import load

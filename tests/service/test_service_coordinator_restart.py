@@ -53,10 +53,11 @@ class Mortal:
         self._stopping.set()
         await self.life
 
-    def kept(self, column: str) -> object:
+    def kept(self, what: str) -> object:
         """Return what the register says of the game."""
         with closing(sqlite3.connect(self.file)) as connection:
-            return connection.execute(f"SELECT {column} FROM game").fetchone()[0]
+            document = json.loads(connection.execute("SELECT json FROM register").fetchone()[0])
+        return {**document, **document["game"]}[what]
 
 
 @asynccontextmanager

@@ -40,10 +40,11 @@ from slaternet_adversary.chronicle import Chronicle
 from slaternet_adversary.revealer import Revealer
 from slaternet_adversary.runtime import Outward, Runtime
 from slaternet_adversary.service import AdversaryService
-from slaternet_coordinator.engine import Coordinator, Phase
+from slaternet_coordinator.engine import Coordinator
 from slaternet_coordinator.events import Admit, Closed, Effect, Event, Joined, Keep, Leave, Opened, Said, Tell
+from slaternet_coordinator.game import Phase
 from slaternet_coordinator.graphs.fixed import Complete
-from slaternet_coordinator.register import Register
+from slaternet_coordinator.rules import Rules
 
 EVE = "adversary"
 COORDINATOR = "coordinator"
@@ -62,8 +63,7 @@ def seen(coordinator: Coordinator, event: Event) -> list[Effect]:
 
 def farewell(body: Finished | Failed) -> Coordinator:
     """Return a coordinator whose game has ended because everyone, or the adversary, said so."""
-    register = Register(1, hosts=1, secret=SECRET, fingerprint="")
-    coordinator = Coordinator(Complete(1, 1), register, 5)
+    coordinator = Coordinator(Complete(1, 1), Rules(agents=1, hosts=1, rounds=5), SECRET)
     for name, role in ((EVE, Role.ADVERSARY), ("agent-1", Role.HOST)):
         admit, *_ = seen(coordinator, Joined(name, Join(role, "localhost:1", 0, PROTOCOL, "")))
         assert isinstance(admit, Admit)
@@ -77,7 +77,7 @@ def farewell(body: Finished | Failed) -> Coordinator:
 
 def test_a_member_that_is_only_reconnecting_hears_of_the_end_before_the_coordinator_leaves() -> None:
     coordinator = farewell(Finished())
-    assert coordinator.phase is Phase.OVER
+    assert coordinator.view().phase is Phase.OVER
 
     assert seen(coordinator, Closed("agent-1")) == []
     assert seen(coordinator, Said(EVE, Acknowledged())) == []
@@ -89,7 +89,7 @@ def test_a_member_that_is_only_reconnecting_hears_of_the_end_before_the_coordina
 
 def test_after_a_failure_a_member_that_is_gone_is_not_waited_for() -> None:
     coordinator = farewell(Failed("enough"))
-    assert coordinator.phase is Phase.FAILED
+    assert coordinator.view().phase is Phase.FAILED
 
     assert seen(coordinator, Closed("agent-1")) == []
     assert seen(coordinator, Said(EVE, Acknowledged())) == [Leave()]

@@ -12,7 +12,7 @@ from slaternet_adversary.chronicle import JOURNAL
 from slaternet_adversary.compaction import LEAST
 from slaternet_adversary.service import AdversaryService
 from slaternet_agent.service import HostService
-from slaternet_coordinator.policy import Policy
+from slaternet_coordinator.rules import Policy
 from slaternet_lab import play
 
 ADAPTIVE = """

@@ -16,7 +16,7 @@ from slaternet.spec import Spec
 from slaternet.station import Station
 from slaternet_adversary.service import AdversaryService
 from slaternet_agent.service import HostService
-from slaternet_coordinator.policy import Policy
+from slaternet_coordinator.rules import Policy
 from slaternet_coordinator.service import CoordinatorService
 from slaternet_lab import Run
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 from simulation.world import Wrong, run
 
-from slaternet_coordinator.policy import Policy
+from slaternet_coordinator.rules import Policy
 
 
 def main() -> int:

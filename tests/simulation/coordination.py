@@ -13,9 +13,9 @@ from slaternet.departures import FOREVER, Attendance
 from slaternet.limits import LIMITS
 from slaternet.model import COORDINATOR, LowWater, Over, Role, Seating, StopAt, Topology
 from slaternet_coordinator.archive import Archive
+from slaternet_coordinator.control import Control
 from slaternet_coordinator.memory import Entry as Place
 from slaternet_coordinator.memory import Memory
-from slaternet_coordinator.service import CoordinatorService
 
 if TYPE_CHECKING:
     from simulation.world import World
@@ -34,15 +34,15 @@ class Coordination:
         """The host that has taken seats over last."""
         self._places: dict[str, Place] = {}
         self._heard: dict[str, float] = {}
-        self._service: Any = None
+        self._control: Any = None
 
     @property
     def watched(self) -> list[tuple[type, str, Any, Any]]:
         """What is seen, before and after."""
         return [
             (Archive, "keep", self._before_keeping, self._after_keeping),
-            (CoordinatorService, "_tell", self._before_telling, None),
-            (CoordinatorService, "_hear", None, self._after_hearing),
+            (Control, "tell", self._before_telling, None),
+            (Control, "_hear", None, self._after_hearing),
         ]
 
     @property
@@ -79,8 +79,8 @@ class Coordination:
         if not truth:
             self._world.accuse(what)
 
-    def _before_keeping(self, archive: Archive, memory: Memory, places: tuple[Place, ...] = ()) -> None:
-        kept = self.kept
+    def _before_keeping(self, archive: Archive, memory: Memory) -> None:
+        kept, places = self.kept, memory.members
         self._require(memory.low_water >= kept.low_water, f"M falls from {kept.low_water} to {memory.low_water}")
         self._require(memory.published >= kept.published, f"{memory.published} is published after {kept.published}")
         self._require(kept.settled in (None, memory.settled), f"S was {kept.settled}, and is {memory.settled}")
@@ -92,7 +92,9 @@ class Coordination:
         self._check_epoch(memory)
         for place in places:
             self._check_place(place)
-        self._check_mark(memory, {**self._places, **{place.name: place for place in places}})
+        gone = self._places.keys() - {place.name for place in places}
+        self._require(not gone, f"{gone} are not kept any more")
+        self._check_mark(memory)
 
     def _check_epoch(self, memory: Memory) -> None:
         epoch, before = self.kept.epoch, self.attendance()
@@ -118,17 +120,18 @@ class Coordination:
         since = max(self._heard.get(name, 0.0), world.lives[COORDINATOR].born)
         step = min(1.0, after / 8)
         self._require(world.loop.time() - since >= after - 2 * step, f"{name} is given up, and was heard at {since}")
-        links = self._service._links
+        links = self._control.links
         self._require(name not in links, f"{name} is given up, and connected")
         others = [each for each in links if each in world.hosts and each not in self.lost]
         self._require(others, f"{name} is given up, and there is no other host")
 
-    def _check_mark(self, memory: Memory, places: dict[str, Place]) -> None:
+    def _check_mark(self, memory: Memory) -> None:
         """Who has seats and plays on has a checkpoint of M; who takes seats over rebuilds what it lacks."""
         mark, attendance = memory.low_water, Attendance(self._world.game.spec.run.agents, memory.departures)
         if not mark or (mark == self.kept.low_water and memory.epoch > 1):
             return
-        for name, place in places.items():
+        for place in memory.members:
+            name = place.name
             if place.role is not Role.HOST or place.lost or not attendance.of(place.seats, mark).size:
                 continue
             self._require(self.is_safe(name, mark), f"{name} has no checkpoint of M = {mark}")
@@ -138,7 +141,8 @@ class Coordination:
         machine = self._world.machines[host]
         return machine.disk.is_safe(machine.folder / "state" / host / "checkpoints" / f"{round:06d}")
 
-    def _after_keeping(self, _: None, archive: Archive, memory: Memory, places: tuple[Place, ...] = ()) -> None:
+    def _after_keeping(self, _: None, archive: Archive, memory: Memory) -> None:
+        places = memory.members
         if memory.epoch > max(self.kept.epoch, 1):
             grown = [each.name for each in places if each.seats.size > self._places[each.name].seats.size]
             self.adopter = grown[0] if grown else ""
@@ -152,7 +156,7 @@ class Coordination:
         self.lost |= lost
         self._world.reaper.look()
 
-    def _before_telling(self, service: CoordinatorService, name: str, body: object) -> None:
+    def _before_telling(self, control: Control, name: str, body: object) -> None:
         kept = self.kept
         match body:
             case Topology(round, rounds, low_water=mark):
@@ -165,10 +169,10 @@ class Coordination:
             case Over():
                 self._require(kept.phase in ("over", "failed"), "the end is told before it is kept")
             case Seating():
-                self._seats(service, body)
+                self._seats(control, body)
 
-    def _seats(self, service: CoordinatorService, seating: Seating) -> None:
-        epoch = service._engine.epoch
+    def _seats(self, control: Control, seating: Seating) -> None:
+        epoch = control._engine.view().epoch
         self._require(epoch == self.kept.epoch, f"epoch {epoch} is told before it is kept")
         departures = listed(seating.departures)
         self._require(departures == listed(self.kept.departures), f"{departures} are told before they are kept")
@@ -177,8 +181,8 @@ class Coordination:
             known = place is not None and peer.incarnation <= place.incarnation
             self._require(known, f"{peer.name} is told before it is kept")
 
-    def _after_hearing(self, _: None, service: CoordinatorService, name: str) -> None:
+    def _after_hearing(self, _: None, control: Control, name: str) -> None:
         life = current()
         assert life is not None
-        self._service = service
+        self._control = control
         self._heard[name] = self._world.loop.time()

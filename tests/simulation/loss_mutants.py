@@ -8,11 +8,11 @@ from unittest import mock
 from simulation.mutants import forgetful, instead, mutant
 
 from slaternet_agent.adoption import Adoption
-from slaternet_coordinator.game import Game
-from slaternet_coordinator.members import Member
+from slaternet_coordinator.engine import Coordinator
 from slaternet_coordinator.memory import Entry
+from slaternet_coordinator.register import Member
 from slaternet_coordinator.seatings import Seatings
-from slaternet_coordinator.vigil import Vigil
+from slaternet_coordinator.watch import Vigil
 
 
 @mutant("Agents leave before the last round that somebody has entered, and not after it.", losing=True)
@@ -61,13 +61,13 @@ def adopted_from_scratch() -> Iterator[Any]:
 @mutant("Who reconnects while others hold is not told to hold.", losing=True)
 def hold_not_repeated() -> Iterator[Any]:
     def make(recall: Any) -> Any:
-        def silent(game: Game, member: Member, have: int) -> Iterator[Any]:
-            with mock.patch.object(type(game._register), "orphaned", []):
-                yield from list(recall(game, member, have))
+        def silent(coordinator: Coordinator, member: Member, have: int) -> Iterator[Any]:
+            with mock.patch.object(type(coordinator._register), "orphaned", []):
+                yield from list(recall(coordinator, member, have))
 
         return silent
 
-    yield instead(Game, "_recall", make)
+    yield instead(Coordinator, "_recall", make)
 
 
 @mutant("A host is given up after half its time.", losing=True)
@@ -83,4 +83,4 @@ def given_up_too_soon() -> Iterator[Any]:
 
 @mutant("The graph goes on as if nobody had left.", losing=True)
 def graph_not_cut() -> Iterator[Any]:
-    yield mock.patch("slaternet_coordinator.game.Publication.depart")
+    yield mock.patch("slaternet_coordinator.publication.Publication.depart")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from slaternet.errors import Mismatch, Unreachable
 from slaternet.model import COORDINATOR
 from slaternet.process import DEGRADED
-from slaternet_coordinator.policy import LOST_AFTER, Policy
+from slaternet_coordinator.rules import LOST_AFTER, Policy
 
 if TYPE_CHECKING:
     from simulation.games import Game

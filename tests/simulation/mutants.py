@@ -19,9 +19,8 @@ from slaternet_adversary.runtime import Runtime
 from slaternet_adversary.tables import Table
 from slaternet_coordinator.engine import Coordinator
 from slaternet_coordinator.events import Effect, Keep
-from slaternet_coordinator.members import Member
 from slaternet_coordinator.memory import Memory
-from slaternet_coordinator.register import Register
+from slaternet_coordinator.register import Member, Register
 
 Mutant = Callable[[], AbstractContextManager[None]]
 MUTANTS: dict[str, Mutant] = {}
@@ -163,7 +162,7 @@ def forgetful(**forgotten: Any) -> Iterator[Any]:
     """Yield the patch that lets a coordinator come back without something it has kept."""
 
     def make(restore: Any) -> Any:
-        return lambda coordinator, memory: restore(coordinator, replace(memory, **forgotten))
+        return lambda coordinator, memory, secret: restore(coordinator, replace(memory, **forgotten), secret)
 
     yield instead(Coordinator, "restore", make)
 
@@ -181,8 +180,8 @@ def published_forgotten() -> Iterator[Any]:
 @mutant("The last round that was settled does not survive the coordinator.")
 def end_forgotten() -> Iterator[Any]:
     def make(keep: Any) -> Any:
-        def partly(coordinator: Coordinator, *members: Member) -> Keep:
-            kept: Keep = keep(coordinator, *members)
+        def partly(coordinator: Coordinator) -> Keep:
+            kept: Keep = keep(coordinator)
             return replace(kept, memory=replace(kept.memory, settled=Memory().settled))
 
         return partly

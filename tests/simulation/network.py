@@ -11,6 +11,9 @@ nothing, messages are doubled on a stream that lasts: at once, or, of frames, qu
 Frames may also overtake each other. The first message of either direction, which opens the stream, is spared that.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from simulation.air import Air, Weather
 from simulation.calls import Channel, Server
 from simulation.loop import Life, Loop
@@ -33,6 +36,13 @@ class Network(Air):
     def channel(self, address: str, **_: object) -> Channel:
         """Stand in for grpc.aio.insecure_channel."""
         return Channel(self, address)
+
+    @contextmanager
+    def reserved(self, listen: str) -> Iterator[str]:
+        """Stand in for slaternet.addresses.reserved."""
+        host, _, port = listen.rpartition(":")
+        self._ports += 1
+        yield listen if int(port) else f"{host}:{self._ports}"
 
     def bind(self, server: Server, listen: str) -> int:
         """Return the port that a server listens on; RuntimeError where it is taken."""

@@ -89,6 +89,7 @@ def _quiet(world: "World") -> Iterator[None]:
 def _network(world: "World") -> Iterator[Any]:
     yield mock.patch.object(grpc.aio, "server", world.network.server)
     yield mock.patch.object(grpc.aio, "insecure_channel", world.network.channel)
+    yield mock.patch("slaternet.joining.reserved", world.network.reserved)
     yield mock.patch("slaternet.transport.reflection.enable_server_reflection")
 
 

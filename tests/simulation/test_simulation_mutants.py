@@ -1,4 +1,4 @@
-"""Planted bugs are seen: each within twenty harsh worlds, all of which go well without it.
+"""Planted bugs are seen: each within forty harsh worlds, all of which go well without it.
 
 Bugs in what becomes of lost hosts are planted where a game goes on without their agents.
 """
@@ -8,11 +8,11 @@ from simulation import host_mutants, loss_mutants  # noqa: F401 - plants them
 from simulation.mutants import LOSING, MUTANTS
 from simulation.world import Wrong, run
 
-from slaternet_coordinator.policy import Policy
+from slaternet_coordinator.rules import Policy
 
 pytestmark = pytest.mark.slow
 
-SEEDS = range(20)
+SEEDS = range(40)
 
 
 @pytest.mark.parametrize("name", MUTANTS)

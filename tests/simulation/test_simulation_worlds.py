@@ -5,7 +5,7 @@ from simulation.outcome import Outcome
 from simulation.seeds import STORIES
 from simulation.world import run
 
-from slaternet_coordinator.policy import Policy
+from slaternet_coordinator.rules import Policy
 
 QUICK = range(0, 20, 5)
 CHUNK = 50

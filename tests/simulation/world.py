@@ -33,7 +33,7 @@ from slaternet.model import COORDINATOR
 from slaternet.station import Station
 from slaternet_adversary.service import AdversaryService
 from slaternet_agent.service import HostService
-from slaternet_coordinator.policy import Policy
+from slaternet_coordinator.rules import Policy
 from slaternet_coordinator.service import CoordinatorService
 
 ADDRESS = "127.0.0.1:7000"

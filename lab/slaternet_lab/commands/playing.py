@@ -11,7 +11,7 @@ from slaternet.process import DEGRADED
 from slaternet.spec import Spec
 from slaternet_adversary.command import KeepOption
 from slaternet_coordinator.command import LostAfterOption, PolicyOption
-from slaternet_coordinator.policy import LOST_AFTER, Policy
+from slaternet_coordinator.rules import LOST_AFTER, Policy
 from slaternet_lab.commands.common import JsonOption, SetOption, SpecArgument, print_fields, print_json
 from slaternet_lab.commands.traffic import network_fields, print_hosts
 from slaternet_lab.folder import Run

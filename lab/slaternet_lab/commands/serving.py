@@ -11,7 +11,7 @@ from slaternet_coordinator.command import (
     at_the_centre,
     serve_coordinator,
 )
-from slaternet_coordinator.policy import LOST_AFTER, Policy
+from slaternet_coordinator.rules import LOST_AFTER, Policy
 from slaternet_lab.commands.common import SetOption, SpecArgument
 
 

@@ -1,9 +1,10 @@
+import re
 import socket
 from dataclasses import replace
 
 import pytest
 
-from slaternet.addresses import check_address, check_plaintext, reachable
+from slaternet.addresses import check_address, check_plaintext, reachable, reserved
 from slaternet.errors import BadSpec, Unreachable
 from slaternet.station import Station
 from slaternet.transport import open_channel
@@ -131,3 +132,25 @@ def test_plaintext_elsewhere_is_refused_unless_it_is_said_aloud(address: str) ->
         assert word in str(raised.value)
 
     check_plaintext(address, insecure=True, what="--listen")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "localhost", "[::1]"])
+def test_a_port_that_is_reserved_is_left_to_a_server_and_to_nobody_who_asks_for_any(host: str) -> None:
+    with reserved(f"{host}:0") as first, reserved(f"{host}:0") as second:
+        assert first != second
+        assert first.rpartition(":")[0] == host
+        number = int(first.rpartition(":")[2])
+        family = socket.AF_INET6 if host == "[::1]" else socket.AF_INET
+        said = f"cannot listen on {re.escape(first)}; choose a free port"
+        # a server binds with SO_REUSEADDR, as gRPC does
+        with (
+            socket.create_server((host.strip("[]"), number), family=family),
+            pytest.raises(BadSpec, match=said),
+            reserved(first),
+        ):
+            raise AssertionError("nobody may have it")
+
+
+def test_what_goes_wrong_while_a_port_is_reserved_is_not_taken_for_a_port_that_is_taken() -> None:
+    with pytest.raises(TimeoutError), reserved("127.0.0.1:0"):
+        raise TimeoutError

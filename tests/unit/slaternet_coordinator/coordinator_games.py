@@ -25,8 +25,8 @@ from slaternet_coordinator.events import (
 )
 from slaternet_coordinator.graphs import Graph
 from slaternet_coordinator.graphs.erdos_renyi import Paper
-from slaternet_coordinator.policy import Policy
 from slaternet_coordinator.register import Register
+from slaternet_coordinator.rules import Policy, Rules
 
 N = 8
 HOSTS = ("a", "b")
@@ -61,13 +61,18 @@ class Play:
         departures: tuple[Departure, ...] = (),
         together: bool = False,
     ) -> None:
-        self.register = Register(agents, hosts=hosts, secret=bytes(32), fingerprint="", limits=limits)
-        self.coordinator = Coordinator(
-            graph, self.register, rounds, limits, policy=policy, departures=departures, together=together
+        rules = Rules(
+            agents=agents, hosts=hosts, rounds=rounds, policy=policy, departures=departures, together=together
         )
+        self.coordinator = Coordinator(graph, rules, bytes(32), limits)
         self.told: dict[str, list[ControlDown]] = {}
         self.kept: list[Keep] = []
         self.tickets: dict[str, Opening] = {}
+
+    @property
+    def register(self) -> Register:
+        """The register of the engine, which no shell sees."""
+        return self.coordinator._state.register
 
     def begin(self, hosts: Sequence[str] = HOSTS, *, history: int = 0) -> "Play":
         """Let everyone come."""

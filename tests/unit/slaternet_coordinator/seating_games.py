@@ -14,7 +14,7 @@ from slaternet.model import (
     Seating,
 )
 from slaternet_coordinator.events import Announce, Effect, Tell
-from slaternet_coordinator.policy import Policy
+from slaternet_coordinator.rules import Policy
 
 C, L = LIMITS.checkpoint_every, LIMITS.window
 LASTING = replace(HOST_JOIN, durable=True)
@@ -41,7 +41,7 @@ def begun(
 
 def played(play: Play, round: int, hosts: Sequence[str] = FOUR) -> Play:
     """Let everyone come to a round, with all checkpoints on the way."""
-    while play.coordinator.scored < round:
+    while play.coordinator.view().scored < round:
         furthest = min(round, play.published)
         for name in hosts:
             if furthest >= C:
@@ -70,7 +70,7 @@ def seated(effects: list[Effect]) -> dict[str, list[int]]:
 
 def leaving(play: Play) -> list[tuple[int, list[int]]]:
     """Return the departures of a game."""
-    return [(each.round, each.agents.tolist()) for each in play.coordinator.departures]
+    return [(each.round, each.agents.tolist()) for each in play.coordinator.view().departures]
 
 
 def announced(effects: list[Effect]) -> list[str]:

@@ -30,10 +30,11 @@ from slaternet.model import (
 )
 from slaternet.seats import Wish
 from slaternet_coordinator.archive import Archive, Birth
-from slaternet_coordinator.engine import Coordinator, Phase
+from slaternet_coordinator.engine import Coordinator
 from slaternet_coordinator.events import AwaitHolding, AwaitQuiet, Effect, Heard, Keep, Leave
+from slaternet_coordinator.game import Phase
 from slaternet_coordinator.memory import Entry, Memory
-from slaternet_coordinator.register import Register
+from slaternet_coordinator.rules import Rules
 
 BORN = Birth("run-1", bytes(range(32)), "5bec" * 16)
 C = LIMITS.checkpoint_every
@@ -53,15 +54,16 @@ def test_what_was_kept_is_recalled_by_the_next_life(path: Path) -> None:
     b = Entry("b", Role.HOST, "there:2", 3, True, seats=np.array([0, 65535]), mark=64, reached=80, acknowledged=True)
     memory = Memory("stopping", 192, 64, 190, "", Description(2, history=1, code="c0de" * 16))
     with Archive.open(path, BORN) as archive:
-        assert archive.recall() == (Memory(), [])
-        archive.keep(Memory(), [a, b])
-        archive.keep(memory, [replace(a, incarnation=2)])
+        assert archive.recall() == Memory()
+        archive.keep(Memory(members=(a, b)))
+        archive.keep(replace(memory, members=(replace(a, incarnation=2), b)))
 
     with Archive.open(path, replace(BORN, run="another", secret=bytes(32))) as archive:
         assert archive.born == BORN
-        recalled, entries = archive.recall()
+        recalled = archive.recall()
 
-    assert recalled == memory
+    entries = recalled.members
+    assert replace(recalled, members=()) == memory
     assert [(each.name, each.incarnation) for each in entries] == [("a", 2), ("b", 3)]
     assert (entries[0].wish.count, entries[0].wish.agents.tolist()) == (2, [3, 7])
     assert entries[1].seats.tolist() == [0, 65535]
@@ -77,19 +79,33 @@ def test_forgetting_leaves_nothing(path: Path) -> None:
 
     with Archive.open(path, replace(BORN, run="another")) as archive:
         assert archive.born.run == "another"
-        assert archive.recall() == (Memory(), [])
+        assert archive.recall() == Memory()
+
+
+class Failing:
+    """A connection whose disk fails when a transaction shall be committed."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def execute(self, statement: str, *values: object) -> sqlite3.Cursor:
+        if statement == "COMMIT":
+            raise sqlite3.OperationalError("disk I/O error")
+        return self._connection.execute(statement, *values)
 
 
 def test_nothing_of_a_change_that_was_cut_short_remains(path: Path) -> None:
     with Archive.open(path, BORN) as archive:
         archive.keep(Memory("playing", 64))
-        bad = Entry("a", Role.HOST, "here:1", 1, mark=1 << 70)  # more than a column holds
-        with pytest.raises(OverflowError):
-            archive.keep(Memory("playing", 80), [bad])
+        connection = archive._connection
+        archive._connection = Failing(connection)  # type: ignore[assignment]
+        with pytest.raises(RunFailed, match=f"{path} cannot be used: disk I/O error; see to its disk"):
+            archive.keep(Memory("playing", 80))
 
-        assert archive.recall() == (Memory("playing", 64), [])
+        archive._connection = connection
+        assert archive.recall() == Memory("playing", 64)
         archive.keep(Memory("playing", 96))
-        assert archive.recall()[0].published == 96
+        assert archive.recall().published == 96
 
 
 def scribble(path: Path) -> None:
@@ -99,6 +115,15 @@ def scribble(path: Path) -> None:
 def foreign(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE recipes (name TEXT)")
+
+
+def older(path: Path) -> None:
+    """Write what version 2 wrote: a table for the game, one for its processes, and one for the seal."""
+    with closing(sqlite3.connect(path)) as connection:
+        for table in ("game", "members", "seal"):
+            connection.execute(f"CREATE TABLE {table} (only INTEGER PRIMARY KEY)")
+        connection.execute(f"PRAGMA application_id = {0x534C4154}")
+        connection.execute("PRAGMA user_version = 2")
 
 
 def torn(path: Path) -> None:
@@ -111,14 +136,14 @@ def torn(path: Path) -> None:
 def emptied(path: Path) -> None:
     Archive.open(path, BORN).close()
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("DELETE FROM game")
+        connection.execute("DELETE FROM register")
         connection.commit()
 
 
 def test_a_bit_that_has_changed_is_noticed_wherever_it_stands(path: Path, tmp_path: Path) -> None:
-    memory, hosts = Memory("playing", 192, 64), [Entry(name, Role.HOST, f"{name}:1", 1) for name in "abc"]
+    memory, hosts = Memory("playing", 192, 64), tuple(Entry(name, Role.HOST, f"{name}:1", 1) for name in "abc")
     with Archive.open(path, BORN) as archive:  # and killed: nothing is tidied up
-        archive.keep(memory, hosts)
+        archive.keep(replace(memory, members=hosts))
         files = {each.name: each.read_bytes() for each in tmp_path.iterdir() if not each.name.endswith("-shm")}
     (there := tmp_path / "there").mkdir()
     kept, noticed = files[path.name], 0
@@ -130,8 +155,9 @@ def test_a_bit_that_has_changed_is_noticed_wherever_it_stands(path: Path, tmp_pa
         try:
             with Archive.open(there / path.name, BORN) as archive:
                 assert archive.born == BORN
-                recalled, entries = archive.recall()
-                assert (recalled, [each.address for each in entries]) == (memory, ["a:1", "b:1", "c:1"])
+                recalled = archive.recall()
+                assert replace(recalled, members=()) == memory
+                assert [each.address for each in recalled.members] == ["a:1", "b:1", "c:1"]
         except (BadSpec, RunFailed):
             noticed += 1
         Archive.forget(there / path.name)
@@ -150,7 +176,11 @@ def test_a_phase_that_is_none_is_damage(path: Path) -> None:
     ("spoil", "said"),
     [
         (scribble, "is damaged; put a copy back, or start with --fresh"),
-        (foreign, "is not the register of a game of this version; start with --fresh"),
+        (foreign, "is not the register of a game; start with --fresh"),
+        (
+            older,
+            "was written by another version of slaternet; finish its game with that version, or start with --fresh",
+        ),
         (torn, "is damaged"),
         (emptied, "is damaged"),
         (Path.mkdir, "cannot be used: .*; make it writable, or choose another --state"),
@@ -175,7 +205,7 @@ def test_a_game_that_nobody_has_joined_may_become_that_of_another_spec(path: Pat
 
 def test_the_register_of_another_spec_is_refused(path: Path) -> None:
     with Archive.open(path, BORN) as archive:
-        archive.keep(Memory(), [Entry("a", Role.HOST, "here:1", 1)])
+        archive.keep(Memory(members=(Entry("a", Role.HOST, "here:1", 1),)))
 
     with pytest.raises(BadSpec, match=f"holds a game of spec {BORN.spec[:16]}, not of spec feed.*--fresh"):
         Archive.open(path, replace(BORN, spec="feed" * 16))
@@ -185,11 +215,11 @@ def test_a_full_disk_is_named_and_what_was_kept_stays(path: Path) -> None:
     with Archive.open(path, BORN) as archive:
         archive.keep(Memory("playing", 64))
         archive._connection.execute("PRAGMA max_page_count = 1")  # the database may not grow
-        crowd = [Entry(f"agent-{number}", Role.HOST, "here:1", 1, seats=np.arange(1000)) for number in range(100)]
+        crowd = tuple(Entry(f"agent-{k}", Role.HOST, "here:1", 1, seats=np.arange(1000)) for k in range(100))
         with pytest.raises(RunFailed, match=f"there is no room for {path}; .*free space and start again"):
-            archive.keep(Memory("playing", 80), crowd)
+            archive.keep(Memory("playing", 80, members=crowd))
 
-        assert archive.recall() == (Memory("playing", 64), [])
+        assert archive.recall() == Memory("playing", 64)
 
 
 # The coordinator's next life
@@ -209,7 +239,7 @@ class Lives(Play):
     def _note(self, effects: list[Effect]) -> list[Effect]:
         for effect in effects:
             if isinstance(effect, Keep):
-                self.archive.keep(effect.memory, effect.entries)
+                self.archive.keep(effect.memory)
             self.leaves |= isinstance(effect, Leave)
         return super()._note(effects)
 
@@ -222,11 +252,8 @@ class Lives(Play):
         """Let the coordinator die and another take up its game; everyone comes back, and says again what it has to."""
         self.archive.close()
         self.archive = Archive.open(self._path, BORN)
-        memory, entries = self.archive.recall()
-        self.register = Register(N, hosts=len(HOSTS), secret=b"", fingerprint="")
-        self.coordinator = Coordinator(GRAPH, self.register, self._rounds)
-        self.coordinator.restore(memory)
-        self.register.restore(self.archive.born.secret, entries, begun=self.coordinator.epoch > 0)
+        self.coordinator = Coordinator(GRAPH, Rules(agents=N, hosts=len(HOSTS), rounds=self._rounds), b"")
+        self.coordinator.restore(self.archive.recall(), self.archive.born.secret)
         effects = self._note(self.coordinator.resume())
         for name in list(self.tickets):
             if Acknowledged() in self.said.get(name, []):
@@ -256,7 +283,7 @@ def story(play: Lives) -> Iterator[None]:
     play.join("b", LASTING)  # it was dead in between, and goes on from the mark
     play.said["b"] = []
     yield
-    play.open("b", have=play.coordinator.low_water)
+    play.open("b", have=play.coordinator.view().low_water)
     yield
     play.stop()
     yield
@@ -264,7 +291,7 @@ def story(play: Lives) -> Iterator[None]:
         play.say(name, Holding(3 * C + 1))
         yield
     for name in EVERYONE:
-        play.say(name, Progress(play.coordinator.last or 0, 1.0, 1.0))
+        play.say(name, Progress(play.coordinator.view().last or 0, 1.0, 1.0))
         play.say(name, Finished())
         yield
     for name in EVERYONE:
@@ -318,9 +345,9 @@ def test_wherever_the_coordinator_dies_its_next_life_tells_the_same(tmp_path: Pa
             if step == death:
                 play.die()
         assert outcome(play) == outcome(reference), death
-        assert (play.coordinator.last, play.coordinator.low_water) == (
-            reference.coordinator.last,
-            reference.coordinator.low_water,
+        assert (play.coordinator.view().last, play.coordinator.view().low_water) == (
+            reference.coordinator.view().last,
+            reference.coordinator.view().low_water,
         )
         assert play.leaves
         play.archive.close()
@@ -335,7 +362,7 @@ def test_a_coordinator_may_die_at_every_step(tmp_path: Path) -> None:
         play.die()
 
     assert outcome(play) == outcome(reference)
-    assert play.coordinator.phase is Phase.OVER
+    assert play.coordinator.view().phase is Phase.OVER
     play.archive.close()
     reference.archive.close()
 
@@ -377,7 +404,7 @@ def test_a_game_that_was_begun_and_not_yet_published_is_published_by_the_next_li
     play.say(EVE, Description(2))
     begun = next(keep for keep in play.kept if keep.memory.phase == "playing")
     assert begun.memory.published == 0
-    play.archive.keep(begun.memory, begun.entries)
+    play.archive.keep(begun.memory)
     play.told.clear()
 
     play.die()
@@ -393,14 +420,13 @@ def test_the_next_life_waits_for_answers_that_the_last_one_has_waited_for(path: 
     play.stop()
     assert play.die() == [AwaitHolding()]
     assert play.expire()
-    assert play.coordinator.last == play.published
+    assert play.coordinator.view().last == play.published
     play.archive.close()
 
 
 def test_hosts_that_may_still_come_are_waited_for_anew() -> None:
-    register = Register(N, hosts=None, secret=b"", fingerprint="")
-    coordinator = Coordinator(GRAPH, register, None)
-    register.restore(b"", [Entry("a", Role.HOST, "here:1", 1)], begun=False)
+    coordinator = Coordinator(GRAPH, Rules(agents=N, hosts=None, rounds=None), b"")
+    coordinator.restore(Memory(members=(Entry("a", Role.HOST, "here:1", 1),)), b"")
 
     assert coordinator.resume() == [AwaitQuiet(1)]
 
@@ -433,5 +459,5 @@ def test_a_last_round_that_is_settled_is_told_by_the_next_life_whoever_answers(p
 
     for name in EVERYONE:
         assert play.told[name][-1] == StopAt(12)
-    assert (play.coordinator.last, play.coordinator.settled) == (12, 12)
+    assert (play.coordinator.view().last, play.coordinator.view().settled) == (12, 12)
     play.archive.close()

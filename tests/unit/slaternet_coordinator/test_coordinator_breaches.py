@@ -3,14 +3,13 @@ from slaternet.model import PROTOCOL, Breach, Join, Refusals, Role
 from slaternet_coordinator.engine import Coordinator
 from slaternet_coordinator.events import Joined, Said
 from slaternet_coordinator.graphs.fixed import Complete
-from slaternet_coordinator.register import Register
+from slaternet_coordinator.rules import Rules
 from slaternet_coordinator.standing import Observed
 
 
 def gathered(*hosts: str) -> Coordinator:
     """Return a coordinator that these hosts, and after them the adversary, have joined."""
-    register = Register(8, hosts=8, secret=bytes(32), fingerprint="")
-    coordinator = Coordinator(Complete(8, 1), register, 5)
+    coordinator = Coordinator(Complete(8, 1), Rules(agents=8, hosts=8, rounds=5), bytes(32))
     for name in (*hosts, "adversary"):
         role = Role.ADVERSARY if name == "adversary" else Role.HOST
         coordinator.handle(Joined(name, Join(role, "localhost:1", 0, PROTOCOL, "")))

@@ -8,6 +8,7 @@ from slaternet.errors import Mismatch, Superseded, Unknown
 from slaternet.limits import LIMITS, Limits
 from slaternet.model import PROTOCOL, Description, Join, Opening, Role
 from slaternet_coordinator.register import Register
+from slaternet_coordinator.rules import Rules
 
 SECRET = bytes(range(32))
 HOST = Join(Role.HOST, "localhost:1", 0, PROTOCOL, "print")
@@ -17,15 +18,10 @@ ADVERSARY = replace(HOST, role=Role.ADVERSARY, address="localhost:2")
 def register(
     agents: int = 10, hosts: int | None = 2, *, reproducible: bool = True, limits: Limits = LIMITS
 ) -> Register:
-    return Register(
-        agents,
-        hosts=hosts,
-        secret=SECRET,
-        fingerprint="print",
-        spec="5" * 64,
-        reproducible=reproducible,
-        limits=limits,
+    rules = Rules(
+        agents=agents, hosts=hosts, rounds=None, fingerprint="print", spec="5" * 64, reproducible=reproducible
     )
+    return Register(rules, SECRET, limits)
 
 
 def wanting(seats: int) -> Join:

@@ -26,8 +26,7 @@ from slaternet_coordinator.archive import Archive, Birth
 from slaternet_coordinator.engine import Coordinator
 from slaternet_coordinator.events import Effect, Keep, Leave
 from slaternet_coordinator.memory import Entry, Memory
-from slaternet_coordinator.policy import Policy
-from slaternet_coordinator.register import Register
+from slaternet_coordinator.rules import Policy, Rules
 
 C = LIMITS.checkpoint_every
 BORN = Birth("run", bytes(32), "5bec")
@@ -39,15 +38,16 @@ def test_departures_epoch_and_the_lost_are_recalled(tmp_path: Path) -> None:
     departures = (Departure(20, np.array([3])), Departure(120, np.array([0, 65535])))
     memory = Memory("playing", 192, 64, description=Description(2), epoch=3, departures=departures)
     with Archive.open(tmp_path / "register", BORN) as archive:
-        archive.keep(memory, [Entry("a", Role.HOST, "here:1", 1, lost=True), Entry("b", Role.HOST, "there:1", 1)])
+        members = (Entry("a", Role.HOST, "here:1", 1, lost=True), Entry("b", Role.HOST, "there:1", 1))
+        archive.keep(replace(memory, members=members))
 
     with Archive.open(tmp_path / "register", BORN) as archive:
-        recalled, entries = archive.recall()
+        recalled = archive.recall()
 
     assert recalled.epoch == 3
     assert [(each.round, each.agents.tolist()) for each in recalled.departures] == [(20, [3]), (120, [0, 65535])]
     assert all(each.agents.dtype == np.intp for each in recalled.departures)
-    assert [(each.name, each.lost) for each in entries] == [("a", True), ("b", False)]
+    assert [(each.name, each.lost) for each in recalled.members] == [("a", True), ("b", False)]
 
 
 class Mortal(Play):
@@ -66,7 +66,7 @@ class Mortal(Play):
             if self.effects_left is not None:
                 self.effects_left -= 1
             if isinstance(effect, Keep):
-                self.archive.keep(effect.memory, effect.entries)
+                self.archive.keep(effect.memory)
             seen.append(effect)
         return super()._note(seen)
 
@@ -78,11 +78,9 @@ class Mortal(Play):
     def be_born_again(self) -> None:
         """Let another take up the game; everyone who lives comes back, and knows what it was told."""
         self.effects_left = None
-        memory, entries = self.archive.recall()
-        self.register = Register(N, hosts=3, secret=b"", fingerprint="")
-        self.coordinator = Coordinator(GRAPH, self.register, None, policy=Policy.LEAVE)
-        self.coordinator.restore(memory)
-        self.register.restore(BORN.secret, entries, begun=self.coordinator.epoch > 0)
+        rules = Rules(agents=N, hosts=3, rounds=None, policy=Policy.LEAVE)
+        self.coordinator = Coordinator(GRAPH, rules, b"")
+        self.coordinator.restore(self.archive.recall(), BORN.secret)
         self._note(self.coordinator.resume())
         for name in (EVE, "a", "c"):
             news = self.news(name)
@@ -123,7 +121,7 @@ def begun(folder: Path) -> Mortal:
     for name in THREE:
         play.come(name, LASTING)
     play.say(EVE, Description(2))
-    while play.coordinator.scored < 100:
+    while play.coordinator.view().scored < 100:
         furthest = min(100, play.published)
         for name in THREE:
             if furthest >= C:
@@ -146,8 +144,8 @@ def test_wherever_the_coordinator_dies_the_lost_host_is_given_up_once_and_for_al
             play.answer()
 
     coordinator = play.coordinator
-    assert coordinator.epoch == 2
-    assert [each.round for each in coordinator.departures] == [106]
+    assert coordinator.view().epoch == 2
+    assert [each.round for each in coordinator.view().departures] == [106]
     assert {host.name for host in play.register.players} == {"a", "c"}
     with pytest.raises(Mismatch, match="given up"):
         play.join("b", LASTING)
@@ -160,21 +158,19 @@ def test_wherever_the_coordinator_dies_the_lost_host_is_given_up_once_and_for_al
 
 
 def test_a_coordinator_does_not_take_up_a_game_under_a_policy_that_its_hosts_cannot_follow() -> None:
-    register = Register(N, hosts=1, secret=b"", fingerprint="")
-    coordinator = Coordinator(GRAPH, register, None, policy=Policy.REPLACE)
-    coordinator.restore(Memory("playing", 64, epoch=1, description=Description(2)))
-    register.restore(b"", [Entry("a", Role.HOST, "here:1", 1, seats=np.arange(N))], begun=True)
+    coordinator = Coordinator(GRAPH, Rules(agents=N, hosts=1, rounds=None, policy=Policy.REPLACE), b"")
+    a = Entry("a", Role.HOST, "here:1", 1, seats=np.arange(N))
+    coordinator.restore(Memory("playing", 64, epoch=1, description=Description(2), members=(a,)), b"")
 
     with pytest.raises(BadSpec, match=r"a plays without --state, .* start the coordinator with --policy wait"):
         coordinator.resume()
 
 
 def test_a_game_that_is_over_waits_for_nobody_who_was_lost_in_an_earlier_life() -> None:
-    register = Register(N, hosts=2, secret=b"", fingerprint="")
-    coordinator = Coordinator(GRAPH, register, None, policy=Policy.LEAVE)
-    coordinator.restore(Memory("over", 64, epoch=2, description=Description(2)))
+    coordinator = Coordinator(GRAPH, Rules(agents=N, hosts=2, rounds=None, policy=Policy.LEAVE), b"")
     a = Entry("a", Role.HOST, "here:1", 1, durable=True, seats=np.arange(N), acknowledged=True)
+    b = Entry("b", Role.HOST, "here:2", 1, durable=True, lost=True)
 
-    register.restore(b"", [a, Entry("b", Role.HOST, "here:2", 1, durable=True, lost=True)], begun=True)
+    coordinator.restore(Memory("over", 64, epoch=2, description=Description(2), members=(a, b)), b"")
 
     assert coordinator.resume() == [Leave()]

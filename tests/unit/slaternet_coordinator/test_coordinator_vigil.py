@@ -3,7 +3,7 @@
 import pytest
 from coordinator_games import HOSTS, Play
 
-from slaternet_coordinator.vigil import Vigil
+from slaternet_coordinator.watch import Vigil
 
 
 class Clock:
@@ -25,13 +25,16 @@ class Watchman:
         self.given_up: list[str] = []
         self.missed: list[str] = []
         self._forgiving = forgiving
-        self.vigil = Vigil(self.clock, 60.0, self.play.register, give_up=self._give_up, miss=self.missed.append)
+        self.vigil = Vigil(
+            self.clock, 60.0, self.play.coordinator.members, give_up=self._give_up, miss=self.missed.append
+        )
         for name in HOSTS:
             self.vigil.hear(name)
 
-    def _give_up(self, name: str) -> None:
+    def _give_up(self, name: str) -> bool:
         self.given_up.append(name)
         self.play.register[name].lost = not self._forgiving
+        return not self._forgiving
 
     def pass_by(self, seconds: float) -> None:
         """Let time pass, and look as often as one should."""
@@ -127,6 +130,6 @@ def test_one_that_is_waited_for_all_the_same_is_named_once_each_time_it_is_away(
 def test_it_looks_often_enough(longest: float, step: float) -> None:
     play = Play()
 
-    vigil = Vigil(Clock(), longest, play.register, give_up=print, miss=print)
+    vigil = Vigil(Clock(), longest, play.coordinator.members, give_up=lambda _: True, miss=print)
 
     assert vigil.step == step

@@ -25,7 +25,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def watch(clock: Clock) -> Watch:
-    return Watch(clock)
+    return Watch(clock, Breaches())
 
 
 def test_the_pace_is_that_of_the_last_seconds() -> None:
@@ -99,9 +99,9 @@ def test_the_last_troubles_are_told_with_their_age_each_once(clock: Clock, watch
     assert told == [f"trouble {number}" for number in range(100 - LIMITS.troubles, 100)]
 
 
-def test_breaches_are_troubles_wherever_they_were_counted(watch: Watch) -> None:
+def test_breaches_are_troubles_wherever_they_were_counted(clock: Clock) -> None:
     own = Breaches()
-    watch.mind(own)
+    watch = Watch(clock, own)
     own.count(Malformed("no"), "a")
     own.count(Mismatch("a sentence of its own is told for this"), "")
     watch.refuse("adversary", (Breach("OverBudget", "b", 1),))

@@ -13,7 +13,7 @@ from slaternet.spec import Spec
 from slaternet.streams import block_length, stream
 from slaternet_adversary import Game
 from slaternet_adversary.builtin.linear_regression import LinearRegression
-from slaternet_coordinator.engine import Phase
+from slaternet_coordinator.game import Phase
 from slaternet_coordinator.registry import build as build_graph
 from slaternet_lab.folder import Run
 from slaternet_lab.hindsight.comparator import offline
@@ -94,7 +94,7 @@ def test_neither_hosts_nor_the_order_of_messages_matter_where_agents_leave(
 
     world.play()
 
-    assert world.coordinator.phase is Phase.OVER
+    assert world.coordinator.view().phase is Phase.OVER
     found = summary(tmp_path / "world")
     assert (found["digest"], found["hosts"]) == (alone["digest"], hosts)
     for key in ("cumulative_loss", "cumulative_violation", "zero_loss", "zero_violation", "departures"):

@@ -59,7 +59,7 @@ def leave_behind(folder: Path, memory: Memory = OVER, spec: Spec | None = None) 
     journal.close()
     with Archive.open(register_of(folder), Birth(RUN, bytes(32), spec.digest())) as archive:
         members = {name: Role(role) for name, role in launch.roles.items() if name != "coordinator"}
-        archive.keep(memory, [_entry(*each) for each in members.items()])
+        archive.keep(replace(memory, members=tuple(_entry(*each) for each in members.items())))
     for name in CONCLUSIONS if memory.phase == "over" else ():
         (folder / name).write_text("of 100 rounds")
     return folder
@@ -72,9 +72,10 @@ def _entry(name: str, role: Role) -> Entry:
 def lose_second(folder: Path, *departures: Departure) -> None:
     """Have the second host given up, and all that it kept with it: the first has its agents, which may leave."""
     with Archive.reopen(register_of(folder)) as archive:
-        memory, [_, first, second] = archive.recall()
+        memory = archive.recall()
+        adversary, first, second = memory.members
         adopter, lost = replace(first, seats=np.arange(4)), replace(second, seats=np.empty(0, np.intp), lost=True)
-        archive.keep(replace(memory, epoch=2, departures=departures), [adopter, lost])
+        archive.keep(replace(memory, epoch=2, departures=departures, members=(adversary, adopter, lost)))
     shutil.rmtree(states_of(folder) / "agent-2")
 
 
@@ -102,7 +103,7 @@ def standing(folder: Path) -> Standing:
         held = json.loads((states_of(folder) / name / "state.json").read_text())
         states[name] = (held["spec"], held["over"])
     with Archive.reopen(register_of(folder)) as archive:
-        memory, entries = archive.recall()
+        memory = archive.recall()
         assert archive.born == Birth(RUN, bytes(32), spec.digest())
     kept = [Checkpoints(states_of(folder) / name / "checkpoints", name, RUN, spec.digest()) for name in launch.agents]
     ends = [entry for entry in chronicle.read(folder) if isinstance(entry, StopAt)]
@@ -110,9 +111,9 @@ def standing(folder: Path) -> Standing:
         launch.rounds,
         spec.digest(),
         states,
-        memory,
-        [entry.acknowledged for entry in entries],
-        [entry.mark for entry in entries],
+        replace(memory, members=()),
+        [entry.acknowledged for entry in memory.members],
+        [entry.mark for entry in memory.members],
         [each.read(MARK) for each in kept],
         ends[-1] if ends else None,
         [name for name in CONCLUSIONS if (folder / name).exists()],
@@ -340,15 +341,15 @@ def test_a_host_that_was_given_up_is_neither_started_nor_missed(
     kept = Checkpoints(states_of(tmp_path) / "agent-1" / "checkpoints", "agent-1", RUN, resumption.spec.digest())
     assert kept.read(MARK) == b"agent-1"
     with Archive.reopen(register_of(tmp_path)) as archive:
-        memory, entries = archive.recall()
+        memory = archive.recall()
     assert (memory.phase, memory.epoch, len(memory.departures)) == ("playing", 2, len(departures))
-    assert [entry.name for entry in entries if entry.lost] == ["agent-2"]
+    assert [entry.name for entry in memory.members if entry.lost] == ["agent-2"]
 
 
 def test_a_host_whose_agents_have_all_left_needs_no_checkpoint(tmp_path: Path) -> None:
     leave_behind(tmp_path)
     with Archive.reopen(register_of(tmp_path)) as archive:
-        archive.keep(replace(archive.recall()[0], departures=(Departure(40, SEATS["agent-2"]),)))
+        archive.keep(replace(archive.recall(), departures=(Departure(40, SEATS["agent-2"]),)))
     (states_of(tmp_path) / "agent-2" / "checkpoints" / "000064").unlink()
 
     assert prepare(tmp_path, rounds=300).lost == set()

@@ -38,9 +38,10 @@ from slaternet_adversary.runtime import Runtime
 from slaternet_agent import engine as agent
 from slaternet_agent.build import build_algorithm
 from slaternet_coordinator import events as coordinator
-from slaternet_coordinator.engine import Coordinator, Phase
-from slaternet_coordinator.register import Register
+from slaternet_coordinator.engine import Coordinator
+from slaternet_coordinator.game import Phase
 from slaternet_coordinator.registry import build as build_graph
+from slaternet_coordinator.rules import Rules
 from slaternet_lab.simulation import Simulation, simulate
 
 N, P, T, SEED = 12, 4, 30, 11
@@ -188,9 +189,9 @@ class World:
         with opened(spec) as (plugin, self._description):  # in this process: nothing ends with the block
             pass
         self.adversary = Runtime(plugin, build_referee(spec, self._description), Results(folder, spec, run="id"))
-        register = Register(spec.run.agents, hosts=hosts, secret=bytes(32), fingerprint="")
         graph = build_graph(spec.graph, spec.run.agents, spec.run.seed)
-        self.coordinator = Coordinator(graph, register, spec.run.rounds, departures=spec.leaving)
+        rules = Rules(agents=spec.run.agents, hosts=hosts, rounds=spec.run.rounds, departures=spec.leaving)
+        self.coordinator = Coordinator(graph, rules, bytes(32))
         self.names = [f"host-{index}" for index in range(hosts)]
         self.hosts: dict[str, agent.Host] = {}
         self._peers: dict[str, list[str]] = {}
@@ -290,7 +291,7 @@ def test_the_number_of_hosts_and_the_order_of_messages_do_not_matter(hosts: int,
 
     world.play()
 
-    assert world.coordinator.phase is Phase.OVER
+    assert world.coordinator.view().phase is Phase.OVER
     found = summary(tmp_path / "world")
     assert (found["digest"], found["hosts"]) == (alone["digest"], hosts)
     for key in ("cumulative_loss", "cumulative_violation", "zero_loss", "zero_violation"):
@@ -306,10 +307,10 @@ def test_a_game_without_end_that_is_stopped_is_the_simulation_of_what_it_wrote(
 
     world.play(stop_after)
 
-    assert world.coordinator.phase is Phase.OVER
+    assert world.coordinator.view().phase is Phase.OVER
     found = summary(tmp_path / "world")
     written = Spec.parse((tmp_path / "world" / "spec.toml").read_text(), source="again")
-    assert written.run.rounds == found["rounds"] == world.coordinator.last
+    assert written.run.rounds == found["rounds"] == world.coordinator.view().last
     assert simulated(written, tmp_path / "again")["digest"] == found["digest"]
 
 
@@ -319,7 +320,7 @@ def test_games_longer_than_the_window_go_on_without_waiting_for_anyone(tmp_path:
 
     world.play()
 
-    assert world.coordinator.phase is Phase.OVER
+    assert world.coordinator.view().phase is Phase.OVER
     assert summary(tmp_path / "world")["digest"] == simulated(spec, tmp_path / "alone")["digest"]
 
 
