@@ -2,18 +2,17 @@
 
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import numpy as np
-import structlog
 
 from slaternet.errors import PluginFailed
 from slaternet.model import Agents, Array, Question, Tangent
+from slaternet.plugins import plugin_edge
 from slaternet_adversary.api import Adversary, History, Round
 from slaternet_adversary.build import name_of
 from slaternet_adversary.events import Asked, Evaluated, Play, Played, Score, Scored
 from slaternet_adversary.scores import Scoring
-
-log = structlog.get_logger()
 
 
 class Functions:
@@ -27,10 +26,8 @@ class Functions:
     def play(self, effect: Play) -> Played:
         """Have the functions of a round fixed."""
         past = None if effect.past is None else History(effect.past)
-        try:
+        with self._edge(f"play({effect.round})"):
             self._rounds[effect.round] = self._plugin.play(effect.round, past)
-        except Exception as error:
-            raise self._raised(error, f"play({effect.round})") from None
         return Played(effect.round)
 
     def forget(self, round: int) -> None:
@@ -39,14 +36,12 @@ class Functions:
 
     def score(self, effect: Score) -> Scored | None:
         """Do a piece of the scoring of a round, the same until it is done; return the score when it is."""
-        try:
+        with self._edge(f"the score of round {effect.round}"):
             if self._scoring is None:
                 centre, constraints, agents = self._plugin.game.set.centre, self._plugin.constraints, effect.agents
                 x = effect.x if len(agents) == len(effect.x) else effect.x[agents]
                 self._scoring = Scoring(self._rounds[effect.round], effect.round, x, centre, constraints, agents)
             scored = self._scoring.step()
-        except Exception as error:
-            raise self._raised(error, f"the score of round {effect.round}") from None
         if scored is None:
             return None
         if not all(map(math.isfinite, (scored.loss, scored.violation, scored.zero_loss, scored.zero_violation))):
@@ -57,13 +52,11 @@ class Functions:
     def evaluate(self, asked: Asked) -> Evaluated:
         """Return the values that a question asks for."""
         question, rows = asked.question, (self._plugin.constraints,)
-        try:
+        with self._edge(f"round {question.round}"):
             f = self._values(question, "loss", question.points)
             g = self._values(question, "constraint", question.points, rows)
             loss = self._tangent(question, "loss") if question.loss_gradient else None
             constraint = self._tangent(question, "constraint", rows) if question.constraint_gradient else None
-        except Exception as error:
-            raise self._raised(error, f"round {question.round}") from None
         return Evaluated(asked.host, question.round, question.agents, f, g, loss, constraint)
 
     def _tangent(self, question: Question, what: str, rows: tuple[int, ...] = ()) -> Tangent | None:
@@ -98,9 +91,6 @@ class Functions:
     def _failure(self, what: str) -> PluginFailed:
         return PluginFailed(f"the adversary plugin {name_of(self._plugin)} failed: {what}")
 
-    def _raised(self, error: Exception, where: str) -> PluginFailed:
-        """Stand at the plugin edge: whatever the plugin raised is the operator's to see, and nobody else's."""
-        if isinstance(error, PluginFailed):
-            return error
-        log.error("plugin failed", plugin=name_of(self._plugin), where=where, exc_info=error)
-        return self._failure(f"{where} raised {type(error).__name__}: {error}")
+    def _edge(self, where: str) -> AbstractContextManager[None]:
+        # a plugin that cannot play a round, however it says so, has failed
+        return plugin_edge("adversary plugin", name_of(self._plugin), where, passing=(PluginFailed,))

@@ -31,7 +31,7 @@ from slaternet.errors import BadSpec, Forgotten, Malformed, PluginFailed, RoundN
 from slaternet.failpoints import reach
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
-from slaternet.plugins import ADVERSARIES, Loaded, check_options, load
+from slaternet.plugins import ADVERSARIES, Loaded, check_options, load, plugin_edge
 from slaternet.sets import make_set
 from slaternet_adversary.api import Adversary, Game, History, Round
 from slaternet_adversary.scores import Network
@@ -241,21 +241,19 @@ def serve(worker: Worker, address: str) -> tuple[grpc.Server, int]:
 def _guarded(method: Callable[[bytes], bytes]) -> Callable[[bytes, grpc.ServicerContext], bytes]:
     def answer(data: bytes, context: grpc.ServicerContext) -> bytes:
         try:
-            return method(data)
+            with plugin_edge("adversary plugin", "of this worker", method.__name__, logged=False):
+                return method(data)
+        except PluginFailed as error:
+            if error.__cause__ is not None:
+                traceback.print_exception(error.__cause__)
+            code, details = "ABORTED", error.raised or str(error)
+        except BadSpec as error:
+            code, details = "INVALID_ARGUMENT", str(error)
         except SlaternetError as error:
-            code, details = _status(error), str(error)
-        except BaseException as error:  # the plugin edge: whatever it raises, SystemExit too
-            traceback.print_exc()
-            code, details = "ABORTED", f"{type(error).__name__}: {error}"
+            code, details = error.status, str(error)
         return context.abort(grpc.StatusCode[code], clip(details))
 
     return answer
-
-
-def _status(error: SlaternetError) -> str:
-    if isinstance(error, BadSpec):
-        return "INVALID_ARGUMENT"
-    return "ABORTED" if isinstance(error, PluginFailed) else error.status
 
 
 # The process

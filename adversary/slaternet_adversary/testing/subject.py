@@ -3,13 +3,11 @@
 n   agents        p   dimension        k   agents asked about        s   points        m   constraints
 """
 
-import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +15,7 @@ import numpy as np
 from slaternet.errors import PluginFailed
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
+from slaternet.plugins import plugin_edge
 from slaternet.streams import stream
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
 
@@ -228,19 +227,19 @@ def _line(method: str, line: str) -> str:
 def guarded(where: str, method: Callable[..., Any], *arguments: object, about: str = "plays") -> Any:  # noqa: ANN401
     """Call the author's code; whatever it raises is a fault, but that it does not support the game."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # a service shows them and goes on; what they warn of is found in the values
+        with (
+            plugin_edge("adversary plugin", "of the exam", where, passing=(CannotPlay,), logged=False),
+            warnings.catch_warnings(),
+        ):
+            # a service shows them and goes on; what they warn of is found in the values
+            warnings.simplefilter("ignore")
             return method(*arguments)
-    except CannotPlay:
-        raise
-    except PluginFailed as error:
-        raise Fault("plays", str(error)) from error
-    except (Exception, SystemExit) as error:  # the plugin edge
-        if "read-only" in str(error):
-            raise Fault(about, f"{where} writes into an array it is given; make a new one") from error
-        raise Fault(about, f"{where} raised {_place(error)}; correct its code") from error
+    except PluginFailed as failure:
+        if isinstance(failure.__cause__, PluginFailed):
+            raise Fault("plays", str(failure.__cause__)) from failure
+        if "read-only" in failure.raised:
+            raise Fault(about, f"{where} writes into an array it is given; make a new one") from failure
+        raise Fault(about, f"{where} raised {failure.raised}") from failure
 
 
 def shaped(where: str, value: object, shape: Sequence[int], *, about: str = "shapes") -> Array:
@@ -270,9 +269,3 @@ def _frozen(value: Any) -> Any:  # noqa: ANN401
         value = value.copy()
         value.setflags(write=False)
     return value
-
-
-def _place(error: BaseException) -> str:
-    """Say what was raised, and on which line of which file."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__} at {Path(frame.filename).name}, line {frame.lineno}: {error}"

@@ -1,6 +1,8 @@
 """Time-varying graphs: generators, weights, checks, and how a spec's `[graph]` becomes one."""
 
-from slaternet.plugins import check_options, load
+import functools
+
+from slaternet.plugins import check_options, load, plugin_edge
 from slaternet.spec import GraphSection
 from slaternet_coordinator.graphs.departed import check_departures
 from slaternet_coordinator.graphs.file import File, sha256
@@ -22,7 +24,8 @@ def build(section: GraphSection, agents: int, seed: int) -> Graph:
         if factory.__module__.startswith(__name__):
             built: Graph = factory(agents, seed, **section.numbers)
             return built
-        return Foreign(section.name, lambda: factory(agents, seed, **section.numbers))
+        calling = functools.partial(plugin_edge, "graph", section.name)
+        return Foreign(section.name, calling, lambda: factory(agents, seed, **section.numbers))
 
     graph = make(agents)
     if not isinstance(graph, File):

@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slaternet.departures import Attendance
-from slaternet.errors import BadSpec, PluginFailed, SlaternetError
+from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
+from slaternet.plugins import plugin_edge
 from slaternet.spec import Spec
 from slaternet_adversary.api import Adversary, History, Round
 from slaternet_adversary.build import name_of, opened
@@ -148,13 +149,6 @@ def _played(spec: Spec, plugin: Adversary, rounds: int, decisions: Array | None)
         yield Functions(chosen, round, plugin, attendance.players(round))
 
 
-@contextlib.contextmanager
-def edge(plugin: Adversary, where: str) -> Iterator[None]:
-    """Stand at the plugin edge."""
-    try:
-        yield
-    except SlaternetError:
-        raise
-    except Exception as error:
-        what = f"{where} raised {type(error).__name__}: {error}"
-        raise PluginFailed(f"the adversary plugin {name_of(plugin)} failed: {what}") from error
+def edge(plugin: Adversary, where: str) -> contextlib.AbstractContextManager[None]:
+    """Return the plugin edge for calls of an adversary."""
+    return plugin_edge("adversary plugin", name_of(plugin), where)
