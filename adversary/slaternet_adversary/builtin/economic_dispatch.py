@@ -27,8 +27,8 @@ import numpy as np
 
 from slaternet.model import Array
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
+from slaternet_adversary.builtin.forms import Separable, Uniform, along, ladder
 from slaternet_adversary.builtin.options import check_above_zero, check_at_least_zero, check_count
-from slaternet_adversary.builtin.shapes import Separable, Uniform, along, ladder
 
 # hour by hour from midnight
 _DEMAND = np.ravel(

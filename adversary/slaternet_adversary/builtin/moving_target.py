@@ -14,9 +14,8 @@ import math
 import numpy as np
 
 from slaternet_adversary.api import Adversary, Game, History
-from slaternet_adversary.builtin.linear_regression import Functions
+from slaternet_adversary.builtin.forms import Functions, Uniform, along
 from slaternet_adversary.builtin.options import check_above_zero, check_count, check_number
-from slaternet_adversary.builtin.shapes import Uniform, along
 
 _WAVE = np.array([0.0, 1.0, 0.0, -1.0])
 

@@ -12,7 +12,8 @@ from slaternet.errors import AlreadyAsked, OutsideSet, OverBudget, PluginFailed
 from slaternet.model import Agents, Answer, Array, Closing, Effort, Question, Tangent
 from slaternet.sets import Box
 from slaternet_adversary import Adversary, Game, History
-from slaternet_adversary.builtin.linear_regression import Functions, LinearRegression
+from slaternet_adversary.builtin.forms import Functions
+from slaternet_adversary.builtin.linear_regression import LinearRegression
 from slaternet_adversary.events import Asked, Closed, Evaluate, Evaluated, Played, Record, Reply
 from slaternet_adversary.ledger import Ledger
 from slaternet_adversary.referee import Referee
