@@ -22,8 +22,9 @@ from slaternet.spec import Spec
 from slaternet.streams import stream
 from slaternet_adversary.api import Adversary, History
 from slaternet_adversary.build import opened
+from slaternet_adversary.testing.slater import Slater, deepest
 from slaternet_lab.assumptions.local import Local, edge
-from slaternet_lab.assumptions.slater import Slater, deepest
+from slaternet_lab.assumptions.slater import ConeProgramme
 
 _NUMBERS = 1 << 19
 """Numbers per round that decide how many agents are looked at."""
@@ -94,7 +95,8 @@ def _measured(spec: Spec, plugin: Adversary, sampling: Sampling) -> Figures:
     first = looked[0]
     slater = None
     if first.plugin.constraints:
-        slater = deepest(feasible, looked, samples[0].points, tangents=first.tells_constraint_slopes)
+        solved = first.tells_constraint_slopes
+        slater = deepest(feasible, looked, samples[0].points, ConeProgramme(feasible), solved=solved)
     return Figures(
         rounds=tuple(each.round for each in looked),
         agents=len(samples[0].agents),

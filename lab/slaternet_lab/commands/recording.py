@@ -97,7 +97,8 @@ def _recorded(plugin: "Adversary", target: str, rounds: int) -> Iterator[Mapping
 def _refused(target: str, why: str) -> BadSpec:
     return BadSpec(
         f"adversary.plugin = {target} cannot be recorded, because {why}; name one that plays Functions or "
-        "Separable of slaternet_adversary.builtin.forms, as linear-regression, moving-target, economic-dispatch and data-center do"
+        "Separable of slaternet_adversary.builtin.forms, as linear-regression, moving-target, economic-dispatch and "
+        "data-center do"
     )
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from slaternet.errors import PluginFailed
 from slaternet.spec import Spec
+from slaternet_adversary.testing.slater import Slater
 from slaternet_lab.assumptions.functions import QUICK, THOROUGH, Figures, measure
 from slaternet_lab.assumptions.report import Finding, examine
-from slaternet_lab.assumptions.slater import Slater
 from slaternet_lab.parts import assemble
 
 SPEC = """
