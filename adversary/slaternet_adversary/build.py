@@ -39,11 +39,6 @@ def is_built_in(target: str) -> bool:
     return not is_foreign(target) and place(GROUP, target, key=_KEY)[0].startswith(_BUILT_IN)
 
 
-def name_of(plugin: Adversary) -> str:
-    """Return what people call a plugin: its class, or the one that it stands for."""
-    return str(getattr(plugin, "name", "")) or type(plugin).__name__
-
-
 def isolation_of(spec: Spec) -> Literal["process", "none"]:
     """Return where the plugin plays: as the spec says, else apart from us unless it ships with us or is elsewhere."""
     section = spec.adversary

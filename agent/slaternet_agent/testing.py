@@ -159,10 +159,10 @@ def _guarded(where: str, method: Callable[..., Any], *arguments: object) -> Any:
         if isinstance(failure.__cause__, dataclasses.FrozenInstanceError):
             text = f"{where} writes into what it is given; make new arrays and a new state"
             raise _Fault("pure", text) from failure
-        if "read-only" in failure.raised:
+        if "read-only" in failure.what:
             text = f"{where} writes into an array it is given or has given away; make a new one"
             raise _Fault("pure", text) from failure
-        raise _Fault("plays", f"{where} raised {failure.raised}") from failure
+        raise _Fault("plays", f"{where} raised {failure.what}") from failure
 
 
 def _play(host: _Host, arena: Arena) -> list[_Round]:

@@ -138,8 +138,8 @@ class PluginFailed(SlaternetError):
     """A plugin raised or broke its contract; for the operator's eyes."""
 
     exit_code = 6
-    raised: str = ""
-    """What the plugin's code raised, and on which line of which file; empty where it raised nothing."""
+    what: str = ""
+    """What went wrong, without the plugin's name: of an error, its type, the line of the file, and its text."""
 
 
 class Unreachable(SlaternetError):

@@ -66,7 +66,7 @@ def plugin_edge(
             file, line, text = frame.filename, frame.lineno, str(error)
         raised = f"{type(error).__name__} at {Path(file).name}, line {line}: {text}; correct its code"
         failed = PluginFailed(f"the {kind} {name} failed: {where} raised {raised}")
-        failed.raised = raised
+        failed.what = raised
         raise failed from error
 
 

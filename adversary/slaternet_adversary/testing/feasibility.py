@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from slaternet.model import Array
 from slaternet.sets import FeasibleSet
 from slaternet_adversary.testing.slater import Slater, deepest
-from slaternet_adversary.testing.subject import Line, Looked, everywhere, written
+from slaternet_adversary.testing.subject import Line, Looked, written
 
 ABOUT = "feasible"
 
@@ -25,7 +25,7 @@ _NUMBERS = 1 << 22
 
 def feasible(rounds: Sequence[Looked]) -> Line:
     """Return the line on the rounds looked at."""
-    rounds = [each.scoring() or each for each in rounds]
+    rounds = [each.scoring() for each in rounds]
     first = rounds[0]
     if not first.m:
         return Line("ok", ABOUT, "there are no constraints")
@@ -63,20 +63,14 @@ class _Stacked:
 
     def constraints(self, points: Array) -> Array:
         """Return g at points (N, p), (N, n m)."""
-        agents = self._at.subject.everyone
-        values = self._at.constraint(agents, everywhere(agents, points))
-        return values.transpose(1, 0, 2).reshape(len(points), -1)
+        return self._at.stacked(self._at.subject.everyone, points)
 
     def rows(self, chosen: NDArray[np.intp], x: Array) -> tuple[Array, Array]:
         """Return g and its slopes at x, of the chosen rows."""
-        at, agents = self._at, self._at.subject.everyone
-        if at.has("linear"):
-            matrix, bound = at.call("linear", agents)
-            return matrix[chosen] @ x - bound[chosen], matrix[chosen]
+        at = self._at
+        if at.has("linear") or at.has("constraint_gradient"):
+            return at.tangents(at.subject.everyone, chosen, x)
         values = self.constraints(x[None])[0]
-        if at.has("constraint_gradient"):
-            gradients = at.values("constraint_gradient", agents, everywhere(agents, x[None]), at.m, at.p)
-            return values[chosen], gradients.reshape(-1, at.p)[chosen]
         step = _STEP * self._set.inner
         inside = self._set.centre + (1.0 - 2.0 * _STEP) * (x - self._set.centre)
         around = inside + step * np.concatenate((np.eye(at.p), -np.eye(at.p)))

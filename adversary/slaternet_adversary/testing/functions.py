@@ -107,10 +107,9 @@ def _slopes(at: Looked, method: str) -> _Slopes:
     agents, points, directions = at.subject.sampled, _points(at), _directions(at)
     step = _STEP * at.subject.game.set.inner
     around = np.concatenate((np.zeros((1, at.p)), step * directions, -step * directions))
-    rows = (at.m,) if method == "constraint" else ()
     asked = everywhere(agents, (points[:, None] + around).reshape(-1, at.p))
-    values = at.values(method, agents, asked, *rows).reshape(len(agents), len(points), len(around), -1)
-    gradients = at.values(f"{method}_gradient", agents, everywhere(agents, points), *rows, at.p)
+    values = at.values(method, agents, asked).reshape(len(agents), len(points), len(around), -1)
+    gradients = at.values(f"{method}_gradient", agents, everywhere(agents, points))
     told = np.moveaxis(gradients.reshape(len(agents), len(points), -1, at.p) @ directions.T, -1, -2)
     here, ahead, behind = values[:, :, :1], *np.split(values[:, :, 1:], 2, axis=2)
     slack = _SLOPE * float(np.abs(ahead - behind).max()) / (2.0 * step) + _NOISE * float(np.abs(values).max()) / step

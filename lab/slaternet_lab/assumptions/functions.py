@@ -22,8 +22,9 @@ from slaternet.spec import Spec
 from slaternet.streams import stream
 from slaternet_adversary.api import Adversary, History
 from slaternet_adversary.build import opened
+from slaternet_adversary.calls import adversary_edge
 from slaternet_adversary.testing.slater import Slater, deepest
-from slaternet_lab.assumptions.local import Local, edge
+from slaternet_lab.assumptions.local import Local
 from slaternet_lab.assumptions.slater import ConeProgramme
 
 _NUMBERS = 1 << 19
@@ -123,7 +124,7 @@ def _played(spec: Spec, plugin: Adversary, sampling: Sampling) -> Iterator[Local
     looked = set(np.geomspace(1, last, sampling.rounds).round().astype(int).tolist())
     past = History(np.empty((0, run.agents, run.dimension))) if plugin.history else None
     for t in range(1, last + 1):
-        with edge(plugin, f"play({t})"):
+        with adversary_edge(plugin, f"play({t})"):
             functions = plugin.play(t, past)
         if t in looked:
             yield Local(functions, t, plugin)

@@ -334,13 +334,13 @@ class Lacking(Overheard):
 @pytest.mark.parametrize(
     ("kind", "kinds", "sentence"),
     [
-        (Wrong, (True, False), "loss gradient of round 1 is not finite"),
+        (Wrong, (True, False), "loss_gradient of round 1 is not finite"),
         (
             Wrong,
             (False, True),
-            r"constraint gradient of round 1 has shape \(4, 1, 3\) where \(4, 1, 2, 3\) was asked for",
+            r"constraint_gradient of round 1 has shape \(4, 1, 3\) where \(4, 1, 2, 3\) was asked for",
         ),
-        (Lacking, (True, False), "round 1 raised AttributeError"),
+        (Lacking, (True, False), "loss_gradient of round 1 raised AttributeError"),
     ],
 )
 def test_a_gradient_that_is_none_is_the_plugin_s_failure(

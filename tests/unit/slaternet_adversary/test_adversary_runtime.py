@@ -268,7 +268,7 @@ def second(factory: Callable[[int, list[list[int]]], Round]) -> Callable[[int, l
     ("make", "sentence"),
     [
         (refuse, r"play\(2\) raised RuntimeError at .*: I give up"),
-        (second(Raising), "round 2 raised KeyError at .*: 'no such agent'"),
+        (second(Raising), "loss of round 2 raised KeyError at .*: 'no such agent'"),
         (second(Late), "the score of round 2 raised ZeroDivisionError at .*: by zero"),
         (second(Infinite), "constraint of round 2 is not finite"),
         (second(Undefined), "loss of round 2 is not finite"),
@@ -279,7 +279,7 @@ def second(factory: Callable[[int, list[list[int]]], Round]) -> Callable[[int, l
             second(Crooked),
             r"the score of round 2 raised ValueError at .*: 4 points were given scores of shape \(3,\)",
         ),
-        (lambda t, calls: None, "round 1 raised AttributeError"),
+        (lambda t, calls: None, "loss of round 1 raised AttributeError"),
     ],
 )
 def test_a_failing_plugin_is_named_with_the_round(

@@ -67,9 +67,9 @@ def test_what_a_plugin_returns_is_taken_as_it_is_where_it_has_the_right_shape(br
 @pytest.mark.parametrize(
     ("how", "details"),
     [
-        ("shape", "loss returned shape (1, 2) where (1, 1) was asked for"),
-        ("type", "loss returned str of <U6 where real numbers were due"),
-        ("complex", "loss returned ndarray of complex128 where real numbers were due"),
+        ("shape", "loss of round 1 has shape (1, 2) where (1, 1) was asked for"),
+        ("type", "loss of round 1 is str of <U6 where real numbers were due"),
+        ("complex", "loss of round 1 is ndarray of complex128 where real numbers were due"),
     ],
 )
 def test_values_of_a_wrong_kind_are_named(how: str, details: str, broken: Call) -> None:
@@ -82,7 +82,7 @@ def test_wrong_forms_and_scores_are_named(broken: Call) -> None:
     name = instance(broken, "score")
     play(broken, name, 1)
     status, details = refused(lambda: evaluate(broken, name, points=POINTS[:, :0], quadratic=True))
-    assert (status, details) == ("ABORTED", "quadratic returned shape (2, 2) where (3, 3) was asked for")
+    assert (status, details) == ("ABORTED", "quadratic of round 1 has shape (2, 2) where (3, 3) was asked for")
     request = wire.encode_score(Score(name, 1, np.array([0]), np.zeros((5, 3))))
     status, details = refused(lambda: broken("Score", request))
     assert (status, details[:13]) == ("ABORTED", "ValueError at")
