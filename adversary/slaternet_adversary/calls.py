@@ -29,6 +29,7 @@ class CheckedRound:
     def __init__(self, plugin: Adversary, round: int, functions: Any, *, finite: bool = True) -> None:  # noqa: ANN401
         self.plugin = plugin
         self.round = round
+        self.name = f"round {round}"
         self.functions = functions  # a Round, with optional methods
         self.m, self.p = plugin.constraints, plugin.game.dimension
         self._finite = finite
@@ -111,7 +112,7 @@ class CheckedRound:
 
     def edge(self, method: str) -> AbstractContextManager[None]:
         """Return the plugin edge, which names the method."""
-        return adversary_edge(self.plugin, f"{method} of round {self.round}")
+        return adversary_edge(self.plugin, f"{method} of {self.name}")
 
     def ask(self, method: str, *arguments: object) -> Any:  # noqa: ANN401 - what a plugin returns
         """Call a method."""
@@ -128,7 +129,7 @@ class CheckedRound:
             what = "is not finite"
         else:
             return np.asarray(array, dtype=np.float64, order="C")
-        raise failure(self.plugin, f"{method} of round {self.round} {what}")
+        raise failure(self.plugin, f"{method} of {self.name} {what}")
 
 
 def failure(plugin: Adversary, what: str) -> PluginFailed:

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from slaternet.model import Array
 from slaternet.sets import FeasibleSet
+from slaternet_adversary.testing.shape import slopes, written
 from slaternet_adversary.testing.slater import Slater, deepest
-from slaternet_adversary.testing.subject import Line, Looked, written
+from slaternet_adversary.testing.subject import Line, Looked, everywhere
 
 ABOUT = "feasible"
 
@@ -73,12 +74,12 @@ class _Stacked:
         values = self.constraints(x[None])[0]
         step = _STEP * self._set.inner
         inside = self._set.centre + (1.0 - 2.0 * _STEP) * (x - self._set.centre)
-        around = inside + step * np.concatenate((np.eye(at.p), -np.eye(at.p)))
-        ahead, behind = np.split(self.constraints(around)[:, chosen], 2)
-        slopes, there = ((ahead - behind) / (2.0 * step)).T, self.constraints(self._tried)[:, chosen].T
-        below = values[chosen][:, None] + slopes @ (self._tried - x).T
+        agents = at.subject.everyone
+        gradients = slopes(at, "constraint", agents, everywhere(agents, inside[None]), step).reshape(-1, at.p)[chosen]
+        there = self.constraints(self._tried)[:, chosen].T
+        below = values[chosen][:, None] + gradients @ (self._tried - x).T
         kept = np.all(below <= there + _Planes.tolerance * np.abs(there).max(), axis=1)
-        return values[chosen[kept]], slopes[kept]
+        return values[chosen[kept]], gradients[kept]
 
 
 class _Planes:

@@ -6,14 +6,13 @@ import numpy as np
 
 from slaternet.model import Array
 from slaternet.streams import stream
-from slaternet_adversary.testing.subject import Fault, Line, Looked, everywhere, written
+from slaternet_adversary.testing.shape import chord_below, differences, written
+from slaternet_adversary.testing.subject import Fault, Line, Looked, everywhere
 
 _NUMBERS = 1 << 20
 """Numbers in one question, which decide how many pairs of points are looked at."""
 _NEAR = 0.05
 """How far apart, of two points of the sample, the ends of a short chord are."""
-_ROUNDING = 1e-9
-"""Of the largest value: what lies above a chord by less does so by rounding."""
 
 _INSIDE, _STEP = 1e-3, 1e-5
 """Of X about its centre, and of r(X): how far inside differences are taken, and over what distance."""
@@ -38,20 +37,11 @@ class Convex:
 
     def look(self, at: Looked) -> None:
         """Compare values at the middle of chords with those at their ends."""
-        agents = at.subject.sampled
-        ends = self._ends(at)
-        asked = everywhere(agents, np.concatenate((*ends, 0.5 * (ends[0] + ends[1]))))
-        values = (at.loss if self._method == "loss" else at.constraint)(agents, asked)
-        values = values.reshape(len(agents), 3, len(ends[0]), -1)
-        self._chords += len(ends[0])
-        self._functions = max(self._functions, values.shape[-1])
-        above = values[:, 2] - 0.5 * (values[:, 0] + values[:, 1])
-        above -= _ROUNDING * np.abs(values).max(axis=(1, 2), initial=0.0)[:, None]
-        if above.size and above.max() > 0.0:
-            agent, chord, row = np.unravel_index(int(np.argmax(above)), above.shape)
-            at_ends = values[agent, :, chord, row]
-            who = f"{self._name(int(row))} of agent {agents[agent]} in {at.name}"
-            raise Fault(self.about, f"{who} lies above a chord: {_example(ends[0][chord], ends[1][chord], at_ends)}")
+        x, y = self._ends(at)
+        if chord := chord_below(at, self._method, at.subject.sampled, x, y):
+            raise Fault(self.about, str(chord))
+        self._chords += len(x)
+        self._functions = 1 if self._method == "loss" else at.m
 
     def _ends(self, at: Looked) -> tuple[Array, Array]:
         """Return the ends of chords, (M, p) each: long ones, short ones, and some from the centre."""
@@ -63,19 +53,11 @@ class Convex:
         chosen = np.linspace(0, len(left) - 1, min(len(left), most)).astype(np.intp)
         return left[chosen], right[chosen]
 
-    def _name(self, row: int) -> str:
-        return "f" if self._method == "loss" else f"row {row} of g"
-
     def finding(self) -> Line:
         """Return the line."""
         if not self._functions:
             return Line("ok", self.about, "there are no constraints")
         return Line("ok", self.about, f"no value in the middle of {self._chords} chords lies above them")
-
-
-def _example(x: Array, y: Array, values: Array) -> str:
-    at_x, at_y, between = (f"{each:.6g}" for each in values)
-    return f"{at_x} at x = {written(x)}, {at_y} at y = {written(y)}, but {between} at (x + y)/2, so it is not convex"
 
 
 @dataclass(frozen=True)
@@ -106,14 +88,12 @@ def _slopes(at: Looked, method: str) -> _Slopes:
     """Ask for slopes and for the values around the same points."""
     agents, points, directions = at.subject.sampled, _points(at), _directions(at)
     step = _STEP * at.subject.game.set.inner
-    around = np.concatenate((np.zeros((1, at.p)), step * directions, -step * directions))
-    asked = everywhere(agents, (points[:, None] + around).reshape(-1, at.p))
-    values = at.values(method, agents, asked).reshape(len(agents), len(points), len(around), -1)
-    gradients = at.values(f"{method}_gradient", agents, everywhere(agents, points))
+    asked = everywhere(agents, points)
+    here, ahead, behind = differences(at, method, agents, asked, directions, step)
+    gradients = at.values(f"{method}_gradient", agents, asked)
     told = np.moveaxis(gradients.reshape(len(agents), len(points), -1, at.p) @ directions.T, -1, -2)
-    here, ahead, behind = values[:, :, :1], *np.split(values[:, :, 1:], 2, axis=2)
-    slack = _SLOPE * float(np.abs(ahead - behind).max()) / (2.0 * step) + _NOISE * float(np.abs(values).max()) / step
-    return _Slopes(points, directions, told, (ahead - here) / step, (here - behind) / step, slack)
+    slack = _SLOPE * 0.5 * float(np.abs(ahead + behind).max()) + _NOISE * float(np.abs(here).max()) / step
+    return _Slopes(points, directions, told, ahead, behind, slack)
 
 
 def _points(at: Looked) -> Array:

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from slaternet.model import Agents, Array
-from slaternet_adversary.testing.subject import Fault, Line, Looked, everywhere, guarding, written
+from slaternet_adversary.testing.shape import written
+from slaternet_adversary.testing.subject import Fault, Line, Looked, everywhere, guarding
 
 _NUMBERS = 1 << 22
 """Numbers in one question about everybody, which decide how many points are compared."""

@@ -19,6 +19,7 @@ from slaternet.plugins import plugin_edge
 from slaternet.streams import stream
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
 from slaternet_adversary.calls import CheckedRound
+from slaternet_adversary.testing.shape import written
 
 Verdict = Literal["ok", "note", "warning", "failed"]
 Place = Literal["here", "worker", "elsewhere"]
@@ -30,8 +31,6 @@ _AGENTS = 8
 """Agents whose functions are looked at closely; all are asked about in between."""
 _CORNERS, _BORDER, _INSIDE = 8, 6, 8
 """Points of X by their kind, besides its centre."""
-_SHOWN = 8
-"""Coordinates of a point that are printed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +127,7 @@ class Looked(CheckedRound):
     ) -> None:
         super().__init__(plugin, round, functions)
         self.subject = subject
-        self.name = name or f"round {round}"
+        self.name = name or self.name
 
     def scoring(self) -> "Looked":
         """Return what is scored: itself, unless that is not what is revealed."""
@@ -251,12 +250,6 @@ def shaped(where: str, value: object, shape: Sequence[int], *, about: str = "sha
 def everywhere(agents: Agents, points: Array) -> Array:
     """Return the same points (N, p) for every agent, (k, N, p)."""
     return np.repeat(points[None], len(agents), axis=0)
-
-
-def written(point: Array) -> str:
-    """Return a point in words."""
-    shown = ", ".join(f"{each:.6g}" for each in point[:_SHOWN])
-    return f"({shown}, ...)" if len(point) > _SHOWN else f"({shown})"
 
 
 def _frozen(value: Any) -> Any:  # noqa: ANN401

@@ -23,6 +23,7 @@ from slaternet.streams import stream
 from slaternet_adversary.api import Adversary, History
 from slaternet_adversary.build import opened
 from slaternet_adversary.calls import adversary_edge
+from slaternet_adversary.testing.shape import chord_below
 from slaternet_adversary.testing.slater import Slater, deepest
 from slaternet_lab.assumptions.local import Local
 from slaternet_lab.assumptions.slater import ConeProgramme
@@ -160,7 +161,7 @@ class _Sample:
 
     def bound(self) -> float:
         """Return the largest |f|."""
-        return float(np.abs(self.functions.losses(self.agents, self._everywhere(self.points))).max())
+        return float(np.abs(self.functions.at.loss(self.agents, self._everywhere(self.points))).max())
 
     def loss_slope(self) -> float | None:
         """Return the largest |df|, or None where it cannot be told."""
@@ -175,14 +176,9 @@ class _Sample:
 
     def bent(self) -> str:
         """Return which function lies above one of its chords, in words; empty where none does."""
-        middles = 0.5 * (self.points[1:] + self.points[:-1])
-        for name, values in (("f", self.functions.losses), ("g", self.functions.constraint_values)):
-            ends, between = (values(self.agents, self._everywhere(at)) for at in (self.points, middles))
-            above = between - 0.5 * (ends[:, 1:] + ends[:, :-1])
-            worst = above.reshape(len(self.agents), -1).max(axis=1, initial=-np.inf)
-            agent = int(np.argmax(worst))
-            if worst[agent] > _ROUNDING * (1.0 + float(np.abs(ends).max(initial=0.0))):
-                return f"{name} of agent {self.agents[agent]} in round {self.functions.round}"
+        for method in ("loss", "constraint"):
+            if chord := chord_below(self.functions.at, method, self.agents, self.points[:-1], self.points[1:]):
+                return chord.who
         return ""
 
     def modulus(self) -> float | None:

@@ -30,48 +30,48 @@ class Functions:
     def __init__(self, functions: Round, round: int, plugin: Adversary, agents: Agents | None = None) -> None:
         self.round = round
         self.plugin = plugin
-        self._at = CheckedRound(plugin, round, functions).scoring()
+        self.at = CheckedRound(plugin, round, functions).scoring()
         self._agents = np.arange(plugin.game.agents) if agents is None else agents
 
     @property
     def exact(self) -> bool:
         """Whether the loss is a known quadratic and the constraints are known rows."""
-        return self._at.has("quadratic") and self._at.has("linear")
+        return self.at.has("quadratic") and self.at.has("linear")
 
     @property
     def lacking(self) -> str:
         """The first method without which gradients are unknown; empty where nothing lacks."""
-        has = self._at.has
+        has = self.at.has
         if not has("quadratic") and not has("loss_gradient"):
             return "loss_gradient"
-        if self._at.m and not has("linear") and not has("constraint_gradient"):
+        if self.at.m and not has("linear") and not has("constraint_gradient"):
             return "constraint_gradient"
         return ""
 
     def quadratic(self) -> tuple[Array, Array, float]:
         """Return (H, h, c): f_t(x) = 1/2 x'Hx + h'x + c."""
-        return self._at.quadratic(self._agents)
+        return self.at.quadratic(self._agents)
 
     def linear(self) -> tuple[Array, Array]:
         """Return (B, b): g_t(x) = Bx - b."""
-        return self._at.linear(self._agents)
+        return self.at.linear(self._agents)
 
     def loss(self, x: Array) -> tuple[float, Array]:
         """Return f_t(x) and its gradient, x (p,)."""
-        if self._at.has("quadratic"):
+        if self.at.has("quadratic"):
             hessian, slope, constant = self.quadratic()
             return float(x @ (0.5 * (hessian @ x) + slope)) + constant, hessian @ x + slope
         points = np.broadcast_to(x, (len(self._agents), 1, len(x)))
-        values = self._at.loss(self._agents, points)
-        return float(values.mean()), self._at.values("loss_gradient", self._agents, points).mean(axis=(0, 1))
+        values = self.at.loss(self._agents, points)
+        return float(values.mean()), self.at.values("loss_gradient", self._agents, points).mean(axis=(0, 1))
 
     def constraints(self, points: Array) -> Array:
         """Return g_t at points (N, p), (N, n m)."""
-        return self._at.stacked(self._agents, points)
+        return self.at.stacked(self._agents, points)
 
     def rows(self, chosen: Rows, x: Array) -> tuple[Array, Array]:
         """Return the chosen rows (k,) of g_t at x, (k,), and their gradients, (k, p)."""
-        return self._at.tangents(self._agents, chosen, x)
+        return self.at.tangents(self._agents, chosen, x)
 
 
 def replay(spec: Spec, rounds: int, decisions: Array | None = None) -> Iterator[Functions]:
