@@ -1,25 +1,20 @@
 """The line of the report on a point that all constraints of the rounds looked at leave room.
 
 `slater` searches for it. Here X is any set that can project: it lies on one side of the plane through a projection.
-Where no gradients are told, differences stand in for them; at a kink these may be no subgradient, so what cuts off a
-point tried is left out.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slaternet.model import Array
 from slaternet.sets import FeasibleSet
-from slaternet_adversary.testing.shape import slopes, written
+from slaternet_adversary.testing.shape import written
 from slaternet_adversary.testing.slater import Slater, deepest
-from slaternet_adversary.testing.subject import Line, Looked, everywhere
+from slaternet_adversary.testing.subject import Line, Looked
 
 ABOUT = "feasible"
 
-_STEP = 1e-5
-"""Of r(X): the distance of differences, where no gradients are told."""
 _NUMBERS = 1 << 22
 """Numbers in one question; where differences need more, points are only tried."""
 
@@ -33,8 +28,7 @@ def feasible(rounds: Sequence[Looked]) -> Line:
     told = all(each.has("linear") or each.has("constraint_gradient") for each in rounds)
     tried = np.concatenate([each.subject.points(each.round)[:-1] for each in rounds[:2]])
     affordable = told or first.subject.game.agents * 2 * first.p * first.p <= _NUMBERS
-    x = first.subject.game.set
-    found = deepest(x, [_Stacked(each, tried) for each in rounds], tried, _Planes(x), solved=affordable)
+    found = deepest(rounds, tried, _Planes(first.subject.game.set), solved=affordable)
     return _line(found, f"of all agents in rounds 1 to {len(rounds)}", "" if told else "by differences of values, ")
 
 
@@ -52,34 +46,6 @@ def _line(found: Slater, seen: str, how: str) -> Line:
     why = "the search ended early" if np.isfinite(found.limit) else "points were only tried"
     text = f"no point with g < 0 was found {seen}, the best has g <= {-found.margin:.5g} at {at}"
     return Line("warning", ABOUT, f"{text}; {why}")
-
-
-class _Stacked:
-    """The constraints of all agents in a round, one below the other."""
-
-    def __init__(self, at: Looked, tried: Array) -> None:
-        self._at = at
-        self._set = at.subject.game.set
-        self._tried = tried
-
-    def constraints(self, points: Array) -> Array:
-        """Return g at points (N, p), (N, n m)."""
-        return self._at.stacked(self._at.subject.everyone, points)
-
-    def rows(self, chosen: NDArray[np.intp], x: Array) -> tuple[Array, Array]:
-        """Return g and its slopes at x, of the chosen rows."""
-        at = self._at
-        if at.has("linear") or at.has("constraint_gradient"):
-            return at.tangents(at.subject.everyone, chosen, x)
-        values = self.constraints(x[None])[0]
-        step = _STEP * self._set.inner
-        inside = self._set.centre + (1.0 - 2.0 * _STEP) * (x - self._set.centre)
-        agents = at.subject.everyone
-        gradients = slopes(at, "constraint", agents, everywhere(agents, inside[None]), step).reshape(-1, at.p)[chosen]
-        there = self.constraints(self._tried)[:, chosen].T
-        below = values[chosen][:, None] + gradients @ (self._tried - x).T
-        kept = np.all(below <= there + _Planes.tolerance * np.abs(there).max(), axis=1)
-        return values[chosen[kept]], gradients[kept]
 
 
 class _Planes:

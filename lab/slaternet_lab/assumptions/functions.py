@@ -98,7 +98,8 @@ def _measured(spec: Spec, plugin: Adversary, sampling: Sampling) -> Figures:
     slater = None
     if first.plugin.constraints:
         solved = first.tells_constraint_slopes
-        slater = deepest(feasible, looked, samples[0].points, ConeProgramme(feasible), solved=solved)
+        rounds = [each.at for each in looked]
+        slater = deepest(rounds, samples[0].points, ConeProgramme(feasible), solved=solved)
     return Figures(
         rounds=tuple(each.round for each in looked),
         agents=len(samples[0].agents),
