@@ -33,7 +33,7 @@ from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
 from slaternet.plugins import ADVERSARIES, Loaded, check_options, load, plugin_edge
 from slaternet.sets import make_set
-from slaternet_adversary.api import Adversary, Game, History, Round
+from slaternet_adversary.api import Adversary, Game, History
 from slaternet_adversary.calls import CheckedRound
 from slaternet_adversary.scores import Network
 
@@ -60,8 +60,10 @@ class Worker:
         self._forget()
         # not before: who has started us hears from the reply why a plugin cannot be loaded
         loaded = load(ADVERSARIES, self._target, key="adversary.plugin")
-        plugin = _make(loaded, request)
-        methods = _methods(_first_round(_make(loaded, request)), request.dimension) if request.probe else None
+        plugin, methods = _make(loaded, request), None
+        if request.probe:
+            past = History(np.empty((0, request.agents, request.dimension))) if plugin.history else None
+            methods = _methods(_make(loaded, request).play(1, past), request.dimension)
         name = uuid.uuid4().hex
         self._instances[name] = _Instance(plugin, self._clock())
         # `rowwise` whatever the plugin promises: where it does not, it is asked about one agent at a time
@@ -155,11 +157,6 @@ def _make(loaded: Loaded, request: wire.Describe) -> Adversary:
     return plugin
 
 
-def _first_round(plugin: Adversary) -> Round:
-    empty = np.empty((0, plugin.game.agents, plugin.game.dimension))
-    return plugin.play(1, History(empty) if plugin.history else None)
-
-
 def _methods(functions: Any, dimension: int) -> Methods:  # noqa: ANN401 - a Round, with optional methods
     if not callable(getattr(functions, "loss", None)) or not callable(getattr(functions, "constraint", None)):
         raise PluginFailed(f"play returned {type(functions).__name__}, which has no methods loss and constraint")
@@ -238,7 +235,7 @@ def main(arguments: list[str]) -> NoReturn:
 
 def _serve(target: str, path: str | None, listen: str) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _leave)
+        signal.signal(number, lambda *_: sys.exit(0))
     tether, announce = _keep_streams()
     server, port = serve(Worker(target), f"unix:{path}" if path else listen)
     if not path:
@@ -265,10 +262,6 @@ def _keep_streams() -> tuple[int | None, int]:
     os.close(nothing)
     cast("Any", sys.stdout).reconfigure(line_buffering=True)
     return tether if stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) else None, announce
-
-
-def _leave(*_: object) -> NoReturn:
-    sys.exit(0)
 
 
 if __name__ == "__main__":

@@ -89,8 +89,7 @@ def examine(target: AlgorithmSection | Factory) -> list[Finding]:
     silent = section is not None and completed(section).mode == "local"
     faults: dict[str, str] = {}
     for arena in arenas(silent=silent):
-        host = _host(target, arena.game)
-        for fault in _faults(host, arena):
+        for fault in _faults(_host(target, arena.game), arena):
             faults.setdefault(fault.about, str(fault))
     broken = any(each in faults for each in _PLAYED)
     return [_finding(about, faults, broken) for about in CHECKS]

@@ -81,7 +81,9 @@ def deepest(rounds: Sequence[CheckedRound], tried: Array, programme: Programme, 
             break
         point = feasible.project(answer[:p])
         values = values_at(point)
-        found = _better(found, point, -float(values.max()), float(answer[p]))
+        margin, limit = -float(values.max()), min(found.limit, float(answer[p]))
+        deeper, margin = (point, margin) if margin >= found.margin else (found.point, found.margin)
+        found = Slater(deeper, margin, max(margin, limit), found.tolerance)
         gap = found.limit - found.margin
         near = found.tolerance if iteration < _PATIENCE else max(found.tolerance, _ENOUGH * found.margin)
         if gap <= near or found.limit < -found.tolerance:
@@ -110,10 +112,3 @@ def _tangents(
     below = values[:, None] + gradients @ (tried - x).T <= there + _BELOW * np.abs(there).max()
     kept = below.all(axis=1)
     return values[kept], gradients[kept]
-
-
-def _better(found: Slater, point: Array, margin: float, limit: float) -> Slater:
-    """Return the deeper of two points, with the lower of two limits."""
-    if margin < found.margin:
-        point, margin = found.point, found.margin
-    return Slater(point, margin, max(margin, min(limit, found.limit)), found.tolerance)

@@ -215,8 +215,8 @@ class _Sample:
         seen = np.sum(np.diff(told, axis=1) * apart, axis=-1) / np.sum(apart * apart, axis=-1)
         reach = _REACH * self._inner
         if p <= Local.dense:
-            directions = np.broadcast_to(np.eye(p), (len(self.agents), p, p))
-            _, vectors = np.linalg.eigh(_symmetric(self._rise(slopes, directions, reach)))
+            rise = self._rise(slopes, np.broadcast_to(np.eye(p), (len(self.agents), p, p)), reach)
+            _, vectors = np.linalg.eigh(0.5 * (rise + rise.swapaxes(-1, -2)))
             flattest = np.broadcast_to(vectors[:, None, :, 0], (len(self.agents), 1, p))
             rise = self._rise(slopes, flattest, reach)
             along = np.sum(rise * flattest[: len(rise)], axis=-1) / (2.0 * reach)
@@ -240,10 +240,6 @@ def _largest_square(matrices: Array) -> float:
     wide = matrices.shape[-2] <= matrices.shape[-1]
     turned = matrices.swapaxes(-1, -2)
     return float(np.linalg.eigvalsh(matrices @ turned if wide else turned @ matrices).max())
-
-
-def _symmetric(matrices: Array) -> Array:
-    return 0.5 * (matrices + matrices.swapaxes(-1, -2))
 
 
 def _tidy(smallest: float, scale: float, rounding: float) -> float:

@@ -80,20 +80,16 @@ def replay(spec: Spec, rounds: int, decisions: Array | None = None) -> Iterator[
     They can be asked until the last has been taken and another is asked for.
     """
     with opened(spec) as (plugin, _):
-        yield from _played(spec, plugin, rounds, decisions)
-
-
-def _played(spec: Spec, plugin: Adversary, rounds: int, decisions: Array | None) -> Iterator[Functions]:
-    if plugin.history and (decisions is None or len(decisions) < rounds - 1):
-        raise BadSpec(
-            f"adversary.plugin = {spec.adversary.plugin} chooses its functions by the decisions, and they are not "
-            "known here; play the game with record.decisions = true"
-        )
-    attendance = Attendance(spec.run.agents, spec.leaving)
-    for round in range(1, rounds + 1):
-        past = None
-        if plugin.history and decisions is not None:
-            past = History(decisions[max(0, round - 1 - plugin.history) : round - 1])
-        with adversary_edge(plugin, f"play({round})"):
-            chosen = plugin.play(round, past)
-        yield Functions(chosen, round, plugin, attendance.players(round))
+        if plugin.history and (decisions is None or len(decisions) < rounds - 1):
+            raise BadSpec(
+                f"adversary.plugin = {spec.adversary.plugin} chooses its functions by the decisions, and they are not "
+                "known here; play the game with record.decisions = true"
+            )
+        attendance = Attendance(spec.run.agents, spec.leaving)
+        for round in range(1, rounds + 1):
+            past = None
+            if plugin.history and decisions is not None:
+                past = History(decisions[max(0, round - 1 - plugin.history) : round - 1])
+            with adversary_edge(plugin, f"play({round})"):
+                chosen = plugin.play(round, past)
+            yield Functions(chosen, round, plugin, attendance.players(round))
