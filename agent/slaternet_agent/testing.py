@@ -287,11 +287,8 @@ def _unpacked(like: Any, numbers: Array) -> Any:  # noqa: ANN401
 
 
 def _same(one: Decision, other: Decision) -> bool:
-    return all(_bits(getattr(one, name)) == _bits(getattr(other, name)) for name in ("x", "points", "anchor", "memo"))
-
-
-def _bits(value: Array | None) -> bytes | None:
-    return None if value is None else value.tobytes()
+    pairs = ((getattr(one, name), getattr(other, name)) for name in ("x", "points", "anchor", "memo"))
+    return all(a is b is None or (a is not None and b is not None and a.tobytes() == b.tobytes()) for a, b in pairs)
 
 
 def _rows(decision: Decision, batch: Agents) -> Decision:

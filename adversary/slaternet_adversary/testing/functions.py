@@ -1,7 +1,5 @@
 """The exam of the functions themselves: convex, and with the gradients that they claim to have."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from slaternet.model import Array
@@ -23,14 +21,12 @@ _SLOPE = 1e-6
 _NOISE = 100.0 * float(np.finfo(np.float64).eps)
 """Of the largest value: its rounding."""
 
-_CALLED = {"loss": "f", "constraint": "g"}
-
 
 class Convex:
     """No value in the middle of a chord lies above the chord."""
 
     def __init__(self, method: str) -> None:
-        self.about = f"convex {_CALLED[method]}"
+        self.about = "convex f" if method == "loss" else "convex g"
         self._method = method
         self._chords = 0
         self._functions = 0
@@ -60,57 +56,6 @@ class Convex:
         return Line("ok", self.about, f"no value in the middle of {self._chords} chords lies above them")
 
 
-@dataclass(frozen=True)
-class _Slopes:
-    """Slopes at some points along some directions, (k, points, directions, rows) each."""
-
-    points: Array
-    directions: Array
-    told: Array
-    ahead: Array
-    behind: Array
-    slack: float
-    """What lies outside of the two differences by less does so by rounding."""
-
-    @property
-    def central(self) -> Array:
-        """The central differences."""
-        return 0.5 * (self.ahead + self.behind)
-
-    @property
-    def beyond(self) -> Array:
-        """By how much a slope is not between the two differences, as a subgradient's is; below 0 where it is."""
-        higher, lower = np.maximum(self.ahead, self.behind), np.minimum(self.ahead, self.behind)
-        return np.maximum(self.told - higher, lower - self.told)
-
-
-def _slopes(at: Looked, method: str) -> _Slopes:
-    """Ask for slopes and for the values around the same points."""
-    agents, points, directions = at.subject.sampled, _points(at), _directions(at)
-    step = _STEP * at.subject.game.set.inner
-    asked = everywhere(agents, points)
-    here, ahead, behind = differences(at, method, agents, asked, directions, step)
-    gradients = at.values(f"{method}_gradient", agents, asked)
-    told = np.moveaxis(gradients.reshape(len(agents), len(points), -1, at.p) @ directions.T, -1, -2)
-    slack = _SLOPE * 0.5 * float(np.abs(ahead + behind).max()) + _NOISE * float(np.abs(here).max()) / step
-    return _Slopes(points, directions, told, ahead, behind, slack)
-
-
-def _points(at: Looked) -> Array:
-    """Return points inside X, where differences stay in X."""
-    centre = at.subject.game.set.centre
-    chosen = np.roll(at.subject.points(at.round)[1:-1], at.round, axis=0)[:_POINTS]
-    return centre + (1.0 - _INSIDE) * (chosen - centre)
-
-
-def _directions(at: Looked) -> Array:
-    """Return the axes where they are few, else some directions at random, (d, p)."""
-    if at.p <= _DIRECTIONS:
-        return np.eye(at.p)
-    normal = stream(at.subject.game.seed, "exam directions", 0, at.round).standard_normal((_DIRECTIONS, at.p))
-    return np.asarray(normal / np.linalg.norm(normal, axis=1, keepdims=True))
-
-
 class Gradient:
     """Slopes told against differences of values."""
 
@@ -121,28 +66,31 @@ class Gradient:
         self._where = ""
 
     def look(self, at: Looked) -> None:
-        """Compare at some points inside X."""
+        """Compare at some points inside X, where differences stay in X."""
         if not at.has(self.about) or (self._method == "constraint" and not at.m):
             return
-        slopes = _slopes(at, self._method)
-        self._judge(at, slopes)
-        apart = np.abs(slopes.told - slopes.central)
+        agents, feasible, directions = at.subject.sampled, at.subject.game.set, _directions(at)
+        chosen = np.roll(at.subject.points(at.round)[1:-1], at.round, axis=0)[:_POINTS]
+        points = feasible.centre + (1.0 - _INSIDE) * (chosen - feasible.centre)
+        asked, step = everywhere(agents, points), _STEP * feasible.inner
+        here, ahead, behind = differences(at, self._method, agents, asked, directions, step)
+        gradients = at.values(self.about, agents, asked).reshape(len(agents), len(points), -1, at.p)
+        told, central = np.moveaxis(gradients @ directions.T, -1, -2), 0.5 * (ahead + behind)
+        # a subgradient's slope lies between the two differences, up to rounding
+        beyond = np.maximum(told - np.maximum(ahead, behind), np.minimum(ahead, behind) - told)
+        which = np.unravel_index(int(np.argmax(beyond)), beyond.shape)
+        if beyond[which] > _SLOPE * float(np.abs(central).max()) + _NOISE * float(np.abs(here).max()) / step:
+            agent, point, direction, row = which
+            who = f"{self.about} of agent {agents[agent]} in {at.name}"
+            who += f", row {row}," if self._method == "constraint" else ""
+            where = f"{_along(directions[direction])} at x = {written(points[point])}"
+            gives = f"differences of {self._method} give {central[which]:.6g}"
+            raise Fault(self.about, f"{who} gives the slope {told[which]:.6g} {where}, where {gives}")
+        apart = np.abs(told - central)
         if apart.max() > self._worst:
             self._worst = float(apart.max())
             agent = np.unravel_index(int(np.argmax(apart)), apart.shape)[0]
-            self._where = f"agent {at.subject.sampled[agent]} in {at.name}"
-
-    def _judge(self, at: Looked, slopes: _Slopes) -> None:
-        beyond = slopes.beyond
-        which = np.unravel_index(int(np.argmax(beyond)), beyond.shape)
-        if beyond[which] <= slopes.slack:
-            return
-        agent, point, direction, row = which
-        who = f"{self.about} of agent {at.subject.sampled[agent]} in {at.name}"
-        who += f", row {row}," if self._method == "constraint" else ""
-        where = f"{_along(slopes.directions[direction])} at x = {written(slopes.points[point])}"
-        differences = f"differences of {self._method} give {slopes.central[which]:.6g}"
-        raise Fault(self.about, f"{who} gives the slope {slopes.told[which]:.6g} {where}, where {differences}")
+            self._where = f"agent {agents[agent]} in {at.name}"
 
     def finding(self) -> Line:
         """Return the line."""
@@ -155,3 +103,11 @@ class Gradient:
 def _along(direction: Array) -> str:
     axis = int(np.argmax(direction))
     return f"along coordinate {axis}" if direction[axis] == 1.0 else f"along {written(direction)}"
+
+
+def _directions(at: Looked) -> Array:
+    """Return the axes where they are few, else some directions at random, (d, p)."""
+    if at.p <= _DIRECTIONS:
+        return np.eye(at.p)
+    normal = stream(at.subject.game.seed, "exam directions", 0, at.round).standard_normal((_DIRECTIONS, at.p))
+    return np.asarray(normal / np.linalg.norm(normal, axis=1, keepdims=True))
