@@ -17,7 +17,7 @@ import numpy as np
 from slaternet.errors import BadSpec, PluginFailed
 from slaternet.limits import LIMITS
 from slaternet.model import Description
-from slaternet.plugins import ADVERSARIES, FOREIGN, check_options, digest, is_foreign, load, place
+from slaternet.plugins import ADVERSARIES, FOREIGN, check_options, digest, is_foreign, load, place, plugin_edge
 from slaternet.spec import Spec
 from slaternet_adversary import isolation
 from slaternet_adversary.api import Adversary, Game, History
@@ -37,11 +37,6 @@ _GRADIENTS = {"loss_gradient": "the loss", "constraint_gradient": "the constrain
 def is_built_in(target: str) -> bool:
     """Say whether a plugin ships with us."""
     return not is_foreign(target) and place(GROUP, target, key=_KEY)[0].startswith(_BUILT_IN)
-
-
-def name_of(plugin: Adversary) -> str:
-    """Return what people call a plugin: its class, or the one that it stands for."""
-    return str(getattr(plugin, "name", "")) or type(plugin).__name__
 
 
 def isolation_of(spec: Spec) -> Literal["process", "none"]:
@@ -154,14 +149,8 @@ class _Inside:
         """Return a new instance."""
         spec, factory = self._spec, self._loaded.factory
         check_options(factory, spec.adversary.options, key="adversary.options", given=1)
-        try:
+        with plugin_edge("adversary plugin", spec.adversary.plugin, "its constructor"):
             plugin = factory(_game(spec), **spec.adversary.options)
-        except BadSpec:
-            raise
-        except Exception as error:
-            raise PluginFailed(
-                f"the adversary plugin {spec.adversary.plugin} could not be made: {type(error).__name__}: {error}"
-            ) from error
         if not isinstance(plugin, Adversary) or not isinstance(getattr(plugin, "constraints", None), int):
             raise PluginFailed(
                 f"the adversary plugin {spec.adversary.plugin} must be a slaternet_adversary.Adversary that says how "
@@ -173,14 +162,8 @@ class _Inside:
         """Play round 1 of an instance that plays nothing else."""
         spec, plugin = self._spec, self.new()
         past = History(np.empty((0, spec.run.agents, spec.run.dimension))) if plugin.history else None
-        try:
+        with plugin_edge("adversary plugin", spec.adversary.plugin, "play(1)"):
             functions = plugin.play(1, past)
-        except BadSpec:
-            raise
-        except Exception as error:
-            raise PluginFailed(
-                f"the adversary plugin {spec.adversary.plugin} failed: play(1) raised {type(error).__name__}: {error}"
-            ) from error
         return frozenset(name for name in _GRADIENTS if callable(getattr(functions, name, None)))
 
     def killed(self) -> bool:

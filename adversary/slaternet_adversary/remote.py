@@ -91,7 +91,7 @@ class Remote(Adversary):
         """Have the functions of a round fixed; rounds come in order."""
         if past is not None:
             self._remember(round, past.decisions)
-        reply = self._ask(Play("", round, self._needed(round), _nothing() if past is None else past.decisions))
+        reply = self._ask(Play("", round, self._needed(round), np.empty(0) if past is None else past.decisions))
         functions = RemoteRound(self, round, self._read("Play", round, wire.decode_played, reply))
         self._rounds[round] = functions
         self._played = round
@@ -308,10 +308,6 @@ class RemoteRound:
 
 def _place(method: str, round: int) -> str:
     return f"{method} of round {round}" if round else method
-
-
-def _nothing() -> Array:
-    return np.empty(0)
 
 
 def _cuts(count: int, numbers: int) -> list[slice]:

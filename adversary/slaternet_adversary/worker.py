@@ -31,9 +31,10 @@ from slaternet.errors import BadSpec, Forgotten, Malformed, PluginFailed, RoundN
 from slaternet.failpoints import reach
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
-from slaternet.plugins import ADVERSARIES, Loaded, check_options, load
+from slaternet.plugins import ADVERSARIES, Loaded, check_options, load, plugin_edge
 from slaternet.sets import make_set
-from slaternet_adversary.api import Adversary, Game, History, Round
+from slaternet_adversary.api import Adversary, Game, History
+from slaternet_adversary.calls import CheckedRound
 from slaternet_adversary.scores import Network
 
 
@@ -59,8 +60,10 @@ class Worker:
         self._forget()
         # not before: who has started us hears from the reply why a plugin cannot be loaded
         loaded = load(ADVERSARIES, self._target, key="adversary.plugin")
-        plugin = _make(loaded, request)
-        methods = _methods(_first_round(_make(loaded, request)), request.dimension) if request.probe else None
+        plugin, methods = _make(loaded, request), None
+        if request.probe:
+            past = History(np.empty((0, request.agents, request.dimension))) if plugin.history else None
+            methods = _methods(_make(loaded, request).play(1, past), request.dimension)
         name = uuid.uuid4().hex
         self._instances[name] = _Instance(plugin, self._clock())
         # `rowwise` whatever the plugin promises: where it does not, it is asked about one agent at a time
@@ -87,21 +90,23 @@ class Worker:
         asked = wire.decode_evaluate(data)
         reach("adversary_during_evaluation")
         plugin, functions = self._round(asked.instance, asked.round, asked.agents)
-        (k, s, _), p, m = asked.points.shape, plugin.game.dimension, plugin.constraints
-        if asked.points.size != k * s * p:
+        k, s, _ = asked.points.shape
+        if asked.points.size != k * s * plugin.game.dimension:
             raise Malformed("the points have another dimension than the game")
+        # whether numbers are finite is looked at where they are used
+        at = CheckedRound(plugin, asked.round, functions, finite=False)
 
-        def ask(wanted: bool, method: str, *shape: int) -> Array | None:
-            return _ask(plugin, functions, method, asked.agents, asked.points, shape) if wanted else None
+        def ask(wanted: bool, method: str) -> Array | None:
+            return at.asked(method, asked.agents, asked.points) if wanted else None
 
         return wire.encode_evaluated(
             Evaluated(
-                ask(asked.values, "loss", s),
-                ask(asked.values, "constraint", s, m),
-                ask(asked.loss_gradient, "loss_gradient", s, p),
-                ask(asked.constraint_gradient, "constraint_gradient", s, m, p),
-                _quadratic(_scored(functions).quadratic(asked.agents), p) if asked.quadratic else None,
-                _linear(_scored(functions).linear(asked.agents), k * m, p) if asked.linear else None,
+                ask(asked.values, "loss"),
+                ask(asked.values, "constraint"),
+                ask(asked.loss_gradient, "loss_gradient"),
+                ask(asked.constraint_gradient, "constraint_gradient"),
+                at.scoring().quadratic(asked.agents) if asked.quadratic else None,
+                at.scoring().linear(asked.agents) if asked.linear else None,
             )
         )
 
@@ -113,8 +118,7 @@ class Worker:
         network = Network(functions, asked.agents, points, plugin.constraints)
         while not network.step():
             pass
-        loss = _checked("network_loss", network.loss, (len(points),))
-        return wire.encode_scored(Scored(loss, network.violation))
+        return wire.encode_scored(Scored(network.loss.astype(np.float64, copy=False), network.violation))
 
     def _round(self, name: str, round: int, agents: Agents) -> tuple[Adversary, Any]:
         instance = self._find(name)
@@ -153,15 +157,10 @@ def _make(loaded: Loaded, request: wire.Describe) -> Adversary:
     return plugin
 
 
-def _first_round(plugin: Adversary) -> Round:
-    empty = np.empty((0, plugin.game.agents, plugin.game.dimension))
-    return plugin.play(1, History(empty) if plugin.history else None)
-
-
 def _methods(functions: Any, dimension: int) -> Methods:  # noqa: ANN401 - a Round, with optional methods
     if not callable(getattr(functions, "loss", None)) or not callable(getattr(functions, "constraint", None)):
         raise PluginFailed(f"play returned {type(functions).__name__}, which has no methods loss and constraint")
-    scored = _scored(functions)
+    scored = functions.scoring() if hasattr(functions, "scoring") else functions
     small = 8 * (dimension + 1) ** 2 < LIMITS.plugin_message_bytes
     return Methods(
         loss_gradient=hasattr(functions, "loss_gradient"),
@@ -170,47 +169,6 @@ def _methods(functions: Any, dimension: int) -> Methods:  # noqa: ANN401 - a Rou
         quadratic=hasattr(scored, "quadratic") and small,
         linear=hasattr(scored, "linear"),
     )
-
-
-def _scored(functions: Any) -> Any:  # noqa: ANN401 - a Round, with optional methods
-    """Return what scores and the best decision in hindsight are about."""
-    return functions.scoring() if hasattr(functions, "scoring") else functions
-
-
-def _ask(
-    plugin: Adversary,
-    functions: Any,  # noqa: ANN401 - a Round, with optional methods
-    method: str,
-    agents: Agents,
-    points: Array,
-    shape: tuple[int, ...],
-) -> Array:
-    """Return a method's values at points (k, s, p), (k, *shape), all agents at once only where that is harmless."""
-    size = len(agents) if plugin.rowwise else 1
-    rows = [slice(i, i + size) for i in range(0, len(agents), size)]
-    ask = getattr(functions, method)
-    parts = [_checked(method, ask(agents[row], points[row]), (size, *shape)) for row in rows]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def _quadratic(values: Any, p: int) -> tuple[Array, Array, float]:  # noqa: ANN401 - whatever a plugin returns
-    hessian, slope, constant = values
-    number = float(_checked("quadratic", constant, ()))
-    return _checked("quadratic", hessian, (p, p)), _checked("quadratic", slope, (p,)), number
-
-
-def _linear(values: Any, rows: int, p: int) -> tuple[Array, Array]:  # noqa: ANN401 - whatever a plugin returns
-    matrix, bound = values
-    return _checked("linear", matrix, (rows, p)), _checked("linear", bound, (rows,))
-
-
-def _checked(method: str, values: object, shape: tuple[int, ...]) -> Array:
-    array = np.asarray(values)
-    if array.dtype.kind not in "biuf":
-        raise PluginFailed(f"{method} returned {type(values).__name__} of {array.dtype} where real numbers were due")
-    if array.shape != shape:
-        raise PluginFailed(f"{method} returned shape {array.shape} where {shape} was asked for")
-    return array.astype(np.float64, copy=False)
 
 
 # The server
@@ -241,21 +199,19 @@ def serve(worker: Worker, address: str) -> tuple[grpc.Server, int]:
 def _guarded(method: Callable[[bytes], bytes]) -> Callable[[bytes, grpc.ServicerContext], bytes]:
     def answer(data: bytes, context: grpc.ServicerContext) -> bytes:
         try:
-            return method(data)
+            with plugin_edge("adversary plugin", "of this worker", method.__name__, logged=False):
+                return method(data)
+        except PluginFailed as error:
+            if error.__cause__ is not None:
+                traceback.print_exception(error.__cause__)
+            code, details = "ABORTED", error.what or str(error)
+        except BadSpec as error:
+            code, details = "INVALID_ARGUMENT", str(error)
         except SlaternetError as error:
-            code, details = _status(error), str(error)
-        except BaseException as error:  # the plugin edge: whatever it raises, SystemExit too
-            traceback.print_exc()
-            code, details = "ABORTED", f"{type(error).__name__}: {error}"
+            code, details = error.status, str(error)
         return context.abort(grpc.StatusCode[code], clip(details))
 
     return answer
-
-
-def _status(error: SlaternetError) -> str:
-    if isinstance(error, BadSpec):
-        return "INVALID_ARGUMENT"
-    return "ABORTED" if isinstance(error, PluginFailed) else error.status
 
 
 # The process
@@ -279,7 +235,7 @@ def main(arguments: list[str]) -> NoReturn:
 
 def _serve(target: str, path: str | None, listen: str) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _leave)
+        signal.signal(number, lambda *_: sys.exit(0))
     tether, announce = _keep_streams()
     server, port = serve(Worker(target), f"unix:{path}" if path else listen)
     if not path:
@@ -306,10 +262,6 @@ def _keep_streams() -> tuple[int | None, int]:
     os.close(nothing)
     cast("Any", sys.stdout).reconfigure(line_buffering=True)
     return tether if stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) else None, announce
-
-
-def _leave(*_: object) -> NoReturn:
-    sys.exit(0)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@ it has taken over from a host that never came back.
 """
 
 import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import structlog
@@ -26,6 +28,7 @@ from slaternet.model import (
     Topology,
     Waiting,
 )
+from slaternet.plugins import plugin_edge
 from slaternet_agent.adoption import Adoption
 from slaternet_agent.algorithms.base import Algorithm
 from slaternet_agent.build import build_algorithm
@@ -37,6 +40,9 @@ from slaternet_agent.reveal import Reveal
 from slaternet_agent.tally import Tally
 
 log = structlog.get_logger()
+
+_WRONG_INPUT = (Refused, Unready, Diverged)
+"""What the engine raises where a message was wrong: no fault of the algorithm."""
 
 
 class Place:
@@ -68,11 +74,10 @@ class Place:
         self.reveal = Reveal(membership, seating.adversary, self._take_revealed)
         try:
             algorithm = build_algorithm(membership.spec, seating.description)
-            self._adoption = self._past(algorithm)
+            with self._algorithm_edge("start"):
+                self._adoption = self._past(algorithm)
         except SlaternetError as error:
             self._give_up(error)
-        except Exception as error:
-            self._blame(error, "before round 1")
         else:
             self._algorithm = algorithm
             self._keep_up(self.reveal.line)
@@ -119,19 +124,17 @@ class Place:
         spec, adoption = self._membership.spec, self._adoption
         try:
             since = None if adoption is None else adoption.checkpoint
-            self.host = Host(
-                self._algorithm,
-                self._seating,
-                spec.run.agents,
-                spec.run.rounds,
-                durable=self._keeper is not None,
-                since=since,
-            )
+            with self._algorithm_edge("start"):
+                self.host = Host(
+                    self._algorithm,
+                    self._seating,
+                    spec.run.agents,
+                    spec.run.rounds,
+                    durable=self._keeper is not None,
+                    since=since,
+                )
         except SlaternetError as error:
             self._give_up(error)
-            return
-        except Exception as error:
-            self._blame(error, "before round 1")
             return
         if since is not None and adoption is not None and adoption.missing.size and self._keeper is not None:
             self._keeper.write(since)  # a next life need not recall it again
@@ -234,18 +237,22 @@ class Place:
         if self._membership.failed:
             return []
         try:
-            return host.handle(event)
-        except (Refused, Unready, Diverged):
-            raise  # what came in was wrong
-        except Exception as error:
-            self._blame(error, f"in round {host.round}")
+            with self._algorithm_edge(lambda: f"round {host.round}", _WRONG_INPUT):
+                return host.handle(event)
+        except PluginFailed:
             return []
 
-    def _blame(self, error: Exception, when: str) -> None:
-        """Stand at the plugin edge: what a user's algorithm raises ends the game, not just a stream."""
-        name = self._membership.spec.algorithm.name
-        log.error("algorithm failed", algorithm=name, when=when, exc_info=error)
-        self._membership.fail(PluginFailed(f"the algorithm {name} raised {type(error).__name__} {when}: {error}"))
+    @contextlib.contextmanager
+    def _algorithm_edge(
+        self, where: str | Callable[[], str], passing: tuple[type[SlaternetError], ...] = (SlaternetError,)
+    ) -> Iterator[None]:
+        """Fail the game, not just a stream, where a user's algorithm raises; PluginFailed says what it raised."""
+        try:
+            with plugin_edge("algorithm", self._membership.spec.algorithm.name, where, passing=passing):
+                yield
+        except PluginFailed as error:
+            self._membership.fail(error)
+            raise
 
     def handle(self, event: Event) -> None:
         """Hand an event to the engine, and do what comes of it."""
@@ -293,11 +300,9 @@ class Place:
     def _adopt(self, adoption: Adoption, body: Question | Answer) -> None:
         """Take in what is recalled, and begin when that was all."""
         try:
-            adoption.take(body)
-        except (Refused, Unready):
-            raise  # what came in was wrong
-        except Exception as error:
-            self._blame(error, f"in round {body.round}, which it has played elsewhere")
+            with self._algorithm_edge(f"round {body.round}, played again from the journal,", _WRONG_INPUT):
+                adoption.take(body)
+        except PluginFailed:
             return
         if adoption.complete:
             self.reveal.recalled()

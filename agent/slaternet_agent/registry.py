@@ -2,12 +2,13 @@
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
-from slaternet.errors import BadSpec, PluginFailed, SlaternetError
+from slaternet.errors import BadSpec
 from slaternet.fields import Options, options_of
-from slaternet.plugins import load
+from slaternet.plugins import load, plugin_edge
 from slaternet.spec import AlgorithmSection
 from slaternet_agent.algorithms.base import Algorithm, Feedback, Game, Schedule
 from slaternet_agent.algorithms.central import Central
@@ -37,7 +38,8 @@ def build(section: AlgorithmSection, game: Game) -> Algorithm:
     # one learner that sees the average loss and everyone's constraints
     joint = dataclasses.replace(game, agents=1, constraints=game.agents * game.constraints)
     learner = _build(section, joint)
-    return _guarded(section, lambda: Central(learner, game))
+    with _constructor(section):
+        return Central(learner, game)
 
 
 def schedule(section: AlgorithmSection, game: Game) -> Schedule:
@@ -99,10 +101,8 @@ def _build(section: AlgorithmSection, game: Game) -> Algorithm:
         raise BadSpec(f"run.rounds is missing; {section.name} needs the horizon")
     taken = {n: v for n, v in section.numbers.items() if n in own.parameters or n not in steps}
     with_steps = schedule(section, game)
-    return _checked(_guarded(section, lambda: factory(game, with_steps, **taken)), section)
-
-
-def _checked(algorithm: Algorithm, section: AlgorithmSection) -> Algorithm:
+    with _constructor(section):
+        algorithm: Algorithm = factory(game, with_steps, **taken)
     if not isinstance(getattr(algorithm, "feedback", None), Feedback):
         raise BadSpec(
             f"algorithm.name = {section.name!r} declares no feedback; set `feedback = Feedback(...)` in the class"
@@ -114,16 +114,8 @@ def _checked(algorithm: Algorithm, section: AlgorithmSection) -> Algorithm:
     return algorithm
 
 
-def _guarded(section: AlgorithmSection, make: Callable[[], Algorithm]) -> Algorithm:
-    """Stand at the plugin edge: whatever a user's algorithm raises while it is made is one sentence."""
-    try:
-        return make()
-    except SlaternetError:
-        raise
-    except Exception as error:
-        raise PluginFailed(
-            f"the algorithm {section.name} could not be made: {type(error).__name__}: {error}; correct its code"
-        ) from error
+def _constructor(section: AlgorithmSection) -> AbstractContextManager[None]:
+    return plugin_edge("algorithm", section.name, "its constructor")
 
 
 def _class(section: AlgorithmSection) -> type[Any]:

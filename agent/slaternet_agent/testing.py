@@ -14,16 +14,15 @@ The algorithm plays a small game twice over and again in other ways, and all mus
 """
 
 import dataclasses
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from slaternet.errors import BadSpec, SlaternetError
+from slaternet.errors import BadSpec, PluginFailed
 from slaternet.model import Agents, Array
+from slaternet.plugins import plugin_edge
 from slaternet.spec import AlgorithmSection
 from slaternet_agent.algorithms import Algorithm, Decision, Feedback, Game, Seen
 from slaternet_agent.exam_game import AGENTS, DIMENSION, ROUNDS, Arena, Heard, arenas, of
@@ -91,8 +90,7 @@ def examine(target: AlgorithmSection | Factory) -> list[Finding]:
     silent = section is not None and completed(section).mode == "local"
     faults: dict[str, str] = {}
     for arena in arenas(silent=silent):
-        host = _host(target, arena.game)
-        for fault in _faults(host, arena):
+        for fault in _faults(_host(target, arena.game), arena):
             faults.setdefault(fault.about, str(fault))
     broken = any(each in faults for each in _PLAYED)
     return [_finding(about, faults, broken) for about in CHECKS]
@@ -108,8 +106,9 @@ def _finding(about: str, faults: dict[str, str], broken: bool) -> Finding:
 
 def _host(target: AlgorithmSection | Factory, game: Game) -> Callable[[], "_Host"]:
     """Return what makes new instances."""
-    make = target if callable(target) else lambda game: build(target, game)
-    return lambda: _Host(make, game)
+    if callable(target):
+        return lambda: _Host(_guarded("the constructor", target, game))
+    return lambda: _Host(build(target, game))
 
 
 def _faults(host: Callable[[], "_Host"], arena: Arena) -> list[_Fault]:
@@ -130,39 +129,40 @@ def _faults(host: Callable[[], "_Host"], arena: Arena) -> list[_Fault]:
 class _Host:
     """An instance whose code is not trusted: whatever it raises is a fault."""
 
-    def __init__(self, make: Factory, game: Game) -> None:
-        self.algorithm: Algorithm = self._guarded("the constructor", make, game)
-        self.feedback = getattr(self.algorithm, "feedback", None) or Feedback()
+    def __init__(self, algorithm: Algorithm) -> None:
+        self.algorithm = algorithm
+        self.feedback = getattr(algorithm, "feedback", None) or Feedback()
 
     def start(self, agents: Agents) -> Any:  # noqa: ANN401  the state is the algorithm's own type
-        return _frozen(self._guarded("start", self.algorithm.start, agents.copy()))
+        return _frozen(_guarded("start", self.algorithm.start, agents.copy()))
 
     def outgoing(self, state: Any, t: int) -> Array:  # noqa: ANN401
-        rows: Array = _frozen(self._guarded(f"outgoing of round {t}", self.algorithm.outgoing, state, t))
+        rows: Array = _frozen(_guarded(f"outgoing of round {t}", self.algorithm.outgoing, state, t))
         return rows
 
     def decide(self, state: Any, heard: Heard, t: int) -> Decision:  # noqa: ANN401
-        decision = self._guarded(f"decide of round {t}", self.algorithm.decide, state, heard, t)
+        decision = _guarded(f"decide of round {t}", self.algorithm.decide, state, heard, t)
         if not isinstance(decision, Decision):
             raise _Fault("shapes", f"decide returns a {type(decision).__name__}; return a Decision(x, points)")
         _frozen(decision)
         return decision
 
     def update(self, state: Any, decision: Decision, seen: Seen, t: int) -> Any:  # noqa: ANN401
-        return _frozen(self._guarded(f"update of round {t}", self.algorithm.update, state, decision, seen, t))
+        return _frozen(_guarded(f"update of round {t}", self.algorithm.update, state, decision, seen, t))
 
-    def _guarded(self, where: str, method: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401
-        try:
+
+def _guarded(where: str, method: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401
+    try:
+        with plugin_edge("algorithm", "of the exam", where, logged=False):
             return method(*arguments)
-        except (SlaternetError, _Fault):
-            raise
-        except dataclasses.FrozenInstanceError as error:
-            raise _Fault("pure", f"{where} writes into what it is given; make new arrays and a new state") from error
-        except Exception as error:  # the plugin edge: whatever the author's code raises
-            if "read-only" in str(error):
-                text = f"{where} writes into an array it is given or has given away; make a new one"
-                raise _Fault("pure", text) from error
-            raise _Fault("plays", f"{where} raised {_place(error)}; correct its code") from error
+    except PluginFailed as failure:
+        if isinstance(failure.__cause__, dataclasses.FrozenInstanceError):
+            text = f"{where} writes into what it is given; make new arrays and a new state"
+            raise _Fault("pure", text) from failure
+        if "read-only" in failure.what:
+            text = f"{where} writes into an array it is given or has given away; make a new one"
+            raise _Fault("pure", text) from failure
+        raise _Fault("plays", f"{where} raised {failure.what}") from failure
 
 
 def _play(host: _Host, arena: Arena) -> list[_Round]:
@@ -288,11 +288,8 @@ def _unpacked(like: Any, numbers: Array) -> Any:  # noqa: ANN401
 
 
 def _same(one: Decision, other: Decision) -> bool:
-    return all(_bits(getattr(one, name)) == _bits(getattr(other, name)) for name in ("x", "points", "anchor", "memo"))
-
-
-def _bits(value: Array | None) -> bytes | None:
-    return None if value is None else value.tobytes()
+    pairs = ((getattr(one, name), getattr(other, name)) for name in ("x", "points", "anchor", "memo"))
+    return all(a is b is None or (a is not None and b is not None and a.tobytes() == b.tobytes()) for a, b in pairs)
 
 
 def _rows(decision: Decision, batch: Agents) -> Decision:
@@ -308,9 +305,3 @@ def _frozen(value: Any) -> Any:  # noqa: ANN401  what it is given
         for each in dataclasses.fields(value):
             _frozen(getattr(value, each.name))
     return value
-
-
-def _place(error: Exception) -> str:
-    """Say what was raised, and on which line of which file."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__} at {Path(frame.filename).name}, line {frame.lineno}: {error}"

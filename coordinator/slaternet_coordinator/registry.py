@@ -1,11 +1,12 @@
 """How the `[graph]` of a spec becomes a graph: finds its code, and reads its file where it has one."""
 
+import functools
 import hashlib
 from pathlib import Path
 
 from slaternet.errors import BadSpec
 from slaternet.fields import read
-from slaternet.plugins import Loaded, check_options, load
+from slaternet.plugins import Loaded, check_options, load, plugin_edge
 from slaternet.spec import GraphSection
 from slaternet_coordinator import graphs
 from slaternet_coordinator.graphs import Graph
@@ -23,7 +24,8 @@ def build(section: GraphSection, agents: int, seed: int) -> Graph:
         if factory.__module__.startswith(graphs.__name__):
             built: Graph = factory(agents, source, **section.numbers)
             return built
-        return Foreign(section.name, lambda: factory(agents, source, **section.numbers))
+        calling = functools.partial(plugin_edge, "graph", section.name)
+        return Foreign(section.name, calling, lambda: factory(agents, source, **section.numbers))
 
     graph = make(agents)
     if not is_file:

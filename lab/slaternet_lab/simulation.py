@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from slaternet.errors import BadSpec, PluginFailed, Refused, SlaternetError
+from slaternet.errors import BadSpec, PluginFailed, Refused
 from slaternet.limits import LIMITS
 from slaternet.model import (
     PROTOCOL,
@@ -21,13 +21,13 @@ from slaternet.model import (
     Seating,
     Topology,
 )
+from slaternet.plugins import plugin_edge
 from slaternet.spec import Spec
 from slaternet_adversary.build import build_referee, opened
 from slaternet_adversary.events import Asked, Closed, Record, Reply, Summarise
 from slaternet_adversary.results import Results, claim, new_folder
 from slaternet_adversary.runtime import Outward, Runtime
 from slaternet_agent import engine as agent
-from slaternet_agent.algorithms import Algorithm
 from slaternet_agent.build import build_algorithm
 from slaternet_coordinator import events as coordinator
 from slaternet_coordinator.engine import Coordinator
@@ -127,13 +127,6 @@ class Simulation:
         self._tell(coordinator.Said(ADVERSARY, Progress(row.round, loss, violation)))
         self._watch(row.round, loss, violation)
 
-    def _seated(self, algorithm: Algorithm, seating: Seating) -> agent.Host:
-        try:
-            return agent.Host(algorithm, seating, self._spec.run.agents, self._spec.run.rounds)
-        except Exception as error:  # the plugin edge: whatever a user's `start` raises
-            name = self._spec.algorithm.name
-            raise PluginFailed(f"the algorithm {name} raised {type(error).__name__} in start: {error}") from error
-
     @property
     def _player(self) -> agent.Host:
         if self._host is None:
@@ -150,19 +143,16 @@ class Simulation:
             ) from error
 
     def _decide(self, event: agent.Event) -> None:
-        try:
-            self._todo.extend(self._player.handle(event))
-        except SlaternetError:
-            raise
-        except Exception as error:  # the plugin edge: whatever a user's algorithm raises
-            name, when = self._spec.algorithm.name, f"in round {self._player.round}"
-            raise PluginFailed(f"the algorithm {name} raised {type(error).__name__} {when}: {error}") from error
+        player = self._player
+        with plugin_edge("algorithm", self._spec.algorithm.name, lambda: f"round {player.round}"):
+            self._todo.extend(player.handle(event))
 
     def _hear(self, body: object) -> None:
         match body:
             case Seating(seats) if len(seats):
                 algorithm = build_algorithm(self._spec, self._description)
-                self._host = self._seated(algorithm, body)
+                with plugin_edge("algorithm", self._spec.algorithm.name, "start"):
+                    self._host = agent.Host(algorithm, body, self._spec.run.agents, self._spec.run.rounds)
                 self._todo.extend(self._adversary.seat(1, [(HOST, seats)], body.departures))
             case Topology():
                 self._decide(body)

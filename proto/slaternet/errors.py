@@ -138,6 +138,8 @@ class PluginFailed(SlaternetError):
     """A plugin raised or broke its contract; for the operator's eyes."""
 
     exit_code = 6
+    what: str = ""
+    """What went wrong, without the plugin's name: of an error, its type, the line of the file, and its text."""
 
 
 class Unreachable(SlaternetError):

@@ -8,13 +8,14 @@ A target is one of
     grpc://HOST:PORT     a program that serves it, for adversaries; there is nothing to load
 """
 
+import contextlib
 import functools
 import hashlib
 import importlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import entry_points
@@ -22,13 +23,51 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from slaternet.errors import BadSpec, PluginFailed
+import structlog
+
+from slaternet.errors import BadSpec, PluginFailed, SlaternetError
 from slaternet.fields import options_of
 from slaternet.words import suggestion
 
 ADVERSARIES = "slaternet.adversaries"
 """The group of adversaries; named here, because a worker has no need of those who ask for one."""
 FOREIGN = "grpc://"
+
+log = structlog.get_logger()
+
+
+@contextlib.contextmanager
+def plugin_edge(
+    kind: str,
+    name: str,
+    where: str | Callable[[], str],
+    *,
+    passing: tuple[type[BaseException], ...] = (SlaternetError,),
+    logged: bool = True,
+) -> Iterator[None]:
+    """Turn whatever a user's code raises within the block into PluginFailed, and log its traceback for the operator.
+
+    `kind` and `name` say which plugin it is, `where` which of its methods is called, or which round is played: a
+    function where only the end of the block knows. Errors of the types `passing` are our own and go through. An exam,
+    whose findings say the same, logs nothing.
+    """
+    try:
+        yield
+    except passing:
+        raise
+    except (Exception, SystemExit) as error:
+        where = where if isinstance(where, str) else where()
+        if logged:
+            log.error("plugin failed", kind=kind, plugin=name, where=where, exc_info=error)
+        if isinstance(error, SyntaxError):
+            file, line, text = error.filename or "", error.lineno, error.msg
+        else:
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            file, line, text = frame.filename, frame.lineno, str(error)
+        raised = f"{type(error).__name__} at {Path(file).name}, line {line}: {text}; correct its code"
+        failed = PluginFailed(f"the {kind} {name} failed: {where} raised {raised}")
+        failed.what = raised
+        raise failed from error
 
 
 @dataclass(frozen=True)
@@ -121,32 +160,22 @@ def _import_file(path: str, digest: str, key: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and pickle look a class's module up there
     try:
-        spec.loader.exec_module(module)
-    except Exception as error:  # the plugin edge: whatever the author's code raises
+        with plugin_edge(f"code of {key} =", path, "its import", passing=()):
+            spec.loader.exec_module(module)
+    except PluginFailed:
         del sys.modules[name]
-        raise _failed(f"{key} names {path}, which raised", error) from error
+        raise
     return module
 
 
 def _import_module(name: str, key: str) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
-            raise _not_installed(name, key) from error
-        raise _failed(f"{key} names {name}, which raised", error) from error
-    except Exception as error:  # the plugin edge: whatever the author's code raises
-        raise _failed(f"{key} names {name}, which raised", error) from error
-
-
-def _failed(who: str, error: Exception) -> PluginFailed:
-    """Say what an author's code raised, and on which line of which file."""
-    if isinstance(error, SyntaxError):
-        file, line, text = error.filename or "", error.lineno, error.msg
-    else:
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        file, line, text = frame.filename, frame.lineno, str(error)
-    return PluginFailed(f"{who} {type(error).__name__} at {Path(file).name}, line {line}: {text}; correct its code")
+    with plugin_edge(f"code of {key} =", name, "its import"):
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+                raise _not_installed(name, key) from error
+            raise
 
 
 def _class_in(module: ModuleType, name: str, where: str, key: str) -> type[Any]:

@@ -28,7 +28,7 @@ from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 from slaternet.fields import checked
 from slaternet.model import Array
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
-from slaternet_adversary.builtin.shapes import Part, Separable, Uniform, along, ladder
+from slaternet_adversary.builtin.forms import Part, Separable, Uniform, along, ladder
 
 # hour by hour from midnight
 _POWER = np.ravel(

@@ -29,7 +29,7 @@ from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 from slaternet.fields import checked
 from slaternet.model import Array
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
-from slaternet_adversary.builtin.shapes import Separable, Uniform, along, ladder
+from slaternet_adversary.builtin.forms import Separable, Uniform, along, ladder
 
 # hour by hour from midnight
 _DEMAND = np.ravel(

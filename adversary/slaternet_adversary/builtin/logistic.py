@@ -29,7 +29,7 @@ from slaternet.model import Agents, Array
 from slaternet.powers import sigmoid, softplus
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
 from slaternet_adversary.builtin import samples
-from slaternet_adversary.builtin.shapes import Uniform
+from slaternet_adversary.builtin.forms import Uniform
 
 _PIECE = 1 << 19
 """Margins, of samples at points, that are held at once while a round is scored."""

@@ -16,8 +16,7 @@ from pydantic import PositiveFloat, PositiveInt
 
 from slaternet.fields import checked
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
-from slaternet_adversary.builtin.linear_regression import Functions
-from slaternet_adversary.builtin.shapes import Uniform, along
+from slaternet_adversary.builtin.forms import Functions, Uniform, along
 
 _WAVE = np.array([0.0, 1.0, 0.0, -1.0])
 

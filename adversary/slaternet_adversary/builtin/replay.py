@@ -14,7 +14,7 @@ so that a trace may be longer than memory.
 
 from slaternet.fields import checked
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
-from slaternet_adversary.builtin.linear_regression import Functions
+from slaternet_adversary.builtin.forms import Functions
 from slaternet_adversary.builtin.trace import Trace
 
 _KEY = "adversary.options.path"

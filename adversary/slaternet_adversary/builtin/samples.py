@@ -7,7 +7,7 @@ column is a feature, in the order of the table.
 import csv
 import importlib
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,8 +19,6 @@ from slaternet_adversary.api import CannotPlay
 
 _BYTES = 1 << 31
 """The largest table: it is held in memory, at 8 bytes a number."""
-
-
 _LABEL, _GROUP = "label", "group"
 
 
@@ -40,8 +38,7 @@ def load(path: str, key: str, *, dimension: int, scale: bool) -> Samples:
     """
     who = f"{key} = {path}"
     try:
-        size = Path(path).stat().st_size
-        if size > _BYTES:
+        if Path(path).stat().st_size > _BYTES:
             raise CannotPlay(
                 f"{who} is larger than {_BYTES >> 30} GiB, and a table is held in memory; take a part of it"
             )
@@ -58,18 +55,13 @@ def load(path: str, key: str, *, dimension: int, scale: bool) -> Samples:
 
 
 class _Table:
-    """The numbers of a table, its headings, and the line in the file of every row."""
+    """The numbers of a table (N, columns), its headings, and the line in the file of every row."""
 
     def __init__(self, who: str, names: Sequence[str], numbers: Array, lines: Sequence[int]) -> None:
-        self._who = who
-        self.names = names
-        self._numbers = numbers
-        self._lines = lines
+        self._who, self.names, self._numbers, self._lines = who, names, numbers, lines
         if not len(numbers):
             raise CannotPlay(f"{who} has no samples; write one on each line below the headings")
-        row, column = (index[:1] for index in np.nonzero(~np.isfinite(numbers)))
-        if len(row):
-            raise self._fault(row[0], column[0], "a finite number")
+        self._require(np.isfinite(numbers), "a finite number")
 
     def features(self, dimension: int) -> Array:
         """Return the columns that are features, (N, p)."""
@@ -85,16 +77,16 @@ class _Table:
         """Return a column of which every number must be one of a few."""
         if name not in self.names:
             raise CannotPlay(f"{self._who} has no column {name}; give one of its columns that heading")
-        column = self.names.index(name)
-        values = self._numbers[:, column]
-        wrong = np.flatnonzero(~np.isin(values, allowed))
-        if len(wrong):
-            raise self._fault(wrong[0], column, " or ".join(map(str, allowed)))
-        return values.copy()
+        column, good = self.names.index(name), np.ones(self._numbers.shape, bool)
+        good[:, column] = np.isin(self._numbers[:, column], allowed)
+        self._require(good, " or ".join(map(str, allowed)))
+        return self._numbers[:, column].copy()
 
-    def _fault(self, row: int, column: int, expected: str) -> CannotPlay:
-        found = self._numbers[row, column]
-        return _fault(self._who, self._lines[row], self.names[column], expected, f"{found:g}")
+    def _require(self, good: NDArray[np.bool_], expected: str) -> None:
+        """Name the first cell that is not good, (N, columns)."""
+        for row, column in np.argwhere(~good)[:1]:
+            found = f"{self._numbers[row, column]:g}"
+            raise _fault(self._who, self._lines[row], self.names[column], expected, found)
 
 
 def _fault(who: str, line: int, column: str, expected: str, found: str) -> CannotPlay:
@@ -102,14 +94,14 @@ def _fault(who: str, line: int, column: str, expected: str, found: str) -> Canno
 
 
 def _csv(path: Path, who: str) -> _Table:
+    numbers, lines = array("d"), array("q")
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file)
         try:
             names = _headings(who, next(reader, []))
-            numbers, lines = array("d"), array("q")
             for cells in filter(None, reader):
-                numbers.extend(_numbers(who, reader.line_num, names, cells))
                 lines.append(reader.line_num)
+                numbers.extend(_row(who, reader.line_num, names, cells))
         except (UnicodeDecodeError, csv.Error):
             raise CannotPlay(f"{who} is not text with commas; save it as .csv in UTF-8") from None
     return _Table(who, names, np.array(numbers).reshape(-1, len(names)), lines)
@@ -125,51 +117,39 @@ def _headings(who: str, cells: Sequence[str]) -> list[str]:
     return names
 
 
-def _numbers(who: str, line: int, names: Sequence[str], cells: Sequence[str]) -> list[float]:
+def _row(who: str, line: int, names: Sequence[str], cells: Sequence[str]) -> Iterator[float]:
     if len(cells) != len(names):
         raise CannotPlay(
             f"{who}, line {line}: {len(cells)} cells where {len(names)} columns are named; correct it there"
         )
-    try:
-        return [float(cell) for cell in cells]
-    except ValueError:
-        name, cell = next(pair for pair in zip(names, cells, strict=True) if not _is_number(pair[1]))
-        raise _fault(who, line, name, "a number", repr(cell)) from None
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+    for name, cell in zip(names, cells, strict=True):
+        try:
+            yield float(cell)
+        except ValueError:
+            raise _fault(who, line, name, "a number", repr(cell)) from None
 
 
 def _parquet(path: Path, who: str) -> _Table:
     try:
-        parquet = importlib.import_module("pyarrow.parquet")
+        pyarrow, parquet = map(importlib.import_module, ("pyarrow", "pyarrow.parquet"))
     except ImportError:
         raise CannotPlay(
             f"{who} can be read where pyarrow is installed; install it (pip install pyarrow) or save the table as .csv"
         ) from None
     try:
         with parquet.ParquetFile(path) as file:
-            shape = file.metadata.num_rows, file.metadata.num_columns
-            if 8 * shape[0] * shape[1] > _BYTES:
+            if 8 * file.metadata.num_rows * file.metadata.num_columns > _BYTES:
                 raise CannotPlay(f"{who} would fill more than {_BYTES >> 30} GiB of memory; take a part of it")
             table = file.read()
-        columns = [_real(who, name, table.column(name).to_numpy()) for name in table.column_names]
-    except importlib.import_module("pyarrow").ArrowException as error:
+        columns = [table.column(name).to_numpy() for name in table.column_names]
+    except pyarrow.ArrowException as error:
         raise CannotPlay(
             f"{who} is not a Parquet table of numbers: {str(error).partition('.')[0]}; write it anew"
         ) from None
-    return _Table(who, table.column_names, np.stack(columns, axis=1), range(1, shape[0] + 1))
-
-
-def _real(who: str, name: str, values: NDArray[np.generic]) -> Array:
-    """Return a column of any kind of numbers, or of true and false; what is missing is NaN, which a table refuses."""
-    if values.dtype.kind not in "fiub":
-        raise CannotPlay(
-            f"{who}, column {name}: must hold numbers, not {values.dtype}; convert or leave out the column"
-        )
-    return np.asarray(values, dtype=np.float64)
+    for name, values in zip(table.column_names, columns, strict=True):
+        if values.dtype.kind not in "fiub":
+            text = f"must hold numbers, not {values.dtype}; convert or leave out the column"
+            raise CannotPlay(f"{who}, column {name}: {text}")
+    # what is missing is NaN, which a table refuses
+    numbers = np.stack(columns, axis=1).astype(np.float64, copy=False)
+    return _Table(who, table.column_names, numbers, range(1, len(numbers) + 1))

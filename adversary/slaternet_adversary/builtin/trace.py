@@ -40,8 +40,7 @@ import numpy as np
 
 from slaternet.model import Array
 from slaternet_adversary.api import CannotPlay, Round
-from slaternet_adversary.builtin.linear_regression import Functions
-from slaternet_adversary.builtin.shapes import Separable
+from slaternet_adversary.builtin.forms import Functions, Separable
 
 _ROWS, _STACKED, _SEPARABLE = "rows", ("matrix", "offset"), ("curvature", "slope", "constant")
 _HOW = "write it with numpy.savez(path, matrix=..., offset=..., rows=...) or slaternet record"

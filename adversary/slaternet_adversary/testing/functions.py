@@ -1,19 +1,16 @@
 """The exam of the functions themselves: convex, and with the gradients that they claim to have."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from slaternet.model import Array
 from slaternet.streams import stream
-from slaternet_adversary.testing.subject import Fault, Line, Looked, everywhere, written
+from slaternet_adversary.testing.shape import chord_below, differences, written
+from slaternet_adversary.testing.subject import Fault, Line, Looked, everywhere
 
 _NUMBERS = 1 << 20
 """Numbers in one question, which decide how many pairs of points are looked at."""
 _NEAR = 0.05
 """How far apart, of two points of the sample, the ends of a short chord are."""
-_ROUNDING = 1e-9
-"""Of the largest value: what lies above a chord by less does so by rounding."""
 
 _INSIDE, _STEP = 1e-3, 1e-5
 """Of X about its centre, and of r(X): how far inside differences are taken, and over what distance."""
@@ -24,34 +21,23 @@ _SLOPE = 1e-6
 _NOISE = 100.0 * float(np.finfo(np.float64).eps)
 """Of the largest value: its rounding."""
 
-_CALLED = {"loss": "f", "constraint": "g"}
-
 
 class Convex:
     """No value in the middle of a chord lies above the chord."""
 
     def __init__(self, method: str) -> None:
-        self.about = f"convex {_CALLED[method]}"
+        self.about = "convex f" if method == "loss" else "convex g"
         self._method = method
         self._chords = 0
         self._functions = 0
 
     def look(self, at: Looked) -> None:
         """Compare values at the middle of chords with those at their ends."""
-        agents = at.subject.sampled
-        ends = self._ends(at)
-        asked = everywhere(agents, np.concatenate((*ends, 0.5 * (ends[0] + ends[1]))))
-        values = (at.loss if self._method == "loss" else at.constraint)(agents, asked)
-        values = values.reshape(len(agents), 3, len(ends[0]), -1)
-        self._chords += len(ends[0])
-        self._functions = max(self._functions, values.shape[-1])
-        above = values[:, 2] - 0.5 * (values[:, 0] + values[:, 1])
-        above -= _ROUNDING * np.abs(values).max(axis=(1, 2), initial=0.0)[:, None]
-        if above.size and above.max() > 0.0:
-            agent, chord, row = np.unravel_index(int(np.argmax(above)), above.shape)
-            at_ends = values[agent, :, chord, row]
-            who = f"{self._name(int(row))} of agent {agents[agent]} in {at.name}"
-            raise Fault(self.about, f"{who} lies above a chord: {_example(ends[0][chord], ends[1][chord], at_ends)}")
+        x, y = self._ends(at)
+        if chord := chord_below(at, self._method, at.subject.sampled, x, y):
+            raise Fault(self.about, str(chord))
+        self._chords += len(x)
+        self._functions = 1 if self._method == "loss" else at.m
 
     def _ends(self, at: Looked) -> tuple[Array, Array]:
         """Return the ends of chords, (M, p) each: long ones, short ones, and some from the centre."""
@@ -63,73 +49,11 @@ class Convex:
         chosen = np.linspace(0, len(left) - 1, min(len(left), most)).astype(np.intp)
         return left[chosen], right[chosen]
 
-    def _name(self, row: int) -> str:
-        return "f" if self._method == "loss" else f"row {row} of g"
-
     def finding(self) -> Line:
         """Return the line."""
         if not self._functions:
             return Line("ok", self.about, "there are no constraints")
         return Line("ok", self.about, f"no value in the middle of {self._chords} chords lies above them")
-
-
-def _example(x: Array, y: Array, values: Array) -> str:
-    at_x, at_y, between = (f"{each:.6g}" for each in values)
-    return f"{at_x} at x = {written(x)}, {at_y} at y = {written(y)}, but {between} at (x + y)/2, so it is not convex"
-
-
-@dataclass(frozen=True)
-class _Slopes:
-    """Slopes at some points along some directions, (k, points, directions, rows) each."""
-
-    points: Array
-    directions: Array
-    told: Array
-    ahead: Array
-    behind: Array
-    slack: float
-    """What lies outside of the two differences by less does so by rounding."""
-
-    @property
-    def central(self) -> Array:
-        """The central differences."""
-        return 0.5 * (self.ahead + self.behind)
-
-    @property
-    def beyond(self) -> Array:
-        """By how much a slope is not between the two differences, as a subgradient's is; below 0 where it is."""
-        higher, lower = np.maximum(self.ahead, self.behind), np.minimum(self.ahead, self.behind)
-        return np.maximum(self.told - higher, lower - self.told)
-
-
-def _slopes(at: Looked, method: str) -> _Slopes:
-    """Ask for slopes and for the values around the same points."""
-    agents, points, directions = at.subject.sampled, _points(at), _directions(at)
-    step = _STEP * at.subject.game.set.inner
-    around = np.concatenate((np.zeros((1, at.p)), step * directions, -step * directions))
-    rows = (at.m,) if method == "constraint" else ()
-    asked = everywhere(agents, (points[:, None] + around).reshape(-1, at.p))
-    values = at.values(method, agents, asked, *rows).reshape(len(agents), len(points), len(around), -1)
-    gradients = at.values(f"{method}_gradient", agents, everywhere(agents, points), *rows, at.p)
-    told = np.moveaxis(gradients.reshape(len(agents), len(points), -1, at.p) @ directions.T, -1, -2)
-    here, ahead, behind = values[:, :, :1], *np.split(values[:, :, 1:], 2, axis=2)
-    slack = _SLOPE * float(np.abs(ahead - behind).max()) / (2.0 * step) + _NOISE * float(np.abs(values).max()) / step
-    return _Slopes(points, directions, told, (ahead - here) / step, (here - behind) / step, slack)
-
-
-def _points(at: Looked) -> Array:
-    """Return points inside X, where differences stay in X."""
-    centre = at.subject.game.set.centre
-    chosen = np.roll(at.subject.points(at.round)[1:-1], at.round, axis=0)[:_POINTS]
-    return centre + (1.0 - _INSIDE) * (chosen - centre)
-
-
-def _directions(at: Looked) -> Array:
-    """Return the axes where they are few, else some directions at random, (d, p)."""
-    if at.p <= _DIRECTIONS:
-        return np.eye(at.p)
-    normal = stream(at.subject.game.seed, "exam directions", 0, at.round).standard_normal((_DIRECTIONS, at.p))
-    return np.asarray(normal / np.linalg.norm(normal, axis=1, keepdims=True))
 
 
 class Gradient:
@@ -142,28 +66,31 @@ class Gradient:
         self._where = ""
 
     def look(self, at: Looked) -> None:
-        """Compare at some points inside X."""
+        """Compare at some points inside X, where differences stay in X."""
         if not at.has(self.about) or (self._method == "constraint" and not at.m):
             return
-        slopes = _slopes(at, self._method)
-        self._judge(at, slopes)
-        apart = np.abs(slopes.told - slopes.central)
+        agents, feasible, directions = at.subject.sampled, at.subject.game.set, _directions(at)
+        chosen = np.roll(at.subject.points(at.round)[1:-1], at.round, axis=0)[:_POINTS]
+        points = feasible.centre + (1.0 - _INSIDE) * (chosen - feasible.centre)
+        asked, step = everywhere(agents, points), _STEP * feasible.inner
+        here, ahead, behind = differences(at, self._method, agents, asked, directions, step)
+        gradients = at.values(self.about, agents, asked).reshape(len(agents), len(points), -1, at.p)
+        told, central = np.moveaxis(gradients @ directions.T, -1, -2), 0.5 * (ahead + behind)
+        # a subgradient's slope lies between the two differences, up to rounding
+        beyond = np.maximum(told - np.maximum(ahead, behind), np.minimum(ahead, behind) - told)
+        which = np.unravel_index(int(np.argmax(beyond)), beyond.shape)
+        if beyond[which] > _SLOPE * float(np.abs(central).max()) + _NOISE * float(np.abs(here).max()) / step:
+            agent, point, direction, row = which
+            who = f"{self.about} of agent {agents[agent]} in {at.name}"
+            who += f", row {row}," if self._method == "constraint" else ""
+            where = f"{_along(directions[direction])} at x = {written(points[point])}"
+            gives = f"differences of {self._method} give {central[which]:.6g}"
+            raise Fault(self.about, f"{who} gives the slope {told[which]:.6g} {where}, where {gives}")
+        apart = np.abs(told - central)
         if apart.max() > self._worst:
             self._worst = float(apart.max())
             agent = np.unravel_index(int(np.argmax(apart)), apart.shape)[0]
-            self._where = f"agent {at.subject.sampled[agent]} in {at.name}"
-
-    def _judge(self, at: Looked, slopes: _Slopes) -> None:
-        beyond = slopes.beyond
-        which = np.unravel_index(int(np.argmax(beyond)), beyond.shape)
-        if beyond[which] <= slopes.slack:
-            return
-        agent, point, direction, row = which
-        who = f"{self.about} of agent {at.subject.sampled[agent]} in {at.name}"
-        who += f", row {row}," if self._method == "constraint" else ""
-        where = f"{_along(slopes.directions[direction])} at x = {written(slopes.points[point])}"
-        differences = f"differences of {self._method} give {slopes.central[which]:.6g}"
-        raise Fault(self.about, f"{who} gives the slope {slopes.told[which]:.6g} {where}, where {differences}")
+            self._where = f"agent {agents[agent]} in {at.name}"
 
     def finding(self) -> Line:
         """Return the line."""
@@ -176,3 +103,11 @@ class Gradient:
 def _along(direction: Array) -> str:
     axis = int(np.argmax(direction))
     return f"along coordinate {axis}" if direction[axis] == 1.0 else f"along {written(direction)}"
+
+
+def _directions(at: Looked) -> Array:
+    """Return the axes where they are few, else some directions at random, (d, p)."""
+    if at.p <= _DIRECTIONS:
+        return np.eye(at.p)
+    normal = stream(at.subject.game.seed, "exam directions", 0, at.round).standard_normal((_DIRECTIONS, at.p))
+    return np.asarray(normal / np.linalg.norm(normal, axis=1, keepdims=True))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from slaternet_adversary.scores import Scoring
-from slaternet_adversary.testing.subject import Fault, Line, Looked, Player, Subject, guarded
+from slaternet_adversary.testing.subject import Fault, Line, Looked, Player, Subject, guarding
 
 PLAY_SECONDS, CHUNK_SECONDS = 0.1, 0.005
 """Above these a round takes long: its `play`, and one piece of its score, for which replies wait."""
@@ -54,7 +54,7 @@ def play(subject: Subject, clock: Callable[[], float]) -> Reference:
             began = clock()
             at = player.play(t)
             played = clock()
-            f, g = at.asked(question)
+            f, g = at.everyones(question)
             asked = clock()
             reference.answers.append(f.tobytes() + g.tobytes())
             reference.seconds["play"].append(played - began)
@@ -69,12 +69,13 @@ def _score(at: Looked, reference: Reference, clock: Callable[[], float]) -> None
     x, centre = at.subject.question(at.round)[:, 0], at.subject.game.set.centre
     where = f"the score of {at.name}"
     try:
-        scoring = guarded(where, Scoring, at.functions, at.round, x, centre, reference.constraints, about="scoring")
-        scored = None
-        while scored is None:
-            began = clock()
-            scored = guarded(where, scoring.step, about="scoring")
-            reference.seconds["score"].append(clock() - began)
+        with guarding(where, about="scoring"):
+            scoring = Scoring(at.functions, at.round, x, centre, reference.constraints)
+            scored = None
+            while scored is None:
+                began = clock()
+                scored = scoring.step()
+                reference.seconds["score"].append(clock() - began)
     except Fault as fault:
         reference.fault = fault
 

@@ -52,7 +52,9 @@ def examine(who: Spec | Subject, *, clock: Callable[[], float] = time.perf_count
     report = _Report()
     with report.faults():
         reference = repetition.play(subject, clock)
-        report.add(Line("ok", "plays", f"rounds 1 to {subject.rounds} with {_sizes(subject, reference.constraints)}"))
+        sizes = f"{subject.game.agents} agents in {subject.game.dimension} dimensions"
+        text = f"rounds 1 to {subject.rounds} with {sizes}, {reference.constraints} constraint(s) each"
+        report.add(Line("ok", "plays", text))
         report.add(repetition.duration(subject, reference.seconds))
         with report.faults():
             for line in repetition.again(subject, reference):
@@ -75,21 +77,13 @@ def subject_of(spec: Spec) -> Subject:
     def wider() -> Subject:
         return subject_of(spec.replace(**{f"run.{name}": value for name, value in WIDE.items()}))
 
-    rounds = min(ROUNDS, run.rounds or ROUNDS)
-    return Subject(game, lambda: _opened(spec), rounds, wider, _place(spec))
+    @contextmanager
+    def instance() -> Iterator[Adversary]:
+        with opened(spec) as (plugin, _):
+            yield plugin
 
-
-def _place(spec: Spec) -> Place:
-    if is_foreign(spec.adversary.plugin):
-        return "elsewhere"
-    return "worker" if plays_apart(spec) else "here"
-
-
-@contextmanager
-def _opened(spec: Spec) -> Iterator[Adversary]:
-    """Open an instance wherever the spec wants it to run."""
-    with opened(spec) as (plugin, _):
-        yield plugin
+    place: Place = "elsewhere" if is_foreign(spec.adversary.plugin) else "worker" if plays_apart(spec) else "here"
+    return Subject(game, instance, min(ROUNDS, run.rounds or ROUNDS), wider, place)
 
 
 class _Report:
@@ -126,14 +120,18 @@ class _Report:
 
 def _probe(subject: Subject, reference: repetition.Reference, report: _Report) -> None:
     """Ask one instance many questions in every round, and take the lines on what it answers."""
-    checks = _checks(reference)
+    rowwise = Rowwise(claimed=reference.rowwise)
+    functions: list[Check] = [Convex("loss"), Convex("constraint"), Gradient("loss"), Gradient("constraint")]
+    checks: list[Check] = [Shapes(), Finite(), Order(), rowwise, *functions, *agreements(), Scored()]
     with report.faults(), repetition.playing(subject) as player:
         rounds = []
         for t in range(1, subject.rounds + 1):
             at = player.play(t)
             rounds.append(at)
             for check in checks:
-                _look(check, at, report)
+                if not report.failed(check.about):
+                    with report.faults():
+                        check.look(at)
             if not report.failed("re-creation"):
                 with report.faults():
                     _unmoved(at, reference, report)
@@ -141,22 +139,10 @@ def _probe(subject: Subject, reference: repetition.Reference, report: _Report) -
             with report.faults():
                 report.add(feasibility.feasible(rounds))
     with report.faults():
-        _widen(subject, checks)
+        _widen(subject, rowwise)
     if not any(map(report.failed, _BASIC)):
         for check in checks:
             report.add(check.finding())
-
-
-def _checks(reference: repetition.Reference) -> list[Check]:
-    values: list[Check] = [Shapes(), Finite(), Order(), Rowwise(claimed=reference.rowwise)]
-    functions: list[Check] = [Convex("loss"), Convex("constraint"), Gradient("loss"), Gradient("constraint")]
-    return [*values, *functions, *agreements(), Scored()]
-
-
-def _look(check: Check, at: Looked, report: _Report) -> None:
-    if not report.failed(check.about):
-        with report.faults():
-            check.look(at)
 
 
 def _unmoved(at: Looked, reference: repetition.Reference, report: _Report) -> None:
@@ -168,9 +154,8 @@ def _unmoved(at: Looked, reference: repetition.Reference, report: _Report) -> No
     report.add(Line("ok", "reaction", text))
 
 
-def _widen(subject: Subject, checks: list[Check]) -> None:
+def _widen(subject: Subject, rowwise: Rowwise) -> None:
     """Look at batches in a wider game too, where the adversary claims to be rowwise and can play one."""
-    rowwise = next(each for each in checks if isinstance(each, Rowwise))
     if subject.wider is None or not rowwise.claimed:
         return
     try:
@@ -181,8 +166,3 @@ def _widen(subject: Subject, checks: list[Check]) -> None:
     except Fault as fault:
         if fault.about == rowwise.about:
             raise
-
-
-def _sizes(subject: Subject, constraints: int) -> str:
-    n, p = subject.game.agents, subject.game.dimension
-    return f"{n} agents in {p} dimensions, {constraints} constraint(s) each"

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from slaternet.model import Agents, Array
-from slaternet_adversary.testing.subject import Fault, Line, Looked, everywhere, guarded, shaped, written
+from slaternet_adversary.testing.shape import written
+from slaternet_adversary.testing.subject import Fault, Line, Looked, everywhere, guarding
 
 _NUMBERS = 1 << 22
 """Numbers in one question about everybody, which decide how many points are compared."""
@@ -32,7 +33,7 @@ class Agreement:
 
     def look(self, at: Looked) -> None:
         """Compare for all agents, for some and for one, of what is scored."""
-        scored = at.scoring() or at
+        scored = at.scoring()
         if scored.has(self.about):
             for agents in (at.subject.everyone, at.subject.survivors, at.subject.everyone[-1:]):
                 self._compare(scored, agents)
@@ -76,23 +77,24 @@ class Agreement:
         self._doubt = text
 
     def _network_loss(self, at: Looked, agents: Agents, points: Array) -> Array:
-        return self._numbers(at, at.call(self.about, agents, points), (len(points),))
+        return at.checked(self.about, at.call(self.about, agents, points), (len(points),))
 
     _network_violation = _network_loss
 
     def _quadratic(self, at: Looked, agents: Agents, points: Array) -> Array:
         hessian, slope, constant = self._parts(at, agents, 3)
-        hessian = self._numbers(at, hessian, (at.p, at.p))
-        slope = self._numbers(at, slope, (at.p,))
+        hessian = at.checked(self.about, hessian, (at.p, at.p))
+        slope = at.checked(self.about, slope, (at.p,))
         if np.abs(hessian - hessian.T).max() > _SAME * np.abs(hessian).max():
             raise Fault(self.about, f"H of quadratic in {at.name} is not symmetric; return (H + H')/2")
-        number = guarded(f"c of quadratic in {at.name}", float, constant, about=self.about)
+        with guarding(f"c of quadratic in {at.name}", about=self.about):
+            number = float(constant)
         return np.asarray(np.sum((0.5 * points @ hessian + slope) * points, axis=1) + number)
 
     def _linear(self, at: Looked, agents: Agents, points: Array) -> Array:
         matrix, bound = self._parts(at, agents, 2)
         rows = len(agents) * at.m
-        return points @ self._numbers(at, matrix, (rows, at.p)).T - self._numbers(at, bound, (rows,))
+        return points @ at.checked(self.about, matrix, (rows, at.p)).T - at.checked(self.about, bound, (rows,))
 
     def _parts(self, at: Looked, agents: Agents, count: int) -> tuple[Array, ...]:
         returned = at.call(self.about, agents)
@@ -102,12 +104,6 @@ class Agreement:
                 self.about, f"{self.about} of {at.name} is a {type(returned).__name__}; return the tuple {form}"
             )
         return returned
-
-    def _numbers(self, at: Looked, value: object, shape: tuple[int, ...]) -> Array:
-        values = shaped(f"{self.about} of {at.name}", value, shape, about=self.about)
-        if not np.isfinite(values).all():
-            raise Fault(self.about, f"{self.about} of {at.name} is not finite")
-        return values
 
     def finding(self) -> Line:
         """Return the line."""
@@ -133,7 +129,7 @@ class Scored:
         """Ask what is scored as if it were revealed."""
         self._seen = at.subject.place == "here"
         scored = at.scoring()
-        if scored is None:
+        if scored is at:
             return
         self._differs = True
         agents = at.subject.everyone
@@ -141,7 +137,7 @@ class Scored:
         try:
             first = (scored.loss(agents, asked), scored.constraint(agents, asked))
             again = at.scoring()
-            second = first if again is None else (again.loss(agents, asked), again.constraint(agents, asked))
+            second = again.loss(agents, asked), again.constraint(agents, asked)
         except Fault as fault:
             raise Fault(self.about, f"what scoring() returns fails: {fault}") from fault
         if any(was.tobytes() != now.tobytes() for was, now in zip(first, second, strict=True)):

@@ -3,13 +3,11 @@
 n   agents        p   dimension        k   agents asked about        s   points        m   constraints
 """
 
-import traceback
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -17,8 +15,11 @@ import numpy as np
 from slaternet.errors import PluginFailed
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
+from slaternet.plugins import plugin_edge
 from slaternet.streams import stream
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
+from slaternet_adversary.calls import CheckedRound
+from slaternet_adversary.testing.shape import written
 
 Verdict = Literal["ok", "note", "warning", "failed"]
 Place = Literal["here", "worker", "elsewhere"]
@@ -30,8 +31,6 @@ _AGENTS = 8
 """Agents whose functions are looked at closely; all are asked about in between."""
 _CORNERS, _BORDER, _INSIDE = 8, 6, 8
 """Points of X by their kind, besides its centre."""
-_SHOWN = 8
-"""Coordinates of a point that are printed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +114,8 @@ class Subject:
         return np.array([self.question(t)[:, 1] for t in range(1, self.rounds + 1)])
 
 
-class Looked:
-    """The functions of one round; whatever they return is checked before it is used."""
+class Looked(CheckedRound):
+    """The functions of one round; whatever they return is checked before it is used, and what is wrong is a fault."""
 
     def __init__(
         self,
@@ -126,48 +125,44 @@ class Looked:
         functions: Any,  # noqa: ANN401 - a Round, with optional methods
         name: str = "",
     ) -> None:
+        super().__init__(plugin, round, functions)
         self.subject = subject
-        self.round = round
-        self.name = name or f"round {round}"
-        self.functions = functions
-        self._plugin = plugin
-        self.m = plugin.constraints
-        self.p = subject.game.dimension
+        self.name = name or self.name
 
-    def has(self, method: str) -> bool:
-        """Say whether the round offers an optional method."""
-        return callable(getattr(self.functions, method, None))
-
-    def scoring(self) -> "Looked | None":
-        """Return what is scored where it is not what is revealed."""
-        if not self.has("scoring"):
-            return None
-        functions = self.call("scoring")
+    def scoring(self) -> "Looked":
+        """Return what is scored: itself, unless that is not what is revealed."""
+        functions = self.call("scoring") if self.has("scoring") else self.functions
         if functions is self.functions:
-            return None
-        return Looked(self.subject, self._plugin, self.round, functions, f"what is scored of {self.name}")
+            return self
+        return Looked(self.subject, self.plugin, self.round, functions, f"what is scored of {self.name}")
+
+    def edge(self, method: str) -> AbstractContextManager[None]:
+        """Return the plugin edge; what the method raises is a fault."""
+        return guarding(f"{method} of {self.name}", about=_line(method, "plays"))
+
+    def ask(self, method: str, *arguments: object) -> Any:  # noqa: ANN401  what a plugin returns
+        """Call a method with arrays that cannot be written."""
+        if not self.has(method):
+            text = f"{method} of {self.name} does not exist; a round needs the methods loss and constraint"
+            raise Fault("plays", text)
+        return super().ask(method, *map(_frozen, arguments))
 
     def call(self, method: str, *arguments: object) -> Any:  # noqa: ANN401  what a plugin returns
-        """Call a method; what it raises is a fault."""
-        where = f"{method} of {self.name}"
-        if not self.has(method):
-            raise Fault("plays", f"{where} does not exist; a round needs the methods loss and constraint")
-        call = getattr(self.functions, method)
-        return guarded(where, call, *map(_frozen, arguments), about=_line(method, "plays"))
+        """Call a method within the plugin edge."""
+        with self.edge(method):
+            return self.ask(method, *arguments)
 
-    def loss(self, agents: Agents, points: Array) -> Array:
-        """Return f of the agents at their points (k, s, p), (k, s)."""
-        return self.values("loss", agents, points)
+    def checked(self, method: str, value: object, shape: Sequence[int]) -> Array:
+        """Return an array of finite float64 numbers that has the shape."""
+        values = shaped(f"{method} of {self.name}", value, shape, about=_line(method, "shapes"))
+        if not np.isfinite(values).all():
+            raise Fault(_line(method, "finite"), f"{method} of {self.name} is not finite")
+        return values
 
-    def constraint(self, agents: Agents, points: Array) -> Array:
-        """Return g of the agents at their points, (k, s, m)."""
-        return self.values("constraint", agents, points, self.m)
-
-    def values(self, method: str, agents: Agents, points: Array, *rows: int) -> Array:
-        """Return what a method says about points (k, s, p), (k, s, *rows), asked in one call."""
-        returned = self.call(method, agents, points)
-        where = f"{method} of {self.name}"
-        values = shaped(where, returned, (*points.shape[:2], *rows), about=_line(method, "shapes"))
+    def values(self, method: str, agents: Agents, points: Array) -> Array:
+        """Return what a method says about points (k, s, p), (k, s, ...), asked in one call."""
+        where, shape = f"{method} of {self.name}", (*points.shape[:2], *self._rows.get(method, ()))
+        values = shaped(where, self.call(method, agents, points), shape, about=_line(method, "shapes"))
         finite = np.isfinite(values)
         if not finite.all():
             which = tuple(np.argwhere(~finite)[0])
@@ -176,18 +171,14 @@ class Looked:
             raise Fault(_line(method, "finite"), f"{text}; make it finite everywhere in X")
         return values
 
-    def asked(self, points: Array) -> tuple[Array, Array]:
-        """Return everyone's f and g at their points (n, s, p) as a game asks: one by one unless it is rowwise."""
+    def everyones(self, points: Array) -> tuple[Array, Array]:
+        """Return everyone's f and g at their points (n, s, p) as a game asks."""
         agents = self.subject.everyone
-        if self._plugin.rowwise:
-            return self.loss(agents, points), self.constraint(agents, points)
-        rows = [slice(i, i + 1) for i in agents]
-        f = [self.loss(agents[row], points[row]) for row in rows]
-        return np.concatenate(f), np.concatenate([self.constraint(agents[row], points[row]) for row in rows])
+        return self.asked("loss", agents, points), self.asked("constraint", agents, points)
 
     def answer(self) -> bytes:
         """Return the bits of f and g at the round's question."""
-        f, g = self.asked(self.subject.question(self.round))
+        f, g = self.everyones(self.subject.question(self.round))
         return f.tobytes() + g.tobytes()
 
 
@@ -205,7 +196,9 @@ class Player:
         past, h = None, self.plugin.history
         if h:
             past = History(_frozen(self._decisions[max(0, t - 1 - h) : t - 1].copy()))
-        return Looked(self.subject, self.plugin, t, guarded(f"play({t})", self.plugin.play, t, past))
+        with guarding(f"play({t})"):
+            functions = self.plugin.play(t, past)
+        return Looked(self.subject, self.plugin, t, functions)
 
 
 def _described(plugin: Adversary) -> None:
@@ -225,22 +218,23 @@ def _line(method: str, line: str) -> str:
     return line if method in ("loss", "constraint") else method
 
 
-def guarded(where: str, method: Callable[..., Any], *arguments: object, about: str = "plays") -> Any:  # noqa: ANN401
-    """Call the author's code; whatever it raises is a fault, but that it does not support the game."""
+@contextmanager
+def guarding(where: str, *, about: str = "plays") -> Iterator[None]:
+    """Run the author's code: whatever it raises is a fault, but that it does not support the game."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # a service shows them and goes on; what they warn of is found in the values
-            return method(*arguments)
-    except CannotPlay:
-        raise
-    except PluginFailed as error:
-        raise Fault("plays", str(error)) from error
-    except (Exception, SystemExit) as error:  # the plugin edge
-        if "read-only" in str(error):
-            raise Fault(about, f"{where} writes into an array it is given; make a new one") from error
-        raise Fault(about, f"{where} raised {_place(error)}; correct its code") from error
+        with (
+            plugin_edge("adversary plugin", "of the exam", where, passing=(CannotPlay, Fault), logged=False),
+            warnings.catch_warnings(),
+        ):
+            # a service shows them and goes on; what they warn of is found in the values
+            warnings.simplefilter("ignore")
+            yield
+    except PluginFailed as failure:
+        if isinstance(failure.__cause__, PluginFailed):
+            raise Fault("plays", str(failure.__cause__)) from failure
+        if "read-only" in failure.what:
+            raise Fault(about, f"{where} writes into an array it is given; make a new one") from failure
+        raise Fault(about, f"{where} raised {failure.what}") from failure
 
 
 def shaped(where: str, value: object, shape: Sequence[int], *, about: str = "shapes") -> Array:
@@ -258,21 +252,9 @@ def everywhere(agents: Agents, points: Array) -> Array:
     return np.repeat(points[None], len(agents), axis=0)
 
 
-def written(point: Array) -> str:
-    """Return a point in words."""
-    shown = ", ".join(f"{each:.6g}" for each in point[:_SHOWN])
-    return f"({shown}, ...)" if len(point) > _SHOWN else f"({shown})"
-
-
 def _frozen(value: Any) -> Any:  # noqa: ANN401
     """Return an array that cannot be written, as a question's is."""
     if isinstance(value, np.ndarray):
         value = value.copy()
         value.setflags(write=False)
     return value
-
-
-def _place(error: BaseException) -> str:
-    """Say what was raised, and on which line of which file."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__} at {Path(frame.filename).name}, line {frame.lineno}: {error}"

@@ -1,12 +1,10 @@
 """The exam of what agents are told: shapes, finite numbers, and bits that depend on nothing but the question."""
 
-from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
 
-from slaternet.model import Agents
-from slaternet_adversary.testing.subject import Fault, Line, Looked, Subject, everywhere
+from slaternet_adversary.testing.subject import Fault, Line, Looked, everywhere
 
 
 class Check(Protocol):
@@ -124,11 +122,13 @@ class Rowwise:
 
     def _difference(self, at: Looked) -> str:
         everyone, points = at.subject.everyone, at.subject.points(at.round)
+        alone = [everyone[i : i + 1] for i in at.subject.sampled]
+        batches = [*alone, everyone[:2], everyone[-2:], everyone[::2], everyone[1:]]
         for s in (1, 2, 3):
             asked = points[(everyone[:, None] + np.arange(s)) % len(points)]
             for name, method in (("loss", at.loss), ("constraint", at.constraint)):
                 together = method(everyone, asked)
-                for batch in _batches(at.subject):
+                for batch in batches:
                     differ = (method(batch, asked[batch]) != together[batch]).any(axis=tuple(range(1, together.ndim)))
                     if differ.any():
                         who = f"{name} of agent {batch[int(np.argmax(differ))]} in {at.name}"
@@ -146,9 +146,3 @@ class Rowwise:
         if self._differs:
             return Line("note", self.about, f"{cost}, and rightly: {self._differs}")
         return Line("note", self.about, f"{cost}; batches had the same bits here, so rowwise = True may be worth a try")
-
-
-def _batches(subject: Subject) -> Iterator[Agents]:
-    everyone = subject.everyone
-    yield from (everyone[i : i + 1] for i in subject.sampled)
-    yield from (everyone[:2], everyone[-2:], everyone[::2], everyone[1:])

@@ -22,8 +22,11 @@ from slaternet.spec import Spec
 from slaternet.streams import stream
 from slaternet_adversary.api import Adversary, History
 from slaternet_adversary.build import opened
-from slaternet_lab.assumptions.local import Local, edge
-from slaternet_lab.assumptions.slater import Slater, deepest
+from slaternet_adversary.calls import adversary_edge
+from slaternet_adversary.testing.shape import chord_below
+from slaternet_adversary.testing.slater import Slater, deepest
+from slaternet_lab.assumptions.local import Local
+from slaternet_lab.assumptions.slater import ConeProgramme
 
 _NUMBERS = 1 << 19
 """Numbers per round that decide how many agents are looked at."""
@@ -94,7 +97,9 @@ def _measured(spec: Spec, plugin: Adversary, sampling: Sampling) -> Figures:
     first = looked[0]
     slater = None
     if first.plugin.constraints:
-        slater = deepest(feasible, looked, samples[0].points, tangents=first.tells_constraint_slopes)
+        solved = first.tells_constraint_slopes
+        rounds = [each.at for each in looked]
+        slater = deepest(rounds, samples[0].points, ConeProgramme(feasible), solved=solved)
     return Figures(
         rounds=tuple(each.round for each in looked),
         agents=len(samples[0].agents),
@@ -121,7 +126,7 @@ def _played(spec: Spec, plugin: Adversary, sampling: Sampling) -> Iterator[Local
     looked = set(np.geomspace(1, last, sampling.rounds).round().astype(int).tolist())
     past = History(np.empty((0, run.agents, run.dimension))) if plugin.history else None
     for t in range(1, last + 1):
-        with edge(plugin, f"play({t})"):
+        with adversary_edge(plugin, f"play({t})"):
             functions = plugin.play(t, past)
         if t in looked:
             yield Local(functions, t, plugin)
@@ -157,7 +162,7 @@ class _Sample:
 
     def bound(self) -> float:
         """Return the largest |f|."""
-        return float(np.abs(self.functions.losses(self.agents, self._everywhere(self.points))).max())
+        return float(np.abs(self.functions.at.loss(self.agents, self._everywhere(self.points))).max())
 
     def loss_slope(self) -> float | None:
         """Return the largest |df|, or None where it cannot be told."""
@@ -172,14 +177,9 @@ class _Sample:
 
     def bent(self) -> str:
         """Return which function lies above one of its chords, in words; empty where none does."""
-        middles = 0.5 * (self.points[1:] + self.points[:-1])
-        for name, values in (("f", self.functions.losses), ("g", self.functions.constraint_values)):
-            ends, between = (values(self.agents, self._everywhere(at)) for at in (self.points, middles))
-            above = between - 0.5 * (ends[:, 1:] + ends[:, :-1])
-            worst = above.reshape(len(self.agents), -1).max(axis=1, initial=-np.inf)
-            agent = int(np.argmax(worst))
-            if worst[agent] > _ROUNDING * (1.0 + float(np.abs(ends).max(initial=0.0))):
-                return f"{name} of agent {self.agents[agent]} in round {self.functions.round}"
+        for method in ("loss", "constraint"):
+            if chord := chord_below(self.functions.at, method, self.agents, self.points[:-1], self.points[1:]):
+                return chord.who
         return ""
 
     def modulus(self) -> float | None:
@@ -215,8 +215,8 @@ class _Sample:
         seen = np.sum(np.diff(told, axis=1) * apart, axis=-1) / np.sum(apart * apart, axis=-1)
         reach = _REACH * self._inner
         if p <= Local.dense:
-            directions = np.broadcast_to(np.eye(p), (len(self.agents), p, p))
-            _, vectors = np.linalg.eigh(_symmetric(self._rise(slopes, directions, reach)))
+            rise = self._rise(slopes, np.broadcast_to(np.eye(p), (len(self.agents), p, p)), reach)
+            _, vectors = np.linalg.eigh(0.5 * (rise + rise.swapaxes(-1, -2)))
             flattest = np.broadcast_to(vectors[:, None, :, 0], (len(self.agents), 1, p))
             rise = self._rise(slopes, flattest, reach)
             along = np.sum(rise * flattest[: len(rise)], axis=-1) / (2.0 * reach)
@@ -240,10 +240,6 @@ def _largest_square(matrices: Array) -> float:
     wide = matrices.shape[-2] <= matrices.shape[-1]
     turned = matrices.swapaxes(-1, -2)
     return float(np.linalg.eigvalsh(matrices @ turned if wide else turned @ matrices).max())
-
-
-def _symmetric(matrices: Array) -> Array:
-    return 0.5 * (matrices + matrices.swapaxes(-1, -2))
 
 
 def _tidy(smallest: float, scale: float, rounding: float) -> float:

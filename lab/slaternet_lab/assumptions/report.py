@@ -65,15 +65,16 @@ def write(report: Iterable[Finding], folder: Path) -> Path:
 
 def _protocol(parts: Parts, look: int) -> Iterator[Finding]:
     """Yield what is known without playing; the graphs of the first `look` rounds are looked at one by one."""
-    yield from _set(parts)
+    yield Finding("ok", "Assumption 1 (set)", f"r(X) = {parts.set.inner:g}, R(X) = {parts.set.outer:g}")
     yield from _graph(parts, look)
     yield from _schedule(parts)
-    yield from _adversary(parts)
-    yield from _departures(parts)
-
-
-def _set(parts: Parts) -> Iterator[Finding]:
-    yield Finding("ok", "Assumption 1 (set)", f"r(X) = {parts.set.inner:g}, R(X) = {parts.set.outer:g}")
+    if parts.adversary.history > 0:
+        text = f"the plugin reads {parts.adversary.history} rounds of decisions: every round waits for all agents"
+        yield Finding("warning", "Adversary", text)
+    if parts.spec.departures:
+        first, gone = parts.spec.departures[0].round, sum(len(each.agents) for each in parts.spec.departures)
+        text = f"{gone} of the agents leave, the first in round {first}: Theorems 1 to 4 speak of games that all play"
+        yield Finding("warning", "Departures", text)
 
 
 def _graph(parts: Parts, look: int) -> Iterator[Finding]:
@@ -131,16 +132,3 @@ def _schedule(parts: Parts) -> Iterator[Finding]:
     yield from (Finding("warning", "Schedule", text) for text in warnings)
     if not warnings:
         yield Finding("ok", "Schedule", "alpha_t, xi_t, delta_t never grow, gamma_t never falls")
-
-
-def _adversary(parts: Parts) -> Iterator[Finding]:
-    if parts.adversary.history > 0:
-        text = f"the plugin reads {parts.adversary.history} rounds of decisions: every round waits for all agents"
-        yield Finding("warning", "Adversary", text)
-
-
-def _departures(parts: Parts) -> Iterator[Finding]:
-    if parts.spec.departures:
-        first, gone = parts.spec.departures[0].round, sum(len(each.agents) for each in parts.spec.departures)
-        text = f"{gone} of the agents leave, the first in round {first}: Theorems 1 to 4 speak of games that all play"
-        yield Finding("warning", "Departures", text)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from slaternet.model import Array
+from slaternet_adversary.testing.shape import written
 from slaternet_agent.registry import numbers_of_schedule
 from slaternet_lab.assumptions import applicability
 from slaternet_lab.assumptions.findings import PAPER, Finding
@@ -16,8 +16,6 @@ _SAME = 1e-9
 """Relative difference of numbers that are the same."""
 _LAST = 1 << 20
 """The round that stands for the far end of a game without one."""
-_SHOWN = 4
-"""Coordinates of a point that are printed."""
 
 
 def judge(parts: Parts, figures: Figures, before: Sequence[Finding]) -> list[Finding]:
@@ -79,7 +77,7 @@ def _slater(figures: Figures) -> Finding:
         numbers["limit"] = found.limit
     if found.margin > found.tolerance:
         best = "the largest margin" if found.limit - found.margin <= found.tolerance else "the best point found"
-        return Finding("ok", about, f"g <= -{found.margin:.5g} at x = {_written(found.point)}, {best}", numbers)
+        return Finding("ok", about, f"g <= -{found.margin:.5g} at x = {written(found.point)}, {best}", numbers)
     if found.limit < -found.tolerance:
         text = f"every point of X has some g >= {-found.limit:.5g}, so that none is feasible and regret is undefined"
         return Finding("warning", about, f"{text}; Theorems 1 to 4 do not apply", numbers)
@@ -164,8 +162,3 @@ def _claimed(parts: Parts, figures: Figures) -> Iterator[Finding]:
     schedule = parts.spec.algorithm.schedule
     text = f"schedule {schedule} takes mu = {claim:g}, above the modulus {found:.5g}; Theorem 4 does not apply"
     yield Finding("warning", applicability.CLAIM, text, {"claimed mu": claim})
-
-
-def _written(point: Array) -> str:
-    shown = ", ".join(f"{each:.4g}" for each in point[:_SHOWN])
-    return f"({shown}, ...)" if len(point) > _SHOWN else f"({shown})"

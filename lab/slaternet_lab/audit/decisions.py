@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from slaternet.errors import SlaternetError
 from slaternet.model import Agents, Array, Description, Question
+from slaternet.plugins import plugin_edge
 from slaternet.spec import Spec
 from slaternet_agent import states
 from slaternet_agent.algorithms import Algorithm
@@ -72,15 +73,12 @@ class Decisions:
         if self._check.reason:
             return
         try:
-            if self._learners is None:
-                self._learners = _Learners(self._spec, sheet.purchases[0][1].values.g.shape[2])
-            found = self._learners.differences(round, matrix, sheet)
+            with plugin_edge("algorithm", self._spec.algorithm.name, f"round {round}"):
+                if self._learners is None:
+                    self._learners = _Learners(self._spec, sheet.purchases[0][1].values.g.shape[2])
+                found = self._learners.differences(round, matrix, sheet)
         except SlaternetError as error:
             self._check.reason = f"from round {round} on not checked: {error}"
-            return
-        except Exception as error:  # the plugin edge: whatever a user's algorithm raises
-            name = self._spec.algorithm.name
-            self._check.reason = f"from round {round} on not checked: {name} raised {type(error).__name__}: {error}"
             return
         self._check.count += int(sheet.decided.sum())
         for record, agent, what in found:

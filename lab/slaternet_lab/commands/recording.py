@@ -78,13 +78,13 @@ def _check_room(out: Path, size: int) -> None:
 def _recorded(plugin: "Adversary", target: str, rounds: int) -> Iterator[Mapping[str, Array]]:
     """Yield the arrays of every round's functions; BadSpec where a trace cannot hold them."""
     from slaternet_adversary.builtin import trace
-    from slaternet_lab.hindsight.replay import edge
+    from slaternet_adversary.calls import adversary_edge
 
     if plugin.history:
         raise _refused(target, "it chooses its functions by the decisions of a game, and here nobody decides")
     shapes = None
     for round in range(1, rounds + 1):
-        with edge(plugin, f"play({round})"):
+        with adversary_edge(plugin, f"play({round})"):
             arrays = trace.arrays(plugin.play(round, None))
         if not arrays:
             raise _refused(target, "its functions are not given as the arrays of a trace")
@@ -96,8 +96,9 @@ def _recorded(plugin: "Adversary", target: str, rounds: int) -> Iterator[Mapping
 
 def _refused(target: str, why: str) -> BadSpec:
     return BadSpec(
-        f"adversary.plugin = {target} cannot be recorded, because {why}; name one that plays Functions of "
-        "linear_regression or Separable ones, as linear-regression, moving-target, economic-dispatch and data-center do"
+        f"adversary.plugin = {target} cannot be recorded, because {why}; name one that plays Functions or "
+        "Separable of slaternet_adversary.builtin.forms, as linear-regression, moving-target, economic-dispatch and "
+        "data-center do"
     )
 
 

@@ -13,7 +13,7 @@ from scipy import optimize
 from slaternet.errors import BadSpec
 from slaternet.model import Array
 from slaternet.sets import FeasibleSet
-from slaternet_adversary.build import name_of
+from slaternet_adversary.calls import name_of
 from slaternet_lab.hindsight.cones import cones
 from slaternet_lab.hindsight.programme import Certificate, Optimum
 from slaternet_lab.hindsight.replay import Functions

@@ -8,7 +8,8 @@ import numpy as np
 
 from slaternet.model import Agents, Array
 from slaternet_adversary import Game, History
-from slaternet_adversary.builtin.linear_regression import Functions, LinearRegression
+from slaternet_adversary.builtin.forms import Functions
+from slaternet_adversary.builtin.linear_regression import LinearRegression
 
 
 @dataclass(frozen=True, slots=True)

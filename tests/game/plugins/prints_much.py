@@ -1,7 +1,8 @@
 """An adversary and a graph that say more than a pipe holds."""
 
 from slaternet_adversary import History
-from slaternet_adversary.builtin.linear_regression import Functions, LinearRegression
+from slaternet_adversary.builtin.forms import Functions
+from slaternet_adversary.builtin.linear_regression import LinearRegression
 from slaternet_coordinator.graphs.fixed import Ring
 
 MEGABYTE = "so much to say\n" * 70_000

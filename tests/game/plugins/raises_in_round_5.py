@@ -2,7 +2,8 @@
 
 from slaternet.model import Agents, Array
 from slaternet_adversary import History
-from slaternet_adversary.builtin.linear_regression import Functions, LinearRegression
+from slaternet_adversary.builtin.forms import Functions
+from slaternet_adversary.builtin.linear_regression import LinearRegression
 
 
 class WhilePlaying(LinearRegression):

@@ -4,7 +4,8 @@ import atexit
 import threading
 
 from slaternet_adversary import History
-from slaternet_adversary.builtin.linear_regression import Functions, LinearRegression
+from slaternet_adversary.builtin.forms import Functions
+from slaternet_adversary.builtin.linear_regression import LinearRegression
 
 
 class Stays(LinearRegression):

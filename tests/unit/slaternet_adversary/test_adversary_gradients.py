@@ -12,7 +12,8 @@ from slaternet.errors import AlreadyAsked, OutsideSet, OverBudget, PluginFailed
 from slaternet.model import Agents, Answer, Array, Closing, Effort, Question, Tangent
 from slaternet.sets import Box
 from slaternet_adversary import Adversary, Game, History
-from slaternet_adversary.builtin.linear_regression import Functions, LinearRegression
+from slaternet_adversary.builtin.forms import Functions
+from slaternet_adversary.builtin.linear_regression import LinearRegression
 from slaternet_adversary.events import Asked, Closed, Evaluate, Evaluated, Played, Record, Reply
 from slaternet_adversary.ledger import Ledger
 from slaternet_adversary.referee import Referee
@@ -333,13 +334,13 @@ class Lacking(Overheard):
 @pytest.mark.parametrize(
     ("kind", "kinds", "sentence"),
     [
-        (Wrong, (True, False), "loss gradient of round 1 is not finite"),
+        (Wrong, (True, False), "loss_gradient of round 1 is not finite"),
         (
             Wrong,
             (False, True),
-            r"constraint gradient of round 1 has shape \(4, 1, 3\) where \(4, 1, 2, 3\) was asked for",
+            r"constraint_gradient of round 1 has shape \(4, 1, 3\) where \(4, 1, 2, 3\) was asked for",
         ),
-        (Lacking, (True, False), "round 1 raised AttributeError"),
+        (Lacking, (True, False), "loss_gradient of round 1 raised AttributeError"),
     ],
 )
 def test_a_gradient_that_is_none_is_the_plugin_s_failure(

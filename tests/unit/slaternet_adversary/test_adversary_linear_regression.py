@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from slaternet.sets import Box
 from slaternet_adversary import CannotPlay, Game
-from slaternet_adversary.builtin.linear_regression import Functions, LinearRegression
+from slaternet_adversary.builtin.forms import Functions
+from slaternet_adversary.builtin.linear_regression import LinearRegression
 
 Array = NDArray[np.float64]
 N, P, ROWS, M = 100, 13, 12, 14

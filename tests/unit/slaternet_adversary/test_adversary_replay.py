@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from slaternet.sets import Box
 from slaternet_adversary import CannotPlay, Game
 from slaternet_adversary.builtin import trace
-from slaternet_adversary.builtin.linear_regression import Functions, LinearRegression
+from slaternet_adversary.builtin.forms import Functions, Separable
+from slaternet_adversary.builtin.linear_regression import LinearRegression
 from slaternet_adversary.builtin.replay import Replay
-from slaternet_adversary.builtin.shapes import Separable
 
 T, N, P, ROWS, M = 5, 4, 3, 2, 1
 AGENTS = np.arange(N)

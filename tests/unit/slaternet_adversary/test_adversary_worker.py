@@ -1,5 +1,6 @@
 """The worker: one instance per description, a status for every fault, a process that ends when it should."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -66,9 +67,9 @@ def test_what_a_plugin_returns_is_taken_as_it_is_where_it_has_the_right_shape(br
 @pytest.mark.parametrize(
     ("how", "details"),
     [
-        ("shape", "loss returned shape (1, 2) where (1, 1) was asked for"),
-        ("type", "loss returned str of <U6 where real numbers were due"),
-        ("complex", "loss returned ndarray of complex128 where real numbers were due"),
+        ("shape", "loss of round 1 has shape (1, 2) where (1, 1) was asked for"),
+        ("type", "loss of round 1 is str of <U6 where real numbers were due"),
+        ("complex", "loss of round 1 is ndarray of complex128 where real numbers were due"),
     ],
 )
 def test_values_of_a_wrong_kind_are_named(how: str, details: str, broken: Call) -> None:
@@ -81,26 +82,32 @@ def test_wrong_forms_and_scores_are_named(broken: Call) -> None:
     name = instance(broken, "score")
     play(broken, name, 1)
     status, details = refused(lambda: evaluate(broken, name, points=POINTS[:, :0], quadratic=True))
-    assert (status, details) == ("ABORTED", "quadratic returned shape (2, 2) where (3, 3) was asked for")
+    assert (status, details) == ("ABORTED", "quadratic of round 1 has shape (2, 2) where (3, 3) was asked for")
     request = wire.encode_score(Score(name, 1, np.array([0]), np.zeros((5, 3))))
-    assert refused(lambda: broken("Score", request)) == (
-        "ABORTED",
-        "ValueError: 5 points were given scores of shape (2, 2)",
-    )
+    status, details = refused(lambda: broken("Score", request))
+    assert (status, details[:13]) == ("ABORTED", "ValueError at")
+    assert "5 points were given scores of shape (2, 2); correct its code" in details
 
 
 def test_what_a_plugin_raises_is_told_and_traced(broken: Call, capfd: pytest.CaptureFixture[str]) -> None:
     name = instance(broken, "raises")
     play(broken, name, 1)
-    assert refused(lambda: play(broken, name, 2)) == ("ABORTED", "ZeroDivisionError: no denominator")
+    status, details = refused(lambda: play(broken, name, 2))
+    assert status == "ABORTED"
+    raised = r"ZeroDivisionError at worker_plugins\.py, line \d+: no denominator; correct its code"
+    assert re.fullmatch(raised, details)
     assert 'in play\n    raise ZeroDivisionError("no denominator")' in capfd.readouterr().err
-    assert refused(lambda: instance(broken, "made")) == ("ABORTED", "ZeroDivisionError: no denominator")
+    status, details = refused(lambda: instance(broken, "made"))
+    assert status == "ABORTED"
+    assert re.fullmatch(raised, details)
 
 
 def test_a_plugin_that_exits_does_not_end_the_worker(broken: Call) -> None:
     name = instance(broken, "exits")
     play(broken, name, 1)
-    assert refused(lambda: play(broken, name, 2)) == ("ABORTED", "SystemExit: 3")
+    status, details = refused(lambda: play(broken, name, 2))
+    assert status == "ABORTED"
+    assert re.fullmatch(r"SystemExit at worker_plugins\.py, line \d+: 3; correct its code", details)
     assert play(broken, instance(broken), 1)
 
 
@@ -168,14 +175,17 @@ def test_what_is_scored_may_differ_from_what_is_revealed(tmp_path: Path) -> None
 
 
 def test_a_plugin_that_cannot_be_loaded_says_so_when_it_is_described(tmp_path: Path) -> None:
-    for name, expected in ((f"{tmp_path}/none.py:No", "INVALID_ARGUMENT"), (f"{tmp_path}/bad.py:No", "ABORTED")):
+    for name, expected, sentence in (
+        (f"{tmp_path}/none.py:No", "INVALID_ARGUMENT", "adversary.plugin names the file "),
+        (f"{tmp_path}/bad.py:No", "ABORTED", "ZeroDivisionError at bad.py, line 1: division by zero; correct its code"),
+    ):
         (tmp_path / "bad.py").write_text("1 / 0")
         with served(Counting(name), tmp_path) as address, grpc.insecure_channel(address) as channel:
             call: Any = channel.unary_unary(f"/{wire.SERVICE}/Describe")
             data = wire.encode_describe(Describe(4, 3, 7, SET, "{}"))
             status, details = refused(lambda call=call, data=data: call(data, timeout=30.0))
         assert status == expected
-        assert details.startswith("adversary.plugin names ")
+        assert details.startswith(sentence)
 
 
 # The process

@@ -12,7 +12,8 @@ from slaternet.model import Tangent
 from slaternet.sets import Box, FeasibleSet
 from slaternet.spec import AlgorithmSection
 from slaternet_adversary import Game as AdversaryGame
-from slaternet_adversary.builtin.linear_regression import Functions, LinearRegression
+from slaternet_adversary.builtin.forms import Functions
+from slaternet_adversary.builtin.linear_regression import LinearRegression
 from slaternet_agent.algorithms import Algorithm, Decision, Game, Seen
 from slaternet_agent.registry import GROUP, build
 from slaternet_coordinator.graphs.erdos_renyi import Paper

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from slaternet.model import Tangent
 from slaternet.sets import Ball, Box, FeasibleSet, Simplex
-from slaternet_adversary.builtin.linear_regression import Functions
+from slaternet_adversary.builtin.forms import Functions
 from slaternet_agent.algorithms import Algorithm, Decision, Seen
 from slaternet_agent.algorithms.central import Central
 from slaternet_agent.algorithms.yi2024 import Yi2024

@@ -6,9 +6,9 @@ import pytest
 
 from slaternet.errors import PluginFailed
 from slaternet.spec import Spec
+from slaternet_adversary.testing.slater import Slater
 from slaternet_lab.assumptions.functions import QUICK, THOROUGH, Figures, measure
 from slaternet_lab.assumptions.report import Finding, examine
-from slaternet_lab.assumptions.slater import Slater
 from slaternet_lab.parts import assemble
 
 SPEC = """
@@ -210,7 +210,7 @@ def test_a_saddle_is_not_convex(write: Write) -> None:
 def test_a_constraint_that_is_not_convex_is_named_with_its_agent_and_round(write: Write) -> None:
     figures = figures_of(write(constraint="return -(points**2).sum(axis=-1, keepdims=True)"))
 
-    assert figures.bent == "g of agent 0 in round 1"
+    assert figures.bent == "row 0 of g of agent 0 in round 1"
 
 
 def test_a_game_without_constraints_needs_no_slater_point(write: Write) -> None:

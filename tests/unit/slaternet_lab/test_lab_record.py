@@ -12,7 +12,8 @@ from slaternet_lab.simulation import simulate
 SMALL = ("run.agents=6", "run.rounds=12", "graph.name=ring")
 FORMS = ("paper", "theorem3", "economic-dispatch", "data-center")
 OWN = """
-from slaternet_adversary.builtin.linear_regression import LinearRegression, Functions
+from slaternet_adversary.builtin.forms import Functions
+from slaternet_adversary.builtin.linear_regression import LinearRegression
 
 class Shrinking(LinearRegression):
     def play(self, round, past=None):

@@ -56,7 +56,7 @@ def test_tasks_are_done_whatever_happens_to_others(tmp_path: Path) -> None:
     raised, died, *done = events
     assert isinstance(raised, Failed)
     assert isinstance(raised.error, PluginFailed)
-    assert "raised ValueError in round 5: no more" in str(raised.error)
+    assert "failed: round 5 raised ValueError at mine.py, line 14: no more" in str(raised.error)
     assert isinstance(died, Failed)
     assert isinstance(died.error, RunFailed)
     assert "ended with exit code 7" in str(died.error)

@@ -10,8 +10,8 @@ from slaternet.sets import Box
 from slaternet_adversary import Adversary, Game
 from slaternet_adversary.builtin.data_center import DataCenter
 from slaternet_adversary.builtin.economic_dispatch import EconomicDispatch
+from slaternet_adversary.builtin.forms import Separable, Uniform, along, ladder
 from slaternet_adversary.builtin.resource_fair import ResourceFair
-from slaternet_adversary.builtin.shapes import Separable, Uniform, along, ladder
 
 Array = NDArray[np.float64]
 N, P = 40, 13

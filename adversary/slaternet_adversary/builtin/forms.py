@@ -1,0 +1,219 @@
+"""The functions and random numbers that the built-in adversaries are made of.
+
+Functions    losses that are squares of linear residuals, under linear constraints
+Separable    losses that are a sum over coordinates, a parabola each, under linear constraints
+Part         a part of a whole, as an option
+Uniform      random numbers for every row and round
+along        a day's course, through the entries of a table
+ladder       a number for each coordinate, from cheap to dear
+"""
+
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from slaternet.model import Agents, Array
+from slaternet.streams import block_length, locate
+from slaternet_adversary.api import Game
+
+Part = Annotated[float, Field(ge=0, lt=1), "at least 0 and below 1"]
+
+
+class Functions:
+    """Every agent's functions in one round: the rows of A and B stacked, and what is subtracted from them.
+
+    What agents are told is computed by products summed over the last axis, exact to the bit whoever is asked about.
+    Scores are for the observer alone and may use BLAS.
+    """
+
+    __slots__ = ("_asked", "_rows", "_values", "matrix", "offset")
+
+    def __init__(self, matrix: Array, offset: Array, rows: int) -> None:
+        self.matrix = matrix  # (n, rows + m, p)
+        self.offset = offset  # (n, rows + m)
+        self._rows = rows
+        self._asked = b""
+        self._values = np.empty(0)
+
+    @property
+    def a(self) -> Array:
+        """A, (n, rows, p)."""
+        return self.matrix[:, : self._rows]
+
+    @property
+    def theta(self) -> Array:
+        """theta, (n, rows)."""
+        return self.offset[:, : self._rows]
+
+    @property
+    def b(self) -> Array:
+        """B, (n, m, p)."""
+        return self.matrix[:, self._rows :]
+
+    @property
+    def bound(self) -> Array:
+        """b, (n, m)."""
+        return self.offset[:, self._rows :]
+
+    def loss(self, agents: Agents, points: Array) -> Array:
+        """Return 1/2 |A x - theta|^2, (k, s)."""
+        residual = self._differences(agents, points)[..., : self._rows]
+        loss: Array = np.add.reduce(np.multiply(residual, residual, order="C"), axis=-1)
+        loss *= 0.5
+        return loss
+
+    def constraint(self, agents: Agents, points: Array) -> Array:
+        """Return B x - b, (k, s, m)."""
+        return self._differences(agents, points)[..., self._rows :].copy()
+
+    def loss_gradient(self, agents: Agents, points: Array) -> Array:
+        """Return A' (A x - theta), (k, s, p)."""
+        transposed = _of(self.a, agents).transpose(0, 2, 1)
+        return _apply(transposed, self._differences(agents, points)[..., : self._rows])
+
+    def constraint_gradient(self, agents: Agents, points: Array) -> Array:
+        """Return B at every point, (k, s, m, p)."""
+        return np.repeat(_of(self.b, agents)[:, None], points.shape[1], axis=1)
+
+    def network_loss(self, agents: Agents, points: Array) -> Array:
+        """Return the agents' average loss at points (N, p), by its quadratic form: O(k + N), not O(k N)."""
+        hessian, slope, constant = self.quadratic(agents)
+        loss: Array = np.einsum("np,np->n", points @ (0.5 * hessian) + slope, points)
+        loss += constant
+        return loss
+
+    def network_violation(self, agents: Agents, points: Array) -> Array:
+        """Return the norm of the agents' stacked [g]_+ at points (N, p)."""
+        b, bound = self.linear(agents)
+        violation = points @ b.T
+        violation -= bound
+        np.maximum(violation, 0.0, out=violation)
+        norm: Array = np.sqrt(np.einsum("nm,nm->n", violation, violation))
+        return norm
+
+    def quadratic(self, agents: Agents) -> tuple[Array, Array, float]:
+        """Return (H, h, c): the agents' average loss is 1/2 x'Hx + h'x + c."""
+        a = _of(self.a, agents).reshape(-1, self.matrix.shape[-1])
+        theta = _of(self.theta, agents).reshape(-1)
+        count = len(agents)
+        return a.T @ a / count, -(theta @ a) / count, float(theta @ theta) / (2 * count)
+
+    def linear(self, agents: Agents) -> tuple[Array, Array]:
+        """Return (B, b): the agents' stacked constraints are B x - b <= 0."""
+        return _of(self.b, agents).reshape(-1, self.matrix.shape[-1]), _of(self.bound, agents).reshape(-1)
+
+    def _differences(self, agents: Agents, points: Array) -> Array:
+        """Return A x - theta and B x - b side by side, (k, s, rows + m).
+
+        Loss and constraint are asked about the same points one after the other: the product is made once for both.
+        """
+        asked = agents.tobytes() + points.tobytes()
+        if asked != self._asked:
+            self._values = _apply(_of(self.matrix, agents), points)
+            self._values -= _of(self.offset, agents)[:, None]
+            self._asked = asked
+        return self._values
+
+
+class Separable(Functions):
+    """Every agent's functions in one round.
+
+    f_i(x) = sum_j (1/2 curvature_ij x_j^2 + slope_ij x_j) + constant_i,     g_i(x) = B_i x - b_i
+    """
+
+    __slots__ = ("constant", "curvature", "slope")
+
+    def __init__(self, curvature: Array, slope: Array, constant: Array, matrix: Array, bound: Array) -> None:
+        super().__init__(matrix, bound, rows=0)  # B (n, m, p) and b (n, m)
+        self.curvature = curvature  # (n, p), not negative
+        self.slope = slope  # (n, p)
+        self.constant = constant  # (n,)
+
+    def loss(self, agents: Agents, points: Array) -> Array:
+        """Return f_i, (k, s)."""
+        terms = np.multiply(0.5 * self.curvature[agents][:, None], points, order="C")
+        terms += self.slope[agents][:, None]
+        terms *= points
+        loss: Array = np.add.reduce(terms, axis=-1)
+        loss += self.constant[agents][:, None]
+        return loss
+
+    def loss_gradient(self, agents: Agents, points: Array) -> Array:
+        """Return curvature x + slope, coordinate by coordinate, (k, s, p)."""
+        gradient: Array = np.multiply(self.curvature[agents][:, None], points, order="C")
+        gradient += self.slope[agents][:, None]
+        return gradient
+
+    def network_loss(self, agents: Agents, points: Array) -> Array:
+        """Return the agents' average loss at points (N, p): O(k + N), not O(k N)."""
+        curvature, slope, constant = self._average(agents)
+        loss: Array = np.einsum("np,np->n", points * (0.5 * curvature) + slope, points)
+        loss += constant
+        return loss
+
+    def quadratic(self, agents: Agents) -> tuple[Array, Array, float]:
+        """Return (H, h, c): the agents' average loss is 1/2 x'Hx + h'x + c."""
+        curvature, slope, constant = self._average(agents)
+        return np.diag(curvature), slope, constant
+
+    def _average(self, agents: Agents) -> tuple[Array, Array, float]:
+        curvature, slope, constant = self.curvature[agents], self.slope[agents], self.constant[agents]
+        return curvature.mean(axis=0), slope.mean(axis=0), float(constant.mean())
+
+
+class Uniform:
+    """Numbers uniform on [0, 1): `numbers` of them for every row (an agent, a site) and round."""
+
+    def __init__(self, game: Game, purpose: str, rows: int, numbers: int) -> None:
+        self._game = game
+        self._purpose = purpose
+        self._rows = rows
+        self._numbers = numbers
+        self._length = block_length(numbers)
+        self._drawn: tuple[int, Array] | None = None
+
+    def at(self, round: int) -> Array:
+        """Return those of a round, (rows, numbers); they depend on the seed alone."""
+        block, offset = locate(round, self._length)
+        if self._drawn is None or self._drawn[0] != block:
+            self._drawn = (block, self._draw(block))
+        return self._drawn[1][:, offset]
+
+    def _draw(self, block: int) -> Array:
+        """Return a block's numbers, (rows, rounds, numbers); whole also where the game ends inside."""
+        uniform = np.empty((self._rows, self._length, self._numbers))
+        for row in range(self._rows):
+            self._game.stream(self._purpose, row, block).random(out=uniform[row])
+        return uniform
+
+
+def along(table: Array, turns: Array | float) -> Array:
+    """Return where a course stands after so many turns: straight lines through the entries, over and over.
+
+    Lines and not sines, whose last bit differs between machines.
+    """
+    place = np.asarray(turns, dtype=np.float64) % 1.0 * len(table)
+    entry = np.floor(place)
+    here = entry.astype(np.intp) % len(table)
+    value: Array = table[here] + (place - entry) * (table[(here + 1) % len(table)] - table[here])
+    return value
+
+
+def ladder(p: int) -> Array:
+    """Return p numbers in equal steps between 1/2 and 3/2, (p,); their average is 1."""
+    return (np.arange(p) + 0.5) / p + 0.5
+
+
+def _of(values: Array, agents: Agents) -> Array:
+    """Return the rows of the agents named; they ascend, so as many as there are is everyone, and nothing is copied."""
+    return values if len(agents) == len(values) else values.take(agents, axis=0)
+
+
+def _apply(matrices: Array, points: Array) -> Array:
+    """Return each agent's matrix (k, q, r) times each of its points (k, s, r), (k, s, q), without BLAS."""
+    k, q, r = matrices.shape
+    # Repeating the points makes the product run over long rows; a broadcast one runs over r numbers at a time.
+    repeated = np.repeat(points, q, axis=1).reshape(k, -1, q, r)
+    applied: Array = np.add.reduce(np.multiply(matrices[:, None], repeated, order="C"), axis=-1)
+    return applied
