@@ -275,7 +275,7 @@ class CoordinatorService:
     def _close(self) -> None:
         try:
             self._state.close(self._engine.last or 0)
-        except BadSpec as error:  # the game is over all the same, and its results are safe with the adversary
+        except (BadSpec, RunFailed) as error:  # the game is over all the same, and the adversary has its results
             log.error("cannot remember that the game is over", reason=str(error))
 
     def _tell(self, name: str, body: ControlDown) -> None:

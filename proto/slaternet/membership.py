@@ -397,7 +397,7 @@ class Membership:
             try:
                 if not over.failure:
                     self._state.close(self._progress.round)
-            except BadSpec as error:
+            except (BadSpec, RunFailed) as error:
                 self._over.set_exception(error)
                 return
             self._over.set_result(over)

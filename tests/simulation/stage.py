@@ -1,7 +1,6 @@
 """Puts a world under the product: its clock, network, disks and chance stand where the real ones do."""
 
 import itertools
-import os
 import uuid
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import ExitStack, contextmanager
@@ -22,16 +21,14 @@ from slaternet import failpoints, lines
 from slaternet.disk import DISK
 from slaternet.limits import LIMITS
 from slaternet.link import Link
-from slaternet.state import State
 from slaternet_adversary.runtime import Runtime
-from slaternet_adversary.tables import Table
 from slaternet_agent.tally import Tally
 from slaternet_coordinator.archive import Archive
 
 if TYPE_CHECKING:
     from simulation.world import World
 
-_DISK_OPERATIONS = ("create", "open", "rename", "remove", "names", "make_folder", "sync_folder")
+_DISK_OPERATIONS = ("create", "open", "rename", "remove", "names", "make_folder", "sync_folder", "lock")
 
 
 @contextmanager
@@ -48,7 +45,6 @@ def staged(world: "World", disks: Disks) -> Iterator[None]:
         enter(
             mock.patch.object(failpoints, "_failpoint", SimpleNamespace(reach=lambda name: world.point(f"at {name}")))
         )
-        enter(mock.patch.object(os, "fsync", _syncing(world)))
         for patch in _held(world):
             enter(patch)
         yield
@@ -115,16 +111,6 @@ def _chance(random: Random) -> Iterator[Any]:
     yield mock.patch.object(service, "secrets", SimpleNamespace(token_bytes=random.randbytes))
 
 
-def _syncing(world: "World") -> Callable[[int], None]:
-    def sync(descriptor: int) -> None:
-        if (life := current()) is not None:
-            world.point("before sync of a file")
-            world.machines[life.name].synced(descriptor)
-            world.point("after sync of a file")
-
-    return sync
-
-
 def _held(world: "World") -> Iterator[Any]:
     """Have what a process holds open closed at its death, and let it die around what it keeps."""
 
@@ -138,29 +124,13 @@ def _held(world: "World") -> Iterator[Any]:
 
         return wrapped
 
-    made = Table.__init__
-
-    def opening_table(table: Table, *args: Any, **options: Any) -> None:
-        if (life := current()) is not None:
-            world.machines[life.name].at_death(table.close)  # first: it dies while it writes the title
-        made(table, *args, **options)
-
-    claim = State.claim.__func__  # type: ignore[attr-defined]
-    yield mock.patch.object(State, "claim", classmethod(holding(claim, lambda _, state: state.release())))
     opening = Archive.open.__func__  # type: ignore[attr-defined]
     yield mock.patch.object(Archive, "open", classmethod(holding(opening, lambda _, archive: archive.close())))
-    yield mock.patch.object(Table, "__init__", opening_table)
-    keep, append = Archive.keep, Table.append
+    keep = Archive.keep
 
     def keeping(archive: Archive, *args: Any) -> None:
         world.point("before the archive")
         keep(archive, *args)
         world.point("behind the archive")
 
-    def appending(table: Table, *rows: str) -> None:
-        world.point("before a row")
-        append(table, *rows)
-        world.point("behind a row")
-
     yield mock.patch.object(Archive, "keep", keeping)
-    yield mock.patch.object(Table, "append", appending)
