@@ -2,8 +2,6 @@
 
 import asyncio
 import contextlib
-import secrets
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,7 +21,6 @@ from slaternet.errors import (
     WrongRun,
 )
 from slaternet.failpoints import reach
-from slaternet.limits import LIMITS, Limits
 from slaternet.link import Link
 from slaternet.logs import annotate
 from slaternet.meter import Meter
@@ -93,27 +90,27 @@ class CoordinatorService:
         policy: Policy = Policy.WAIT,
         lost_after: float = LOST_AFTER,
         ready: Callable[[str], None] = lambda address: None,
-        limits: Limits = LIMITS,
     ) -> None:
+        clock, random, limits = station.environment.clock, station.environment.random, station.environment.limits
         self._spec = spec
         self._station = station
         self._ready = ready
         self._limits = limits
-        self._run = uuid.uuid4().hex
-        self._secret = secrets.token_bytes(32)
+        self._run = uuid.UUID(int=random.getrandbits(128), version=4).hex
+        self._secret = random.randbytes(32)
         self._register = build_register(spec, hosts, self._secret, limits)
         self._engine = build_coordinator(spec, self._register, policy, limits)
         self._patience = "the game waits for it" if policy is Policy.WAIT else f"it has {lost_after:g} s to come back"
         self._links: dict[str, Link] = {}
         self._opened: dict[str, int] = {}  # how often each process has opened its stream
-        self._lives = Lives(lambda: secrets.token_bytes(limits.ticket_bytes))
+        self._lives = Lives(lambda: random.randbytes(limits.ticket_bytes))
         self._meter = Meter()
         self._breaches = Breaches()
         self._over = asyncio.Event()
         self._leaving = False
-        self._watch = Watch(time.monotonic, limits)
+        self._watch = Watch(clock, limits)
         self._vigil = Vigil(
-            time.monotonic,
+            clock,
             lost_after,
             self._register,
             give_up=lambda name: self._dispatch(Lost(name)),

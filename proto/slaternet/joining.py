@@ -38,7 +38,9 @@ async def joined(
     """
     security = await station.security()
     asked = codec.encode_status_request(Head("", 0, 0, station.name))
-    _, status = codec.decode_status_reply(await answered(station.coordinator, _STATUS, asked, security))
+    _, status = codec.decode_status_reply(
+        await answered(station.coordinator, _STATUS, asked, security, station.environment)
+    )
     server = await serve(
         station.listening,
         service=service,
@@ -52,6 +54,8 @@ async def joined(
         address = station.advertise or reachable(server.address, station.coordinator)
         log.info("listening", address=server.address)
         applicant = Applicant(station.name, role, address, seats)
-        yield await Membership.join(station.coordinator, applicant, server.breaches, security, meter, state)
+        yield await Membership.join(
+            station.coordinator, applicant, server.breaches, security, meter, state, station.environment
+        )
     finally:
         await server.stop()

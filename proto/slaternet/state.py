@@ -28,8 +28,8 @@ class Past:
 
     name: str
     role: str
-    run: str
-    spec: str  # SHA-256
+    run: str = ""  # empty: none was begun
+    spec: str = ""  # SHA-256
     over: bool = False
     rounds: int = 0
     results: str = ""  # the run folder, where this process writes one
@@ -46,7 +46,7 @@ class State:
         self._role = role
         self._lock = lock
         self._disk = disk
-        self._past: Past | None = None
+        self._past = Past(name, role)
 
     @classmethod
     def claim(cls, states: Path | None, name: str, *, role: str, fresh: bool = False, disk: Disk = DISK) -> Self:
@@ -103,7 +103,7 @@ class State:
     @property
     def epitaph(self) -> str:
         """A sentence where the game that is remembered is over; empty where it is not, or none is."""
-        if self._past is None or not self._past.over:
+        if not self._past.over:
             return ""
         rounds = f" after {self._past.rounds} rounds" if self._past.rounds else ""
         return (
@@ -123,7 +123,7 @@ class State:
     @property
     def past_spec(self) -> str:
         """SHA-256 of the spec whose game was begun; empty where none was."""
-        return self._past.spec if self._past is not None else ""
+        return self._past.spec
 
     def remember(self, run: str, spec: str) -> None:
         """Write down which game this process has begun; when this returns, it outlives a loss of power.
@@ -131,34 +131,34 @@ class State:
         What was kept of another game goes first: a crash in between leaves that game without it, and no game with what
         belongs to another.
         """
-        same = self._past is not None and self._past.run == run
-        if self._past is not None and self.folder is not None and not same:
+        same = self._past.run == run
+        if self._past.run and self.folder is not None and not same:
             self._forget(self.folder / _CHECKPOINTS)
-        self._write(Past(self.name, self._role, run, spec, results=self._past.results if same and self._past else ""))
+        self._write(Past(self.name, self._role, run, spec, results=self._past.results if same else ""))
 
     @property
     def results(self) -> Path | None:
         """The run folder of the game that is remembered; None where none was chosen."""
-        return Path(self._past.results) if self._past is not None and self._past.results else None
+        return Path(self._past.results) if self._past.results else None
 
     @property
     def past_run(self) -> str:
         """The id of the game that was begun; empty where none was."""
-        return self._past.run if self._past is not None else ""
+        return self._past.run
 
     def keep(self, results: Path) -> None:
         """Write down the run folder of the game; when this returns, it outlives a loss of power."""
-        if self._past is not None:
+        if self._past.run:
             self._write(replace(self._past, results=str(results.absolute())))
 
     def close(self, rounds: int) -> None:
         """Write down that the game is over; when this returns, it outlives a loss of power."""
-        if self._past is not None and not self._past.over:
+        if self._past.run and not self._past.over:
             self._write(replace(self._past, over=True, rounds=rounds))
 
     def play_on(self, spec: str) -> None:
         """Write down that the game goes on as that of another spec; when this returns, it outlives a loss of power."""
-        if self._past is not None:
+        if self._past.run:
             self._write(replace(self._past, spec=spec, over=False, rounds=0))
 
     def _recalled(self, *, fresh: bool) -> Self:
@@ -173,9 +173,9 @@ class State:
             raise
         return self
 
-    def _read(self, folder: Path) -> Past | None:
+    def _read(self, folder: Path) -> Past:
         if _STATE not in self._disk.names(folder):
-            return None
+            return self._past
         file = folder / _STATE
         try:
             held = json.loads(read_file(file, disk=self._disk))

@@ -10,13 +10,14 @@ from random import Random
 
 import numpy as np
 
+from slaternet.limits import Limits
 from slaternet.model import Array, Departure
 from slaternet.spec import Spec
 from slaternet_coordinator.graphs import build as build_graph
 from slaternet_lab.resolve import load
 from slaternet_lab.simulation import Simulation
 
-LIMITS = {"window": 4, "checkpoint_every": 3, "report_every": 2, "burst": 2}
+LIMITS = Limits(window=4, checkpoint_every=3, report_every=2, burst=2)
 """Small, so that a game of a dozen rounds outgrows them several times."""
 
 _LONGEST = 60

@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from simulation.coordination import Coordination
-from simulation.games import departed, lasting, listed
+from simulation.games import LIMITS, departed, lasting, listed
 from simulation.loop import current
 from simulation.trajectory import Trajectory
 
 from slaternet.disk import read_file
 from slaternet.journal import read
-from slaternet.limits import LIMITS
 from slaternet.link import Link
 from slaternet.membership import Membership
 from slaternet.model import Array
