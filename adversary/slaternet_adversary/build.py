@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 
 from slaternet.errors import BadSpec, PluginFailed
-from slaternet.limits import LIMITS
+from slaternet.limits import LIMITS, Limits
 from slaternet.model import Description
 from slaternet.plugins import ADVERSARIES, FOREIGN, check_options, digest, is_foreign, load, place, plugin_edge
 from slaternet.spec import Spec
@@ -222,7 +222,7 @@ def _game(spec: Spec) -> Game:
     return Game(spec.run.agents, spec.run.dimension, spec.run.seed, spec.feasible_set())
 
 
-def build_referee(spec: Spec, description: Description) -> Referee:
+def build_referee(spec: Spec, description: Description, limits: Limits = LIMITS) -> Referee:
     """Return the referee of a game."""
     if spec.feedback is None:
         raise BadSpec("[feedback] is missing; a resolved spec says what is granted (slaternet resolves it)")
@@ -237,4 +237,5 @@ def build_referee(spec: Spec, description: Description) -> Referee:
         history=description.history,
         score_every=spec.record.score_every,
         commitments=Commitments(description.code, spec.adversary.options, spec.run.seed),
+        limits=limits,
     )

@@ -40,7 +40,7 @@ from slaternet.departures import Attendance
 from slaternet.disk import DISK, Disk
 from slaternet.errors import Diverged
 from slaternet.journal import Durability, Journal
-from slaternet.limits import LIMITS
+from slaternet.limits import LIMITS, Limits
 from slaternet.model import Agents, Closing, Departure, Question, Role, StopAt, Tangent
 from slaternet.records import Record
 from slaternet_adversary.events import Asked, Closed, Commit, Evaluated, Scored
@@ -184,10 +184,10 @@ class _Rest(Rest):
         return Purchase(Asked(host, question, at), Evaluated(host, round, agents, f, g, loss, constraint))
 
 
-def begun(folder: Path) -> bool:
+def begun(folder: Path, *, disk: Disk = DISK) -> bool:
     """Say whether there is a journal in a run folder."""
     path = folder / JOURNAL
-    return path.name in DISK.names(path.parent)
+    return path.name in disk.names(path.parent)
 
 
 def read(folder: Path, *, disk: Disk = DISK) -> Iterator[Entry]:
@@ -207,25 +207,42 @@ class Chronicle:
     _written: dict[int, str] = field(default_factory=dict)
     """Commitments, by round, that an earlier life has written down and this one has not made again yet."""
     disk: Disk = DISK
+    limits: Limits = LIMITS
     _attendance: Attendance = field(default_factory=lambda: Attendance(0))
     _bought: dict[int, set[int]] = field(default_factory=dict)
     """Who has bought, by round, where not all have yet."""
 
     @classmethod
-    def begin(cls, folder: Path, run: str, *, durability: Durability = Durability.KILL, disk: Disk = DISK) -> Self:
+    def begin(
+        cls,
+        folder: Path,
+        run: str,
+        *,
+        durability: Durability = Durability.KILL,
+        disk: Disk = DISK,
+        limits: Limits = LIMITS,
+    ) -> Self:
         """Begin the journal of a game in its run folder."""
         path = folder / JOURNAL
         created = Journal.create(path, role=Role.ADVERSARY, run=run, durability=durability, disk=disk)
-        return cls(folder, created, disk=disk)
+        return cls(folder, created, disk=disk, limits=limits)
 
     @classmethod
-    def resume(cls, folder: Path, run: str, *, durability: Durability = Durability.KILL, disk: Disk = DISK) -> Self:
+    def resume(
+        cls,
+        folder: Path,
+        run: str,
+        *,
+        durability: Durability = Durability.KILL,
+        disk: Disk = DISK,
+        limits: Limits = LIMITS,
+    ) -> Self:
         """Go on with the journal in a run folder: `replay` it first. BadSpec where it is another game's."""
         path = folder / JOURNAL
         opened = Journal.open(path, role=Role.ADVERSARY, run=run, durability=durability, disk=disk)
         # who has begun it may have died before its name was safe: from here on it counts
         disk.sync_folder(path.parent)
-        return cls(folder, opened, True, disk=disk)
+        return cls(folder, opened, True, disk=disk, limits=limits)
 
     def replay(self) -> Iterator[Entry]:
         """Return what is written, one by one; last, those commitments made meanwhile that have to be written yet."""
@@ -251,7 +268,7 @@ class Chronicle:
         """Count who has bought in a round of checkpoints, and say whether this was the last."""
         if isinstance(entry, Seats):
             self._attendance = Attendance(sum(len(agents) for _, agents in entry.hosts), entry.departures)
-        if not isinstance(entry, Purchase) or entry.values.round % LIMITS.checkpoint_every:
+        if not isinstance(entry, Purchase) or entry.values.round % self.limits.checkpoint_every:
             return False
         round, bought = entry.values.round, self._bought.setdefault(entry.values.round, set())
         bought.update(entry.values.agents.tolist())

@@ -4,14 +4,14 @@ from collections.abc import Iterator, Mapping
 
 from slaternet import metrics
 from slaternet.membership import Membership
-from slaternet.metrics import Kind, Metric, Numbers, Reading
+from slaternet.metrics import Metric, Numbers, Reading
 from slaternet_adversary.costs import Network
 
-ROUNDS = Metric("rounds_recorded", Kind.COUNTER, "rounds that are complete: revealed, scored, and in metrics.csv")
-LOSS = Metric("cumulative_loss", Kind.GAUGE, "as in metrics.csv")
-VIOLATION = Metric("cumulative_violation", Kind.GAUGE, "as in metrics.csv")
-SKEW = Metric("skew_seconds", Kind.COUNTER, "sum over the rounds recorded of the time between first and last question")
-LAG = Metric("lag_seconds", Kind.COUNTER, "sum likewise of the time from the first question to this host's", ("host",))
+ROUNDS = Metric("rounds_recorded", "counter", "rounds that are complete: revealed, scored, and in metrics.csv")
+LOSS = Metric("cumulative_loss", "gauge", "as in metrics.csv")
+VIOLATION = Metric("cumulative_violation", "gauge", "as in metrics.csv")
+SKEW = Metric("skew_seconds", "counter", "sum over the rounds recorded of the time between first and last question")
+LAG = Metric("lag_seconds", "counter", "sum likewise of the time from the first question to this host's", ("host",))
 
 METRICS = (ROUNDS, LOSS, VIOLATION, SKEW, LAG)
 

@@ -14,7 +14,7 @@ from typing import IO
 import numpy as np
 
 from slaternet.breaches import Breaches
-from slaternet.disk import DISK, draft, publish
+from slaternet.disk import DISK, Disk, read_file, replace_file, replacing
 from slaternet.errors import BadSpec, Diverged
 from slaternet.model import Departure
 from slaternet.spec import Spec
@@ -106,7 +106,7 @@ def _unpack(folder: Path) -> None:
     """Make rows again of decisions that were packed: those of the first rounds may stand nowhere else any more."""
     with suppress(OSError, ValueError, KeyError, zipfile.BadZipFile), np.load(folder / _PACKED) as archive:
         raw = folder / _DECISIONS
-        publish(DISK, draft(DISK, raw, archive["x"].tobytes()), raw)
+        replace_file(raw, archive["x"].tobytes())
 
 
 class Results:
@@ -116,21 +116,29 @@ class Results:
     """
 
     def __init__(
-        self, folder: Path, spec: Spec, *, run: str, breaches: Breaches | None = None, again: bool = False
+        self,
+        folder: Path,
+        spec: Spec,
+        *,
+        run: str,
+        breaches: Breaches | None = None,
+        again: bool = False,
+        disk: Disk = DISK,
     ) -> None:
         self.folder = folder
+        self._disk = disk
         self._spec = spec
         self._run = run
         self._breaches = breaches or Breaches()
         self._totals = (0.0, 0.0, 0.0, 0.0)
         self.network = Network()
-        self.complete = again and (folder / _SUMMARY).exists()
+        self.complete = again and _SUMMARY in disk.names(folder)
         """Whether the summary stood there already."""
-        self._metrics = Table(folder / "metrics.csv", COLUMNS, passing=_PASSING, again=again)
-        self._commitments = Table(folder / "commitments.csv", ("round", "commitment"), again=again)
+        self._metrics = Table(folder / "metrics.csv", COLUMNS, passing=_PASSING, again=again, disk=disk)
+        self._commitments = Table(folder / "commitments.csv", ("round", "commitment"), again=again, disk=disk)
         self._decisions: IO[bytes] | None = None
         if not self.complete:
-            _replace(folder / "spec.toml", spec.to_toml())
+            replace_file(folder / "spec.toml", spec.to_toml().encode(), disk=disk)
             # where they are recorded again, they come from the journal, and what it has no more stands there already
             raw = folder / _DECISIONS
             self._decisions = raw.open("r+b" if again and raw.exists() else "wb") if spec.record.decisions else None
@@ -139,7 +147,7 @@ class Results:
         """Write down who leaves the game and when: played again, the spec gives the same game."""
         if departures and not self.complete:
             self._spec = self._spec.departing(departures)
-            _replace(self.folder / "spec.toml", self._spec.to_toml())
+            replace_file(self.folder / "spec.toml", self._spec.to_toml().encode(), disk=self._disk)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go on after a round up to which everything is written, and not in the journal any more."""
@@ -195,7 +203,7 @@ class Results:
         spec = self._spec
         if spec.run.rounds != end.rounds:
             spec = spec.replace(**{"run.rounds": end.rounds})
-            _replace(self.folder / "spec.toml", spec.to_toml())
+            replace_file(self.folder / "spec.toml", spec.to_toml().encode(), disk=self._disk)
         self.settle()
         self.sync()
         self.close()
@@ -224,12 +232,12 @@ class Results:
             "rounds_per_second": end.rounds / seconds if seconds > 0 else 0.0,
             "network": self.network.summary(seats),
         }
-        _replace(self.folder / _SUMMARY, json.dumps(summary, indent=2) + "\n")
+        replace_file(self.folder / _SUMMARY, (json.dumps(summary, indent=2) + "\n").encode(), disk=self._disk)
 
     def _check_summary(self, end: Summarise) -> None:
         path = self.folder / _SUMMARY
         try:
-            digest = json.loads(path.read_text(encoding="utf-8"))["digest"]
+            digest = json.loads(read_file(path, disk=self._disk))["digest"]
         except (ValueError, TypeError, KeyError):
             digest = None
         if digest != end.digest:
@@ -245,10 +253,8 @@ class Results:
     def _pack(self, rounds: int) -> None:
         raw = self.folder / _DECISIONS
         shape = (rounds, self._spec.run.agents, self._spec.run.dimension)
-        with (self.folder / _PACKED).open("wb") as file:
+        with replacing(self.folder / _PACKED) as draft, draft.open("wb") as file:
             np.savez(file, x=np.fromfile(raw, dtype="<f8").reshape(shape))
-            file.flush()
-            os.fsync(file.fileno())
         raw.unlink()
 
     def close(self) -> None:
@@ -257,14 +263,3 @@ class Results:
         self._commitments.close()
         if self._decisions is not None:
             self._decisions.close()
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a file so that it is there whole or not at all; when this returns, it survives a loss of power."""
-    draft = path.with_name(path.name + ".draft")
-    with draft.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
-    DISK.sync_folder(path.parent)

@@ -316,7 +316,7 @@ class Revealer:
             raise Forgotten("the adversary does not keep every round")
         journal = self._chronicle
         past = recalled(journal.folder, wish.agents, wish.round, wish.last, disk=journal.disk)
-        while some := await asyncio.to_thread(lambda: list(itertools.islice(past, LIMITS.burst))):
+        while some := await asyncio.to_thread(lambda: list(itertools.islice(past, journal.limits.burst))):
             for question, answer in some:
                 for body in (question, answer):
                     for part in codec.encode_reveal_down(self._membership.head(question.round), body):

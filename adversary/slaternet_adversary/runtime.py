@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 
 from slaternet.errors import Diverged, Refused, RunFailed, Unready
 from slaternet.failpoints import reach
-from slaternet.limits import LIMITS
+from slaternet.limits import LIMITS, Limits
 from slaternet.model import Agents, Departure, LowWater, StopAt
 from slaternet_adversary.api import Adversary
 from slaternet_adversary.chronicle import Chronicle, Entry, Purchase, Seats
@@ -54,8 +54,10 @@ class Runtime:
         clock: Callable[[], float] = time.perf_counter,
         chronicle: Chronicle | None = None,
         keeping: Keeping | None = None,
+        limits: Limits = LIMITS,
     ) -> None:
         self._referee = referee
+        self._limits = limits
         self._functions = Functions(plugin)
         self._results = results
         self._chronicle = chronicle
@@ -78,7 +80,7 @@ class Runtime:
     @property
     def due(self) -> bool:
         """Whether work should be done now: functions are missing, or enough rounds wait to be scored in one burst."""
-        return bool(self._plays) or len(self._scores) >= LIMITS.burst
+        return bool(self._plays) or len(self._scores) >= self._limits.burst
 
     @property
     def seconds(self) -> float:

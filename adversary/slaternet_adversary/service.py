@@ -108,11 +108,14 @@ class AdversaryService:
                 run=membership.run,
                 breaches=membership.breaches,
                 again=again,
+                disk=self._station.environment.disk,
             )
             folder.callback(results.close)
             keeping = None if self._journal_keep is None else Keeping(chronicle.journal, self._journal_keep)
-            referee = build_referee(spec, description)
-            runtime = Runtime(plugin, referee, results, chronicle=chronicle, keeping=keeping)
+            limits = self._station.environment.limits
+            referee = build_referee(spec, description, limits)
+            clock = self._station.environment.clock
+            runtime = Runtime(plugin, referee, results, clock, chronicle=chronicle, keeping=keeping, limits=limits)
             revealer = Revealer(
                 membership,
                 runtime,
@@ -131,11 +134,13 @@ class AdversaryService:
     def _open(self, membership: Membership, state: State) -> tuple[Chronicle, bool]:
         """Open the journal in the run folder, and say whether an earlier life has begun it."""
         folder, durability = state.results, self._station.durability
+        disk, limits = self._station.environment.disk, self._station.environment.limits
         if folder is not None and self._out is not None and self._out.absolute() != folder:
             raise BadSpec(f"this game is recorded in {folder}, not in {self._out}; start with --out {folder}")
-        if folder is not None and begun(folder):
+        if folder is not None and begun(folder, disk=disk):
             self.folder = folder
-            return Chronicle.resume(folder, membership.run, durability=durability), True
+            resumed = Chronicle.resume(folder, membership.run, durability=durability, disk=disk, limits=limits)
+            return resumed, True
         if membership.begun:
             raise Mismatch(
                 f"the game is under way, and its journal {(folder or Path('RUN')) / JOURNAL} is missing; put back the "
@@ -144,7 +149,7 @@ class AdversaryService:
         self.folder = folder = folder or self._out or new_folder(membership.spec)
         claim(folder, force=self._force)
         state.keep(folder)
-        return Chronicle.begin(folder, membership.run, durability=durability), False
+        return Chronicle.begin(folder, membership.run, durability=durability, disk=disk, limits=limits), False
 
     def _check_keep(self, spec: Spec, description: Description) -> None:
         if self._journal_keep is not None and description.history:

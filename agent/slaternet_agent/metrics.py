@@ -5,21 +5,21 @@ from collections.abc import Iterator
 from slaternet import metrics
 from slaternet.lines import Line
 from slaternet.membership import Membership
-from slaternet.metrics import Kind, Metric, Numbers, Reading
+from slaternet.metrics import Metric, Numbers, Reading
 from slaternet_agent.peers import Peers
 from slaternet_agent.tally import Tally
 
-ROUNDS = Metric("rounds_finished", Kind.COUNTER, "rounds that the host has finished")
-FRAMES_SENT = Metric("frames_sent", Kind.COUNTER, "gossip frames put on streams; sent again, they count again")
-FRAMES_RECEIVED = Metric("frames_received", Kind.COUNTER, "gossip frames taken from streams, twice where sent again")
+ROUNDS = Metric("rounds_finished", "counter", "rounds that the host has finished")
+FRAMES_SENT = Metric("frames_sent", "counter", "gossip frames put on streams; sent again, they count again")
+FRAMES_RECEIVED = Metric("frames_received", "counter", "gossip frames taken from streams, twice where sent again")
 WAITED = Metric(
     "waited_seconds",
-    Kind.COUNTER,
+    "counter",
     "time in which the host could not go on, charged to whoever sent the last thing it lacked",
     ("peer",),
 )
-REVEAL = Metric("reveal_seconds", Kind.HISTOGRAM, "time from a question to its answer")
-SEATS = Metric("seats", Kind.GAUGE, "agents seated here; 0 before the seating and of a spare")
+REVEAL = Metric("reveal_seconds", "histogram", "time from a question to its answer")
+SEATS = Metric("seats", "gauge", "agents seated here; 0 before the seating and of a spare")
 
 METRICS = (ROUNDS, FRAMES_SENT, FRAMES_RECEIVED, WAITED, REVEAL, SEATS)
 

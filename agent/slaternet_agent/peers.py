@@ -121,6 +121,7 @@ class Peers:
             heartbeat=self._heartbeat,
             hear=lambda data: self._take(index, decoder, data, line),
             closed=lambda: self._fall_silent(index),
+            environment=self._membership.environment,
         )
         return line
 

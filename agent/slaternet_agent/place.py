@@ -132,6 +132,7 @@ class Place:
                     spec.run.rounds,
                     durable=self._keeper is not None,
                     since=since,
+                    limits=self._membership.environment.limits,
                 )
         except SlaternetError as error:
             self._give_up(error)

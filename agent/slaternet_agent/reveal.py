@@ -32,6 +32,7 @@ class Reveal:
             heartbeat=lambda: self._encode(Heartbeat())[0],
             hear=self._take,
             opened=self._say_again,
+            environment=membership.environment,
         )
 
     @property

@@ -33,7 +33,8 @@ class Player:
         self._place: Place | None = None
         self._epoch = 0
         self._stands_by = False
-        self.tally = Tally(map(membership.meter.of, ("control", "gossip", "reveal")))
+        streams = map(membership.meter.of, ("control", "gossip", "reveal"))
+        self.tally = Tally(streams, membership.environment.clock)
 
     @property
     def run(self) -> str:

@@ -94,4 +94,6 @@ def _checkpoints(membership: Membership, state: State) -> Checkpoints | None:
     """Return where the host keeps what it needs to come back; None where nothing outlives it."""
     if state.checkpoints is None:
         return None
-    return Checkpoints(state.checkpoints, state.name, membership.run, membership.spec.digest())
+    return Checkpoints(
+        state.checkpoints, state.name, membership.run, membership.spec.digest(), membership.environment.disk
+    )

@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 
-from slaternet.metrics import Kind, Metric, Reading
+from slaternet.metrics import Metric, Reading
 from slaternet_coordinator.game import GameView, Phase
 from slaternet_coordinator.register import MemberView
 
-PHASE = Metric("phase", Kind.GAUGE, "1 for the phase that the game is in, 0 for the others", ("phase",))
-PUBLISHED = Metric("rounds_published", Kind.COUNTER, "rounds whose topology is published")
-SPARES = Metric("spares", Kind.GAUGE, "hosts without a seat, which wait in case one becomes free")
-ROUND = Metric("member_round", Kind.GAUGE, "the last round that a process has finished or scored", ("member",))
-CONNECTED = Metric("member_connected", Kind.GAUGE, "1 while a process has its control stream open, else 0", ("member",))
-SEATED = Metric("member_seats", Kind.GAUGE, "agents seated at a process; 0 of the adversary and of spares", ("member",))
+PHASE = Metric("phase", "gauge", "1 for the phase that the game is in, 0 for the others", ("phase",))
+PUBLISHED = Metric("rounds_published", "counter", "rounds whose topology is published")
+SPARES = Metric("spares", "gauge", "hosts without a seat, which wait in case one becomes free")
+ROUND = Metric("member_round", "gauge", "the last round that a process has finished or scored", ("member",))
+CONNECTED = Metric("member_connected", "gauge", "1 while a process has its control stream open, else 0", ("member",))
+SEATED = Metric("member_seats", "gauge", "agents seated at a process; 0 of the adversary and of spares", ("member",))
 
 METRICS = (PHASE, PUBLISHED, SPARES, ROUND, CONNECTED, SEATED)
 

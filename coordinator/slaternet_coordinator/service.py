@@ -2,8 +2,6 @@
 
 import asyncio
 import contextlib
-import secrets
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +12,6 @@ from slaternet import metrics
 from slaternet.breaches import Breaches
 from slaternet.errors import BadSpec, RunFailed
 from slaternet.failpoints import reach
-from slaternet.limits import LIMITS, Limits
 from slaternet.logs import annotate
 from slaternet.meter import Meter
 from slaternet.metrics import Numbers, Reading
@@ -62,22 +59,20 @@ class CoordinatorService:
         policy: Policy = Policy.WAIT,
         lost_after: float = LOST_AFTER,
         ready: Callable[[str], None] = lambda address: None,
-        limits: Limits = LIMITS,
     ) -> None:
+        clock, random, limits = station.environment.clock, station.environment.random, station.environment.limits
         self._spec = spec
         self._station = station
         self._ready = ready
         self._limits = limits
-        self._run = uuid.uuid4().hex
-        self._secret = secrets.token_bytes(32)
+        self._run = uuid.UUID(int=random.getrandbits(128), version=4).hex
+        self._secret = random.randbytes(32)
         self._engine = build_coordinator(spec, hosts, policy, self._secret, limits)
         self._meter = Meter()
         self._breaches = Breaches()
         self._over = asyncio.Event()
-        self._watch = Watch(time.monotonic, self._breaches, limits)
-        self._vigil = Vigil(
-            time.monotonic, lost_after, self._engine.members, give_up=self._give_up, miss=self._watch.miss
-        )
+        self._watch = Watch(clock, self._breaches, limits)
+        self._vigil = Vigil(clock, lost_after, self._engine.members, give_up=self._give_up, miss=self._watch.miss)
         self._phase = Phase.GATHERING  # the last that was seen
         self._missing = ""
         self._state = State(COORDINATOR, COORDINATOR)
@@ -85,7 +80,7 @@ class CoordinatorService:
         self._control = Control(
             self._engine,
             self._keeper,
-            Lives(lambda: secrets.token_bytes(limits.ticket_bytes)),
+            Lives(lambda: random.randbytes(limits.ticket_bytes)),
             self._watch,
             self._vigil,
             spec=spec.to_toml(),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slaternet.disk import DRAFT
+from slaternet.disk import replacing
 from slaternet.errors import BadSpec
 from slaternet_lab.folder import Run
 
@@ -54,22 +54,13 @@ def export(run: Run, formats: Sequence[str], folder: Path, *, force: bool = Fals
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, write in files.items():
-            _publish(write, folder / name)
+            with replacing(folder / name) as draft:
+                write(draft)
     except OSError as error:
         raise BadSpec(
             f"--out {folder} cannot be written: {error.strerror}; mend that or choose another folder"
         ) from None
     return [folder / name for name in files]
-
-
-def _publish(write: Callable[[Path], None], path: Path) -> None:
-    """Write a file, whole or not at all."""
-    draft = path.with_name(path.name + DRAFT)
-    try:
-        write(draft)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _csv(run: Run) -> _Files:

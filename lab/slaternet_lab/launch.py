@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
-from slaternet.disk import DISK, draft, publish
+from slaternet.disk import DISK, replace_file
 from slaternet.errors import BadSpec
 from slaternet.journal import Durability
 from slaternet.model import COORDINATOR, Role
@@ -86,7 +86,7 @@ def write_spec(folder: Path, spec: Spec) -> None:
 
 def _keep(path: Path, text: str) -> None:
     DISK.make_folder(path.parent)
-    publish(DISK, draft(DISK, path, text.encode()), path)
+    replace_file(path, text.encode())
 
 
 def _damaged(path: Path) -> BadSpec:

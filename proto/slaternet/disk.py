@@ -6,7 +6,8 @@ of power may, until `sync` has returned for a file's content and `sync_folder` f
 
 import errno
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -43,7 +44,7 @@ class File(Protocol):
         """Return once the content would survive a loss of power."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close it; once more does nothing."""
 
 
 class Disk(Protocol):
@@ -69,6 +70,9 @@ class Disk(Protocol):
 
     def sync_folder(self, folder: Path) -> None:
         """Return once the names in a folder would survive a loss of power."""
+
+    def lock(self, path: Path) -> File | None:
+        """Open a file and lock it until it is closed or the process ends; None where another process has locked it."""
 
 
 def draft(disk: Disk, path: Path, *pieces: Buffer) -> Path:
@@ -121,43 +125,45 @@ class _Using:
 
 
 class _RealFile:
-    __slots__ = ("_descriptor", "_using")
+    __slots__ = ("_using", "descriptor")
 
     def __init__(self, path: Path, flags: int) -> None:
         self._using = _Using(path)
         with self._using:
-            self._descriptor = os.open(path, flags, 0o644)
+            self.descriptor = os.open(path, flags, 0o644)
 
     def size(self) -> int:
         with self._using:
-            return os.fstat(self._descriptor).st_size
+            return os.fstat(self.descriptor).st_size
 
     def read(self, offset: int, size: int) -> bytes:
         end = min(offset + size, self.size())  # no more memory than there is file
         pieces = []
         with self._using:
-            while offset < end and (piece := os.pread(self._descriptor, end - offset, offset)):
+            while offset < end and (piece := os.pread(self.descriptor, end - offset, offset)):
                 pieces.append(piece)
                 offset += len(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def append(self, data: Buffer) -> None:
         with self._using:
-            written, size = os.write(self._descriptor, data), memoryview(data).nbytes
+            written, size = os.write(self.descriptor, data), memoryview(data).nbytes
             while written < size:  # the call that follows a short one says why it was short
-                written += os.write(self._descriptor, memoryview(data).cast("B")[written:])
+                written += os.write(self.descriptor, memoryview(data).cast("B")[written:])
 
     def truncate(self, size: int) -> None:
         with self._using:
-            os.ftruncate(self._descriptor, size)
+            os.ftruncate(self.descriptor, size)
 
     def sync(self) -> None:
         with self._using:
-            _sync(self._descriptor)
+            _sync(self.descriptor)
 
     def close(self) -> None:
-        with self._using:
-            os.close(self._descriptor)
+        descriptor, self.descriptor = self.descriptor, -1
+        if descriptor >= 0:
+            with self._using:
+                os.close(descriptor)
 
 
 class _RealDisk:
@@ -195,5 +201,50 @@ class _RealDisk:
             finally:
                 os.close(descriptor)
 
+    def lock(self, path: Path) -> File | None:
+        import fcntl  # not on every platform, and needed only with --state
+
+        file = _RealFile(path, os.O_RDWR | os.O_CREAT)
+        locked = False
+        try:
+            with _Using(path), suppress(BlockingIOError):
+                fcntl.flock(file.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                locked = True
+        finally:
+            if not locked:
+                file.close()
+        return file if locked else None
+
 
 DISK: Disk = _RealDisk()
+
+
+def replace_file(path: Path, *pieces: Buffer, disk: Disk = DISK) -> None:
+    """Write a file, whole or not at all; when this returns, it survives a loss of power."""
+    publish(disk, draft(disk, path, *pieces), path)
+
+
+def read_file(path: Path, *, disk: Disk = DISK) -> bytes:
+    """Return what a file holds."""
+    file = disk.open(path)
+    try:
+        return file.read(0, file.size())
+    finally:
+        file.close()
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Let a library write a file of any size beside `path`, at the block's value; at its end, put it in its place.
+
+    The file is there whole or not at all, and then survives a loss of power.
+    """
+    beside = path.with_name(path.name + DRAFT)
+    try:
+        yield beside
+        with beside.open("rb") as file:
+            os.fsync(file.fileno())
+        beside.replace(path)
+        DISK.sync_folder(path.parent)
+    finally:
+        beside.unlink(missing_ok=True)

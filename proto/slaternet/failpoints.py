@@ -6,6 +6,7 @@ SLATERNET_FAILPOINT=agent_before_query:kill@3 kills the process when it reaches 
 
 import os
 import signal
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -71,17 +72,24 @@ def check() -> None:
     parse(os.environ.get(VARIABLE, ""))
 
 
-def _armed() -> Failpoint | None:
+def _armed() -> Callable[[str], None] | None:
     try:
-        return parse(os.environ.get(VARIABLE, ""))
+        failpoint = parse(os.environ.get(VARIABLE, ""))
     except BadSpec:  # an import is no place to refuse: check() does
         return None
+    return failpoint.reach if failpoint is not None else None
 
 
-_failpoint = _armed()
+_reached = _armed()
+
+
+def arm(reached: Callable[[str], None] | None) -> None:
+    """Call `reached` with the name of each place reached, whatever the variable says; None: nothing happens."""
+    global _reached  # one for the process, as the variable is
+    _reached = reached
 
 
 def reach(name: Name) -> None:
     """Say that this place is reached."""
-    if _failpoint is not None:
-        _failpoint.reach(name)
+    if _reached is not None:
+        _reached(name)

@@ -41,7 +41,7 @@ async def joined(
     with reserved(station.listening) as listening:
         address = station.advertise or reachable(listening, station.coordinator)
         applicant = Applicant(station.name, role, address, seats)
-        membership = await Membership.join(station.coordinator, applicant, security, meter, state)
+        membership = await Membership.join(station.coordinator, applicant, security, meter, state, station.environment)
         server = await serve(
             listening,
             service=service,

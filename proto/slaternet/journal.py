@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Self
 
-from slaternet.disk import DISK, DRAFT, Buffer, Disk, File, draft, publish
+from slaternet.disk import DISK, DRAFT, Buffer, Disk, File, publish, replace_file
 from slaternet.errors import BadSpec, Diverged, RunFailed, SlaternetError
 from slaternet.limits import LIMITS, Limits
 from slaternet.records import Reader, Record, Title, head_bytes, seal_of, size_of, title_bytes
@@ -63,7 +63,7 @@ class Journal:
         disk.make_folder(path.parent)
         if path.name in disk.names(path.parent) and _size(disk, path) > len(start):
             raise BadSpec(f"{path} holds a game already; start with --fresh to forget it, or choose another --state")
-        publish(disk, draft(disk, path, start), path)
+        replace_file(path, start, disk=disk)
         journal = cls.open(path, role=role, run=run, durability=durability, disk=disk, limits=limits)
         for _ in journal.replay():  # there is none; now it may grow
             pass

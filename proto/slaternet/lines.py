@@ -5,8 +5,6 @@ and the engines send again what the other side lacks.
 """
 
 import asyncio
-import random
-import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,6 +15,7 @@ from slaternet.errors import BadSpec, Diverged, Refused, SlaternetError, Unreach
 from slaternet.limits import LIMITS
 from slaternet.link import Link
 from slaternet.meter import Traffic
+from slaternet.process_environment import REAL, Environment
 from slaternet.security import Security
 from slaternet.transport import dial, open_channel
 
@@ -29,22 +28,23 @@ _REASONS = 8
 class Backoff:
     """Pauses between attempts: doubling, capped, and jittered so that many callers do not come at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, environment: Environment = REAL) -> None:
+        self._environment = environment
         self.reset()
 
     def reset(self) -> None:
         """Begin again with a short pause."""
         self._pause = _FIRST_PAUSE
-        self._since = time.monotonic()
+        self._since = self._environment.clock()
 
     @property
     def long(self) -> bool:
         """Whether this has gone on for longer than the longest pause: one attempt may take seconds to time out."""
-        return time.monotonic() - self._since >= LIMITS.backoff_seconds
+        return self._environment.clock() - self._since >= LIMITS.backoff_seconds
 
     async def wait(self, news: asyncio.Event | None = None) -> None:
         """Pause, longer each time, and no longer than until there is news."""
-        pause = self._pause * random.uniform(0.5, 1.0)
+        pause = self._pause * self._environment.random.uniform(0.5, 1.0)
         self._pause = min(2 * self._pause, LIMITS.backoff_seconds)
         if news is None:
             await asyncio.sleep(pause)
@@ -70,8 +70,10 @@ class Line:
         hear: Callable[[bytes], None],
         opened: Callable[[], None] = lambda: None,
         closed: Callable[[], None] = lambda: None,
+        environment: Environment = REAL,
     ) -> None:
         self._server = server
+        self._environment = environment
         self._address = address
         self._method = method
         self._security = security
@@ -131,7 +133,7 @@ class Line:
 
     async def run(self) -> None:
         """Keep the line up; ends only by cancellation, or by an error after which going on would be wrong."""
-        backoff = Backoff()
+        backoff = Backoff(self._environment)
         while True:
             self._moved.clear()
             try:

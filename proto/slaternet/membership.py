@@ -45,6 +45,7 @@ from slaternet.model import (
     Seating,
     Welcome,
 )
+from slaternet.process_environment import REAL, Environment
 from slaternet.seats import EVEN, Wish
 from slaternet.security import LOOPBACK, Security, vouch
 from slaternet.spec import Spec
@@ -58,9 +59,11 @@ _JOIN = "/slaternet.v1.Coordinator/Join"
 _CONTROL = "/slaternet.v1.Coordinator/Control"
 
 
-async def answered(coordinator: str, method: str, request: bytes, security: Security) -> bytes:
+async def answered(
+    coordinator: str, method: str, request: bytes, security: Security, environment: Environment = REAL
+) -> bytes:
     """Ask the coordinator and return what it answers; wait for one that does not answer yet, saying so once."""
-    backoff, waiting = Backoff(), False
+    backoff, waiting = Backoff(environment), False
     while True:
         try:
             async with open_channel(coordinator, COORDINATOR, security=security) as channel:
@@ -72,12 +75,14 @@ async def answered(coordinator: str, method: str, request: bytes, security: Secu
         await backoff.wait()
 
 
-async def _welcomed(coordinator: str, name: str, join: Join, security: Security) -> tuple[Head, Welcome]:
+async def _welcomed(
+    coordinator: str, name: str, join: Join, security: Security, environment: Environment
+) -> tuple[Head, Welcome]:
     """Ask for a place until there is one; for a name that is taken, as a rule by an earlier life, more than once."""
-    backoff = Backoff()
+    backoff = Backoff(environment)
     while True:
         request = codec.encode_join(Head("", 0, 0, name), join)
-        head, answer = codec.decode_welcome(await answered(coordinator, _JOIN, request, security))
+        head, answer = codec.decode_welcome(await answered(coordinator, _JOIN, request, security, environment))
         if isinstance(answer, Welcome):
             return head, answer
         if join.ticket:  # it was the newest when it was given: somebody else has asked since, and may do so again
@@ -107,7 +112,9 @@ class Membership:
         security: Security,
         meter: Meter,
         state: State,
+        environment: Environment = REAL,
     ) -> None:
+        self.environment = environment
         self._applicant = applicant
         self._state = state
         self.security = security
@@ -143,6 +150,7 @@ class Membership:
             heartbeat=lambda: codec.encode_control_up(self.head(), Heartbeat()),
             hear=self._hear,
             opened=self._say_again,
+            environment=environment,
         )
         self._opened: Callable[[], None] = lambda: None
         self._have: Callable[[], int] = lambda: 0
@@ -157,6 +165,7 @@ class Membership:
         security: Security = LOOPBACK,
         meter: Meter | None = None,
         state: State | None = None,
+        environment: Environment = REAL,
     ) -> "Membership":
         """Ask for a place; wait for the coordinator where it does not answer yet.
 
@@ -173,8 +182,8 @@ class Membership:
             state.past_spec,
             state.durable,
         )
-        head, welcome = await _welcomed(coordinator, applicant.name, join, security)
-        joined = cls(coordinator, applicant, head, welcome, security, meter or Meter(), state)
+        head, welcome = await _welcomed(coordinator, applicant.name, join, security, environment)
+        joined = cls(coordinator, applicant, head, welcome, security, meter or Meter(), state, environment)
         state.remember(joined.run, joined.spec.digest())
         return joined
 
@@ -300,7 +309,8 @@ class Membership:
         """Report progress, as often as others need it and no oftener."""
         self._progress = progress
         now = asyncio.get_running_loop().time()
-        if progress.round - self._reported < LIMITS.report_every and now - self._reported_at < LIMITS.report_seconds:
+        limits = self.environment.limits
+        if progress.round - self._reported < limits.report_every and now - self._reported_at < limits.report_seconds:
             return
         self._reported, self._reported_at = progress.round, now
         self.say(progress, progress.round)
@@ -395,7 +405,7 @@ class Membership:
             try:
                 if not over.failure:
                     self._state.close(self._progress.round)
-            except BadSpec as error:
+            except (BadSpec, RunFailed) as error:
                 self._over.set_exception(error)
                 return
             self._over.set_result(over)

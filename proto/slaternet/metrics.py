@@ -1,44 +1,42 @@
-"""What a process tells of itself to Prometheus, and where.
+"""The metrics of a process for Prometheus, and the HTTP endpoint that serves them.
 
 Nothing here is called in a round: numbers are counted as plain integers and floats where things happen, and read when
-somebody asks. Whoever asks is answered in a thread, so also while the event loop is busy with somebody's plugin, and
-the Prometheus client, 40 ms of imports, waits for the first who does.
+a request comes. It is answered in a thread of its own, so also while the event loop is busy with a plugin, and the
+Prometheus client, 40 ms of imports, waits for the first one.
 """
 
-import select
-import selectors
+import errno
 import socket
+import socketserver
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from enum import StrEnum
+from functools import cached_property
 from importlib.metadata import version
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Literal
 
 import structlog
 
 from slaternet.breaches import Breaches
 from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS
-from slaternet.meter import Histogram, Meter
+from slaternet.meter import BOUNDS, Histogram, Meter
 from slaternet.spec import Spec
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric as Family
 
 log = structlog.get_logger()
 
 _PAUSE = 0.1
+_BOUNDS = (*map(str, BOUNDS), "+Inf")
+_SUFFIXES = {"counter": "_total", "info": "_info"}
 
-
-class Kind(StrEnum):
-    """What may be asked of a number."""
-
-    COUNTER = "counter"
-    GAUGE = "gauge"
-    HISTOGRAM = "histogram"
-    INFO = "info"
-
-
-_SUFFIXES = {Kind.COUNTER: "_total", Kind.INFO: "_info"}
-
+Kind = Literal["counter", "gauge", "histogram", "info"]
 Number = float | Histogram
 Numbers = dict[tuple[str, ...], Number]
 
@@ -53,7 +51,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A number that is told, or one for each combination of labels; their values are bounded by the game."""
+    """A number, or one for each combination of labels; their values are bounded by the game."""
 
     stem: str
     kind: Kind
@@ -74,26 +72,45 @@ class Metric:
         return Reading(self, {(label,): number for label, number in numbers})
 
 
+def family(reading: Reading) -> "Family":
+    """Return a reading as Prometheus's client has it."""
+    from prometheus_client.core import Metric as Family
+
+    metric = reading.metric
+    made = Family(f"slaternet_{metric.stem}", metric.meaning, metric.kind)
+    for values, number in reading.numbers.items():
+        labels = dict(zip(metric.labels, values, strict=True))
+        if isinstance(number, Histogram):
+            counts = list(accumulate(number.counts))
+            for bound, count in zip(_BOUNDS, counts, strict=True):
+                made.add_sample(f"{metric.name}_bucket", labels | {"le": bound}, count)
+            made.add_sample(f"{metric.name}_count", labels, counts[-1])
+            made.add_sample(f"{metric.name}_sum", labels, number.sum)
+        else:
+            made.add_sample(metric.name, labels, number)
+    return made
+
+
 Source = Callable[[], Iterable[Reading]]
 """Reads the numbers of a process, in a thread of its own."""
 
 
 # What every process tells
 
-PROCESS = Metric("process", Kind.INFO, "which process of a game this is", ("role", "name", "version"))
-GAME = Metric("game", Kind.INFO, "the game it plays", ("run", "game", "algorithm", "adversary", "graph"))
+PROCESS = Metric("process", "info", "which process of a game this is", ("role", "name", "version"))
+GAME = Metric("game", "info", "the game it plays", ("run", "game", "algorithm", "adversary", "graph"))
 SENT_BYTES = Metric(
-    "sent_bytes", Kind.COUNTER, "bytes of messages put on streams, with gRPC's prefix of 5 bytes each", ("stream",)
+    "sent_bytes", "counter", "bytes of messages put on streams, with gRPC's prefix of 5 bytes each", ("stream",)
 )
-SENT_MESSAGES = Metric("sent_messages", Kind.COUNTER, "messages put on streams", ("stream",))
-RECEIVED_BYTES = Metric("received_bytes", Kind.COUNTER, "bytes of messages taken from streams, likewise", ("stream",))
-RECEIVED_MESSAGES = Metric("received_messages", Kind.COUNTER, "messages taken from streams", ("stream",))
-STREAMS = Metric("open_streams", Kind.GAUGE, "streams that are open and on which the peer was heard", ("stream",))
+SENT_MESSAGES = Metric("sent_messages", "counter", "messages put on streams", ("stream",))
+RECEIVED_BYTES = Metric("received_bytes", "counter", "bytes of messages taken from streams, likewise", ("stream",))
+RECEIVED_MESSAGES = Metric("received_messages", "counter", "messages taken from streams", ("stream",))
+STREAMS = Metric("open_streams", "gauge", "streams that are open and on which the peer was heard", ("stream",))
 RECONNECTIONS = Metric(
-    "reconnections", Kind.COUNTER, "streams with a peer that were opened again after the first", ("stream", "peer")
+    "reconnections", "counter", "streams with a peer that were opened again after the first", ("stream", "peer")
 )
 REFUSALS = Metric(
-    "refusals", Kind.COUNTER, "messages refused, by kind of error and by host, empty: unproven", ("kind", "host")
+    "refusals", "counter", "messages refused, by kind of error and by host, empty: unproven", ("kind", "host")
 )
 
 SHARED = (
@@ -141,72 +158,90 @@ def serve(listen: str, source: Source) -> Iterator[str]:
     if not listen:
         yield ""
         return
-    endpoint = _Endpoint(_listener(listen), source)
     try:
-        log.info("metrics", url=endpoint.url)
-        yield endpoint.url
-    finally:
-        endpoint.close()
-
-
-def _listener(listen: str) -> socket.socket:
-    host, colon, port = listen.rpartition(":")
-    try:
-        if not colon or not 0 <= int(port) <= 65535:
-            raise ValueError
-        found = socket.getaddrinfo(
-            host.strip("[]") or None, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        family, *_, address = found[0]
-        listener = socket.create_server(address[:2], family=family)
+        endpoint = _Endpoint(listen, source)
     except (OSError, ValueError) as error:
         reason = error.strerror.partition(" (")[0] if isinstance(error, OSError) and error.strerror else "no HOST:PORT"
         raise BadSpec(
             f"cannot serve metrics on {listen} ({reason}); "
             "choose a free port and an address of this machine for --metrics"
         ) from None
-    listener.setblocking(False)
-    return listener
+    threading.Thread(target=endpoint.serve_forever, name="metrics", daemon=True).start()
+    try:
+        log.info("metrics", url=endpoint.url)
+        yield endpoint.url
+    finally:
+        with suppress(OSError):
+            endpoint.socket.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits at it
+        endpoint.shutdown()
+        endpoint.server_close()
 
 
-class _Endpoint:
-    """A listening socket and the thread that waits at it; neither keeps a process alive or delays its end."""
+class _Endpoint(socketserver.ThreadingTCPServer):
+    """Answers at most so many requests at once as the limit says; its threads do not keep a process alive."""
 
-    def __init__(self, listener: socket.socket, source: Source) -> None:
-        host, port, *_ = listener.getsockname()
-        self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}/metrics"
-        self._listener = listener
+    allow_reuse_address = True
+    daemon_threads = True
+
+    def __init__(self, listen: str, source: Source) -> None:
+        host, colon, port = listen.rpartition(":")
+        if not colon or not 0 <= int(port) <= 65535:
+            raise ValueError
+        found = socket.getaddrinfo(
+            host.strip("[]") or None, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        self.address_family, *_, address = found[0]
         self._source = source
         self._places = threading.BoundedSemaphore(LIMITS.scrapes)
-        self._end, self._ended = socket.socketpair()
-        self._thread = threading.Thread(target=self._wait, name="metrics", daemon=True)
-        self._thread.start()
+        super().__init__((str(address[0]), int(address[1])), socketserver.BaseRequestHandler)
 
-    def close(self) -> None:
-        """Listen no more; an answer under way may still be given."""
-        self._end.close()
-        self._thread.join()
+    @property
+    def url(self) -> str:
+        host, port, *_ = self.socket.getsockname()
+        return f"http://{f'[{host}]' if ':' in host else host}:{port}/metrics"
 
-    def _wait(self) -> None:
-        with self._listener, self._ended, selectors.DefaultSelector() as selector:
-            for each in (self._listener, self._ended):
-                selector.register(each, selectors.EVENT_READ)
-            while all(key.fileobj is self._listener for key, _ in selector.select()):
-                try:
-                    self._accept(*self._listener.accept())
-                except OSError:  # whoever called is gone again, or there is no file left for a connection
-                    select.select([self._ended], [], [], _PAUSE)  # not at once again, unless this is the end
+    @cached_property
+    def _handler(self) -> Any:  # noqa: ANN401 - as untyped as socketserver
+        from prometheus_client import CollectorRegistry, MetricsHandler, PlatformCollector, ProcessCollector
+        from prometheus_client.registry import Collector
 
-    def _accept(self, caller: socket.socket, address: object) -> None:
-        if not self._places.acquire(blocking=False):
-            caller.close()
-            return
-        threading.Thread(target=self._answer, args=(caller, address), name="scrape", daemon=True).start()
+        source = self._source
 
-    def _answer(self, caller: socket.socket, address: object) -> None:
-        from slaternet.exposition import answer
+        class Readings(Collector):
+            def collect(self) -> "Iterator[Family]":
+                return map(family, source())
 
+        registry = CollectorRegistry()
+        registry.register(Readings())
+        ProcessCollector(registry=registry)
+        PlatformCollector(registry=registry)
+        handler: Any = MetricsHandler.factory(registry)
+        handler.timeout = LIMITS.unary_seconds
+        return handler
+
+    def get_request(self) -> Any:  # noqa: ANN401
         try:
-            answer(caller, address, self._source)
+            return super().get_request()
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                time.sleep(_PAUSE)  # the caller stays in the queue: not at once again
+            raise
+
+    def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
+        if self._places.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
+        try:
+            super().process_request_thread(request, client_address)
         finally:
             self._places.release()
+
+    def finish_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
+        self._handler(request, client_address, self)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
+        if not isinstance(sys.exception(), OSError):  # as it is where the caller is gone, or too slow
+            super().handle_error(request, client_address)

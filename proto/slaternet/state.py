@@ -6,13 +6,11 @@ checkpoints  of a host: what it knew after some rounds of that game
 """
 
 import json
-import os
-import shutil
-from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Self
 
+from slaternet.disk import DISK, DRAFT, Disk, File, read_file, replace_file
 from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS
 
@@ -22,7 +20,6 @@ AUTO = "auto"
 _CHECKPOINTS = "checkpoints"
 _LOCK = "lock"
 _STATE = "state.json"
-_DRAFT = "state.json.draft"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +28,8 @@ class Past:
 
     name: str
     role: str
-    run: str
-    spec: str  # SHA-256
+    run: str = ""  # empty: none was begun
+    spec: str = ""  # SHA-256
     over: bool = False
     rounds: int = 0
     results: str = ""  # the run folder, where this process writes one
@@ -41,15 +38,18 @@ class Past:
 class State:
     """The memory of one process; without a folder it lasts no longer than the process itself."""
 
-    def __init__(self, name: str, role: str, folder: Path | None = None, lock: int | None = None) -> None:
+    def __init__(
+        self, name: str, role: str, folder: Path | None = None, lock: File | None = None, disk: Disk = DISK
+    ) -> None:
         self.name = name
         self.folder = folder
         self._role = role
         self._lock = lock
-        self._past: Past | None = None
+        self._disk = disk
+        self._past = Past(name, role)
 
     @classmethod
-    def claim(cls, states: Path | None, name: str, *, role: str, fresh: bool = False) -> Self:
+    def claim(cls, states: Path | None, name: str, *, role: str, fresh: bool = False, disk: Disk = DISK) -> Self:
         """Hold the folder of `name` in `states` until `release`, and read what it holds; `fresh` forgets that first.
 
         BadSpec where another process holds it, or it cannot be read or written. A name that is AUTO is replaced by a
@@ -59,7 +59,7 @@ class State:
             if name == AUTO:
                 raise BadSpec(f"--name {AUTO} takes a name that is free in --state DIR; say which DIR, or give a name")
             return cls(name, role)
-        state = cls._claim_free(states, role) if name == AUTO else cls._claim(states, name, role)
+        state = cls._claim_free(states, role, disk) if name == AUTO else cls._claim(states, name, role, disk)
         if state is None:
             raise BadSpec(
                 f"the state {states / name} is held by another process; end that one, or choose another --name or "
@@ -70,33 +70,23 @@ class State:
     @classmethod
     def claim_idle(cls, states: Path, name: str, *, role: str) -> Self | None:
         """Hold the folder of `name` as `claim` does, for a process that is not there; None where it is."""
-        state = cls._claim(states, name, role)
+        state = cls._claim(states, name, role, DISK)
         return None if state is None else state._recalled(fresh=False)
 
     @classmethod
-    def _claim_free(cls, states: Path, role: str) -> Self:
+    def _claim_free(cls, states: Path, role: str, disk: Disk) -> Self:
         for number in range(1, LIMITS.hosts + 1):
-            if (state := cls._claim(states, f"agent-{number}", role)) is not None:
+            if (state := cls._claim(states, f"agent-{number}", role, disk)) is not None:
                 return state
         raise BadSpec(f"all {LIMITS.hosts} names in --state {states} are taken; choose another DIR")
 
     @classmethod
-    def _claim(cls, states: Path, name: str, role: str) -> Self | None:
+    def _claim(cls, states: Path, name: str, role: str, disk: Disk) -> Self | None:
         """Return the state of a name, or None where another process holds it."""
         folder = states / name
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-        except OSError as error:
-            raise _unusable(folder, error) from None
-        try:
-            if _taken(lock):
-                return cls(name, role, folder, lock)
-        except OSError as error:
-            os.close(lock)
-            raise _unusable(folder, error) from None
-        os.close(lock)
-        return None
+        disk.make_folder(folder)
+        lock = disk.lock(folder / _LOCK)
+        return cls(name, role, folder, lock, disk) if lock is not None else None
 
     def __enter__(self) -> Self:
         return self
@@ -107,13 +97,13 @@ class State:
     def release(self) -> None:
         """Let another process hold the folder."""
         if self._lock is not None:
-            os.close(self._lock)
+            self._lock.close()
             self._lock = None
 
     @property
     def epitaph(self) -> str:
         """A sentence where the game that is remembered is over; empty where it is not, or none is."""
-        if self._past is None or not self._past.over:
+        if not self._past.over:
             return ""
         rounds = f" after {self._past.rounds} rounds" if self._past.rounds else ""
         return (
@@ -133,7 +123,7 @@ class State:
     @property
     def past_spec(self) -> str:
         """SHA-256 of the spec whose game was begun; empty where none was."""
-        return self._past.spec if self._past is not None else ""
+        return self._past.spec
 
     def remember(self, run: str, spec: str) -> None:
         """Write down which game this process has begun; when this returns, it outlives a loss of power.
@@ -141,120 +131,76 @@ class State:
         What was kept of another game goes first: a crash in between leaves that game without it, and no game with what
         belongs to another.
         """
-        if self._past is not None and self._past.run != run:
-            self._forget_checkpoints()
-        same = self._past is not None and self._past.run == run
-        self._write(Past(self.name, self._role, run, spec, results=self._past.results if same and self._past else ""))
+        same = self._past.run == run
+        if self._past.run and self.folder is not None and not same:
+            self._forget(self.folder / _CHECKPOINTS)
+        self._write(Past(self.name, self._role, run, spec, results=self._past.results if same else ""))
 
     @property
     def results(self) -> Path | None:
         """The run folder of the game that is remembered; None where none was chosen."""
-        return Path(self._past.results) if self._past is not None and self._past.results else None
+        return Path(self._past.results) if self._past.results else None
 
     @property
     def past_run(self) -> str:
         """The id of the game that was begun; empty where none was."""
-        return self._past.run if self._past is not None else ""
+        return self._past.run
 
     def keep(self, results: Path) -> None:
         """Write down the run folder of the game; when this returns, it outlives a loss of power."""
-        if self._past is not None:
+        if self._past.run:
             self._write(replace(self._past, results=str(results.absolute())))
 
     def close(self, rounds: int) -> None:
         """Write down that the game is over; when this returns, it outlives a loss of power."""
-        if self._past is not None and not self._past.over:
+        if self._past.run and not self._past.over:
             self._write(replace(self._past, over=True, rounds=rounds))
 
     def play_on(self, spec: str) -> None:
         """Write down that the game goes on as that of another spec; when this returns, it outlives a loss of power."""
-        if self._past is not None:
+        if self._past.run:
             self._write(replace(self._past, spec=spec, over=False, rounds=0))
 
     def _recalled(self, *, fresh: bool) -> Self:
         try:
-            self._recall(fresh=fresh)
+            if self.folder is not None and fresh:
+                self._forget(self.folder / _CHECKPOINTS)
+                self._forget(self.folder, _STATE, _STATE + DRAFT)
+            elif self.folder is not None:
+                self._past = self._read(self.folder)
         except BaseException:
             self.release()
             raise
         return self
 
-    def _recall(self, *, fresh: bool) -> None:
-        if self.folder is None:
-            return
-        if fresh:
-            self._forget(self.folder)
-        else:
-            self._past = _read(self.folder / _STATE, self._role)
-
-    def _forget_checkpoints(self) -> None:
-        if self.checkpoints is None:
-            return
+    def _read(self, folder: Path) -> Past:
+        if _STATE not in self._disk.names(folder):
+            return self._past
+        file = folder / _STATE
         try:
-            shutil.rmtree(self.checkpoints)
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            raise _unusable(self.checkpoints, error) from None
+            held = json.loads(read_file(file, disk=self._disk))
+        except ValueError:
+            held = None
+        if not isinstance(held, dict) or {key: type(value) for key, value in held.items()} != _TYPES:
+            raise BadSpec(f"{file} is damaged; restore it from a copy, or start with --fresh to forget its game")
+        past = Past(**held)
+        if past.role != self._role:
+            raise BadSpec(
+                f"{file} is the state of a process in the role {past.role}, not {self._role}; choose another --state"
+            )
+        return past
 
-    def _forget(self, folder: Path) -> None:
-        self._past = None
-        self._forget_checkpoints()
-        try:
-            for name in (_STATE, _DRAFT):
-                (folder / name).unlink(missing_ok=True)
-        except OSError as error:
-            raise _unusable(folder, error) from None
+    def _forget(self, folder: Path, *names: str) -> None:
+        """Remove these files of a folder, or all of them."""
+        for name in self._disk.names(folder):
+            if not names or name in names:
+                self._disk.remove(folder / name)
 
     def _write(self, past: Past) -> None:
         self._past = past
-        if self.folder is None:
-            return
-        draft = self.folder / _DRAFT
-        try:
-            with draft.open("w", encoding="utf-8") as file:
-                file.write(json.dumps(asdict(past), indent=2) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(self.folder / _STATE)
-            folder = os.open(self.folder, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
-        except OSError as error:
-            raise _unusable(self.folder, error) from None
-
-
-def _taken(lock: int) -> bool:
-    """Take a lock that falls with the process, however that ends; False where another process has it."""
-    import fcntl  # not on every platform, and needed only with --state
-
-    with suppress(BlockingIOError):
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return True
-    return False
-
-
-def _unusable(folder: Path, error: OSError) -> BadSpec:
-    return BadSpec(f"the state {folder} cannot be used: {error.strerror}; make it writable, or choose another --state")
-
-
-def _read(file: Path, role: str) -> Past | None:
-    try:
-        held = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise _unusable(file, error) from None
-    except ValueError:
-        held = None
-    if not isinstance(held, dict) or {key: type(value) for key, value in held.items()} != _TYPES:
-        raise BadSpec(f"{file} is damaged; restore it from a copy, or start with --fresh to forget its game")
-    past = Past(**held)
-    if past.role != role:
-        raise BadSpec(f"{file} is the state of a process in the role {past.role}, not {role}; choose another --state")
-    return past
+        if self.folder is not None:
+            text = json.dumps(asdict(past), indent=2) + "\n"
+            replace_file(self.folder / _STATE, text.encode(), disk=self._disk)
 
 
 _TYPES = {each.name: each.type for each in fields(Past)}

@@ -9,6 +9,7 @@ from slaternet.addresses import check_address, is_loopback
 from slaternet.errors import BadSpec
 from slaternet.journal import Durability
 from slaternet.limits import LIMITS
+from slaternet.process_environment import REAL, Environment
 from slaternet.security import Plain, Security
 from slaternet.state import State
 
@@ -38,6 +39,8 @@ class Station:
     """HOST:PORT for Prometheus; empty: none."""
     durability: Durability = Durability.KILL
     """What an acknowledged record of its journal survives."""
+    environment: Environment = REAL
+    """The clock, chance, disk and limits it lives with."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -53,7 +56,7 @@ class Station:
 
     def claim(self, role: str) -> State:
         """Return what this process remembers, which none but it can hold until it is released."""
-        return State.claim(self.state, self.name, role=role, fresh=self.fresh)
+        return State.claim(self.state, self.name, role=role, fresh=self.fresh, disk=self.environment.disk)
 
     @property
     def listening(self) -> str:

@@ -73,7 +73,7 @@ class Server:
         self._server = server
         self._security = security
         self._limits = limits
-        self._links: set[Link] = set()
+        self._links: dict[Link, None] = {}  # in the order in which they came
         self._health = health.aio.HealthServicer()
         self.breaches = breaches
 
@@ -135,13 +135,13 @@ class Server:
         return grpc.stream_stream_rpc_method_handler(converse)
 
     async def _converse(self, handler: StreamHandler, context: _Context, link: _ServerLink) -> None:
-        self._links.add(link)
+        self._links[link] = None
         try:
             link.caller = self._caller(context)
             await handler(link)
             link.raise_if_ended()
         finally:
-            self._links.discard(link)
+            self._links.pop(link, None)
             await link.flush()
             link.close()
 

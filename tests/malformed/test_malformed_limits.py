@@ -20,6 +20,7 @@ from slaternet.limits import LIMITS, Limits
 from slaternet.link import Link
 from slaternet.membership import Applicant, Membership
 from slaternet.model import ControlDown, Description, Progress, Role, StopAt
+from slaternet.process_environment import Environment
 from slaternet.settings import client_options, server_options
 from slaternet.transport import Server, call, open_channel, serve
 from slaternet_coordinator.watch import Watch
@@ -240,9 +241,10 @@ def test_who_watches_a_game_is_owed_its_end_for_so_long() -> None:
 async def reported(monkeypatch: pytest.MonkeyPatch, limits: Limits) -> list[int]:
     """Return which of a hundred rounds are reported by a process that has these limits."""
     said: list[int] = []
-    monkeypatch.setattr("slaternet.membership.LIMITS", limits)
+    environment = Environment(limits=limits)
     async with gathering(small_spec(rounds=None), hosts=1) as gathered:
-        membership = await Membership.join(gathered.address, Applicant("agent-1", Role.HOST, "127.0.0.1:1"))
+        applicant = Applicant("agent-1", Role.HOST, "127.0.0.1:1")
+        membership = await Membership.join(gathered.address, applicant, environment=environment)
         monkeypatch.setattr(membership, "say", lambda body, about: said.append(about))
         for round in range(1, 101):
             membership.report(Progress(round))

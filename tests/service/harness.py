@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from random import SystemRandom
 from typing import Protocol
-from unittest import mock
 
 import grpc
 import grpc.aio
@@ -16,6 +16,7 @@ from slaternet import codec, identity
 from slaternet.limits import LIMITS, Limits
 from slaternet.membership import Applicant, Membership
 from slaternet.model import Agents, ControlUp, Gossip, Head, HostStatus, Opening, RevealUp, Role, Status
+from slaternet.process_environment import Environment
 from slaternet.security import LOOPBACK as LOOPBACK_ONLY
 from slaternet.security import Security
 from slaternet.spec import Spec
@@ -234,6 +235,16 @@ class Gathering:
         self.tasks.append(asyncio.create_task(service.run(self._ending)))
 
 
+class _Known(SystemRandom):
+    """Chance whose first secret is SECRET."""
+
+    def __init__(self) -> None:
+        self._known = [SECRET]
+
+    def randbytes(self, n: int) -> bytes:
+        return self._known.pop() if self._known else super().randbytes(n)
+
+
 @asynccontextmanager
 async def gathering(
     spec: Spec,
@@ -247,12 +258,12 @@ async def gathering(
     """Start a coordinator; whatever is left of its game ends with the block."""
     ending, ready = asyncio.Event(), asyncio.get_running_loop().create_future()
     gathered = Gathering(ending)
-    with mock.patch("secrets.token_bytes", lambda length: SECRET[:length]):
-        station = Station("coordinator", listen=LOOPBACK, tls=tls)
-        service = CoordinatorService(
-            spec, station, hosts=hosts, ready=ready.set_result, limits=limits, policy=policy, lost_after=lost_after
-        )
-        gathered.start(service)
+    environment = Environment(random=_Known(), limits=limits)
+    station = Station("coordinator", listen=LOOPBACK, tls=tls, environment=environment)
+    service = CoordinatorService(
+        spec, station, hosts=hosts, ready=ready.set_result, policy=policy, lost_after=lost_after
+    )
+    gathered.start(service)
     try:
         gathered.address = await asyncio.wait_for(ready, DEADLINE)
         yield gathered

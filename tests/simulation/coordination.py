@@ -6,11 +6,10 @@ heard lately, nor the last host that could play on.
 
 from typing import TYPE_CHECKING, Any
 
-from simulation.games import listed
+from simulation.games import LIMITS, listed
 from simulation.loop import current
 
 from slaternet.departures import FOREVER, Attendance
-from slaternet.limits import LIMITS
 from slaternet.model import COORDINATOR, LowWater, Over, Role, Seating, StopAt, Topology
 from slaternet_coordinator.archive import Archive
 from slaternet_coordinator.control import Control

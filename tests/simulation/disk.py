@@ -155,6 +155,9 @@ class SimDisk:
         self.step("sync_folder", folder)
         self._keep(self._since.pop(folder, []))
 
+    def lock(self, path: Path) -> File | None:
+        return _SimFile(self, path, self._now.setdefault(path, _Content()))  # one process at a time uses a machine
+
     # what the files share
 
     def step(self, operation: str, path: Path, content: _Content | None = None, data: bytes = b"") -> None:

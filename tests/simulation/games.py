@@ -10,13 +10,14 @@ from random import Random
 
 import numpy as np
 
+from slaternet.limits import Limits
 from slaternet.model import Array, Departure
 from slaternet.spec import Spec
 from slaternet_coordinator.registry import build as build_graph
 from slaternet_lab.resolve import load
 from slaternet_lab.simulation import Simulation
 
-LIMITS = {"window": 4, "checkpoint_every": 3, "report_every": 2, "burst": 2}
+LIMITS = Limits(window=4, checkpoint_every=3, report_every=2, burst=2)
 """Small, so that a game of a dozen rounds outgrows them several times."""
 
 _LONGEST = 60
@@ -114,7 +115,7 @@ def departed(kind: str, departures: Departures) -> Reference:
         finally:
             game.close()
         x = np.load(Path(folder) / "decisions.npz")["x"]
-        rows = lasting(Path(folder) / "metrics.csv")
+        rows = lasting((Path(folder) / "metrics.csv").read_text())
     graph = build_graph(spec.graph, spec.run.agents, spec.run.seed)
     weights = tuple(_dense(graph.matrix(t), spec.run.agents) for t in range(1, _LONGEST + 1))
     return Reference(tuple(x), tuple(rows), weights)
@@ -130,8 +131,8 @@ def _dense(matrix: object, agents: int) -> Array:
 _PASSING = {"frames", "bytes_sent", "bytes_received", "waited", "skew", "seconds"}
 
 
-def lasting(metrics: Path) -> list[tuple[str, ...]]:
-    """Return the rows of metrics.csv, without the columns that say how the game went on its way."""
-    names, *rows = [line.split(",") for line in metrics.read_text().splitlines()]
+def lasting(metrics: str) -> list[tuple[str, ...]]:
+    """Return the rows of a metrics.csv, without the columns that say how the game went on its way."""
+    names, *rows = [line.split(",") for line in metrics.splitlines()]
     kept = [index for index, name in enumerate(names) if name not in _PASSING]
     return [tuple(row[index] for index in kept) for row in rows]

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from simulation.coordination import Coordination
-from simulation.games import departed, lasting, listed
+from simulation.games import LIMITS, departed, lasting, listed
 from simulation.loop import current
 from simulation.trajectory import Trajectory
 
+from slaternet.disk import read_file
 from slaternet.journal import read
-from slaternet.limits import LIMITS
 from slaternet.link import Link
 from slaternet.membership import Membership
 from slaternet.model import Array
@@ -204,9 +204,10 @@ class Witness:
         if self.digest != true.digest(self.rounds):
             return f"the digest is {self.digest[:16]}, not {true.digest(self.rounds)[:16]}"
         folder = world.machines[ADVERSARY].folder / "run"
-        if tuple(lasting(folder / "metrics.csv")) != true.rows[: self.rounds]:
+        metrics, text = (read_file(folder / name, disk=self._disk).decode() for name in ("metrics.csv", "spec.toml"))
+        if tuple(lasting(metrics)) != true.rows[: self.rounds]:
             return "metrics.csv has not the rows of the reference"
-        spec = Spec.parse((folder / "spec.toml").read_text(), source="spec.toml")
+        spec = Spec.parse(text, source="spec.toml")
         if listed(spec.leaving) != listed(kept.departures):
             return f"spec.toml says that {spec.leaving} leave, and the coordinator {kept.departures}"
         return self._verdict_on_journal([decode(record) for record in read(folder / JOURNAL, disk=self._disk)])

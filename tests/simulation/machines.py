@@ -1,6 +1,5 @@
 """The machines of a world: what of a process outlives it, through a disk that may forget and files that may tear."""
 
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -12,32 +11,20 @@ from simulation.loop import Died, Life, current
 
 from slaternet.disk import Buffer, File
 
-_TABLES = ("metrics.csv", "commitments.csv")
-"""Files beside the seam of slaternet.disk that grow without being synced row by row."""
-
 
 class Machine:
-    """One process's machine: journal and checkpoints on a disk that forgets, all else in files below `folder`.
-
-    SQLite and whatever is written as a whole, synced and renamed is believed to survive. Tables may lose what was not
-    synced, and their last row may tear.
-    """
+    """One process's machine: a disk that forgets, but for SQLite's file below `folder`, which does not."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self.name = name
         self.folder = folder
         self.disk = SimDisk()
-        self._safe: dict[str, int] = {}
         self._closing: list[Callable[[], None]] = []
-        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "state" / name).mkdir(parents=True, exist_ok=True)
 
     def at_death(self, close: Callable[[], None]) -> None:
         """Have something closed that the kernel would close when the process dies."""
         self._closing.append(close)
-
-    def synced(self, descriptor: int) -> None:
-        """Take down that all of a file is safe."""
-        self._safe[os.readlink(f"/proc/self/fd/{descriptor}")] = os.fstat(descriptor).st_size
 
     def kill(self) -> None:
         """Let the process die."""
@@ -48,10 +35,6 @@ class Machine:
         """Let the power fail."""
         self._close()
         self.disk.crash(random)
-        for path in sorted(self.folder.rglob("*.csv")):
-            if path.name in _TABLES:
-                size, safe = path.stat().st_size, self._safe.get(str(path), 0)
-                os.truncate(path, random.randint(min(safe, size), size))
 
     def _close(self) -> None:
         for close in self._closing:
@@ -124,6 +107,9 @@ class Disks:
 
     def sync_folder(self, folder: Path) -> None:
         self.step("sync of a folder", self._disk().sync_folder, folder)
+
+    def lock(self, path: Path) -> File | None:
+        return self._disk().lock(path)
 
 
 class _File:

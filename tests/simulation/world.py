@@ -21,12 +21,12 @@ from simulation.games import Game
 from simulation.invariants import Witness
 from simulation.loop import Died, Life, Loop, current
 from simulation.losses import Losses, Reaper, is_good, is_pardoned
-from simulation.machines import Disks, Machine
+from simulation.machines import Machine
 from simulation.nemesis import Nemesis
 from simulation.network import Network
 from simulation.operations import Operator
 from simulation.outcome import Outcome
-from simulation.stage import staged
+from simulation.stage import environment, staged
 
 from slaternet.errors import SlaternetError
 from slaternet.model import COORDINATOR
@@ -104,7 +104,8 @@ class World:
         self.witness = Witness(self)
         # the witness stands closer to the product than death does: it sees what was done just before
         self._stage.enter_context(self.witness.watching())
-        self._stage.enter_context(staged(self, Disks(self)))
+        self._stage.enter_context(staged(self))
+        self.environment = environment(self)
 
     # the story
 
@@ -217,12 +218,21 @@ class World:
     def _service(self, name: str) -> Any:
         folder, durability = self.machines[name].folder, self.faults.durability
         if name == COORDINATOR:
-            station = Station(name, listen=ADDRESS, state=folder / "state", durability=durability)
+            station = Station(
+                name, listen=ADDRESS, state=folder / "state", durability=durability, environment=self.environment
+            )
             losses = self.losses
             return CoordinatorService(
                 self.game.spec, station, hosts=self.game.hosts, policy=losses.policy, lost_after=losses.lost_after
             )
-        station = Station(name, ADDRESS, "127.0.0.1:0", state=folder / "state", durability=durability)
+        station = Station(
+            name,
+            ADDRESS,
+            "127.0.0.1:0",
+            state=folder / "state",
+            durability=durability,
+            environment=self.environment,
+        )
         return AdversaryService(station, folder / "run") if name == ADVERSARY else HostService(station)
 
     def _leave(self, life: Life, done: "asyncio.Task[int]") -> None:

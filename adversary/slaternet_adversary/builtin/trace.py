@@ -38,6 +38,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from slaternet.disk import replacing
 from slaternet.model import Array
 from slaternet_adversary.api import CannotPlay, Round
 from slaternet_adversary.builtin.forms import Functions, Separable
@@ -186,20 +187,17 @@ def write(path: Path, rounds: int, rows: int, recorded: Iterable[Mapping[str, Ar
     """
     recorded = iter(recorded)
     first = next(recorded)
-    part = path.with_name(f".{path.name}.part")
-    with contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack, replacing(path) as draft:
         # an array's rounds must lie together, so each waits in a file of its own
         files = {name: stack.enter_context(tempfile.TemporaryFile(dir=path.absolute().parent)) for name in first}
-        stack.callback(part.unlink, missing_ok=True)
         for each in itertools.chain([first], recorded):
             for name, file in files.items():
                 file.write(each[name].astype("<f8").tobytes())
-        with zipfile.ZipFile(part, "w") as archive:
+        with zipfile.ZipFile(draft, "w") as archive:
             for name, file in files.items():
                 file.seek(0)
                 _add(archive, name, "<f8", (rounds, *first[name].shape), file)
             _add(archive, _ROWS, "<i8", (), io.BytesIO(rows.to_bytes(8, "little")))
-        part.replace(path)
 
 
 def _add(archive: zipfile.ZipFile, name: str, dtype: str, shape: tuple[int, ...], numbers: IO[bytes]) -> None:

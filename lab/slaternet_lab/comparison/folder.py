@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from slaternet.disk import replace_file
 from slaternet.errors import BadSpec
 from slaternet.spec import Spec
 from slaternet_lab.folder import Run
@@ -104,9 +105,7 @@ class ComparisonFolder:
 
     def write(self, results: dict[str, Any], rows: Sequence[dict[str, object]] = ()) -> None:
         """Write comparison.json, whole or not at all, and comparison.csv where there are rows."""
-        draft = self.path / f"{FILE}.draft"
-        draft.write_text(json.dumps({**self._plan, **results}, indent=2) + "\n", encoding="utf-8")
-        draft.replace(self.path / FILE)
+        replace_file(self.path / FILE, (json.dumps({**self._plan, **results}, indent=2) + "\n").encode())
         if rows:
             with (self.path / TABLE).open("w", newline="", encoding="utf-8") as file:
                 writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")

@@ -1,9 +1,12 @@
 """Messages between the coordinator and everyone else."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
-from slaternet.codec.breaches import read_breaches, write_breaches
 from slaternet.codec.parts import Assembly, split
+from slaternet.codec.unary import read_breaches, write_breaches
 from slaternet.codec.wire import (
     HEARTBEAT,
     address,
@@ -17,6 +20,7 @@ from slaternet.codec.wire import (
     names,
     pack,
     parse,
+    plain,
     read_agents,
     read_head,
     read_ids,
@@ -27,7 +31,6 @@ from slaternet.codec.wire import (
     write_head,
     write_ids,
     write_numbers,
-    write_opening,
 )
 from slaternet.errors import Malformed
 from slaternet.limits import LIMITS
@@ -58,100 +61,32 @@ from slaternet.model import (
     Topology,
     Waiting,
 )
-from slaternet.v1 import common_pb2
 from slaternet.v1 import coordinator_pb2 as pb
 
 
-def encode_control_up(head: Head, body: ControlUp) -> bytes:  # noqa: C901 - one case for each kind of message
+def encode_control_up(head: Head, body: ControlUp) -> bytes:
     """Return the message that carries `body` to the coordinator."""
-    message = pb.ControlUp(head=write_head(head))
-    match body:
-        case Progress():
-            message.progress.CopyFrom(_write_progress(body))
-        case Heartbeat():
-            message.heartbeat.SetInParent()
-        case Checkpointed():
-            message.checkpointed.SetInParent()
-        case Waiting():
-            message.waiting.CopyFrom(pb.Waiting(names=body.names))
-        case Opening():
-            message.opening.CopyFrom(write_opening(body))
-        case Description():
-            message.description.CopyFrom(_write_description(body))
-        case Holding():
-            message.holding.SetInParent()
-        case Finished():
-            message.finished.SetInParent()
-        case Acknowledged():
-            message.acknowledged.SetInParent()
-        case Failed():
-            message.failed.CopyFrom(pb.Failed(reason=clip(body.reason)))
-        case Refusals():
-            message.refusals.CopyFrom(pb.Refusals(breaches=write_breaches(body.breaches)))
-    return pack(message)
-
-
-def _write_progress(body: Progress) -> pb.Progress:
-    return pb.Progress(cumulative_loss=body.cumulative_loss, cumulative_violation=body.cumulative_violation)
+    field, write, _ = _UP[type(body)]
+    return pack(pb.ControlUp(head=write_head(head), **{field: write(body)}))
 
 
 def decode_control_up(data: bytes) -> tuple[Head, ControlUp]:
     """Return what a process tells the coordinator."""
     message = parse(pb.ControlUp, data)
     head = read_head(message.head)
-    return head, _read_control_up(head, message)
+    field = message.WhichOneof("body")
+    if field is None:
+        raise Malformed("a message to the coordinator must have a body of a kind it knows")
+    return head, _READ_UP[field](head, getattr(message, field))
 
 
-def _read_control_up(head: Head, message: pb.ControlUp) -> ControlUp:  # noqa: C901 - one case for each kind of message
-    match message.WhichOneof("body"):
-        case "progress":
-            progress = message.progress
-            return Progress(head.round, finite(progress.cumulative_loss), finite(progress.cumulative_violation))
-        case "heartbeat":
-            return HEARTBEAT
-        case "checkpointed":
-            return Checkpointed(from_round_one(head))
-        case "waiting":
-            return Waiting(from_round_one(head), names(message.waiting.names))
-        case "opening":
-            return read_opening(message.opening)
-        case "description":
-            return _read_description(message.description)
-        case "holding":
-            return Holding(head.round)
-        case "finished":
-            return Finished()
-        case "acknowledged":
-            return Acknowledged()
-        case "failed":
-            return Failed(text(message.failed.reason, LIMITS.text_bytes))
-        case "refusals":
-            return Refusals(read_breaches(message.refusals.breaches))
-        case _:
-            raise Malformed("a message to the coordinator must have a body of a kind it knows")
-
-
-def encode_control_down(head: Head, body: ControlDown) -> list[bytes]:  # noqa: C901 - one case for each kind
+def encode_control_down(head: Head, body: ControlDown) -> list[bytes]:
     """Return the messages that carry `body` from the coordinator: several where a topology travels in parts."""
     about = write_head(head)
-    match body:
-        case Topology():
-            return [pack(pb.ControlDown(head=about, topology=topology)) for topology in _topologies(body)]
-        case Heartbeat():
-            message = pb.ControlDown(head=about, heartbeat=common_pb2.Heartbeat())
-        case Seating():
-            message = pb.ControlDown(head=about, seating=_write_seating(body))
-        case Spare():
-            message = pb.ControlDown(head=about, spare=pb.Spare())
-        case Hold():
-            message = pb.ControlDown(head=about, hold=pb.Hold())
-        case StopAt():
-            message = pb.ControlDown(head=about, stop_at=pb.StopAt())
-        case LowWater():
-            message = pb.ControlDown(head=about, low_water=pb.LowWater())
-        case Over():
-            message = pb.ControlDown(head=about, over=pb.Over(failure=clip(body.failure)))
-    return [pack(message)]
+    if isinstance(body, Topology):
+        return [pack(pb.ControlDown(head=about, topology=topology)) for topology in _topologies(body)]
+    field, write, _ = _DOWN[type(body)]
+    return [pack(pb.ControlDown(head=about, **{field: write(body)}))]
 
 
 class ControlDownDecoder:
@@ -164,12 +99,15 @@ class ControlDownDecoder:
         """Return what one message says; None where it is an unfinished part."""
         message = parse(pb.ControlDown, data)
         head = read_head(message.head)
-        if message.WhichOneof("body") == "topology":
+        field = message.WhichOneof("body")
+        if field == "topology":
             topology = self._topology(head, message.topology)
             return None if topology is None else (head, topology)
-        if message.WhichOneof("body") != "heartbeat":
+        if field != "heartbeat":
             self._assembly.check_idle()
-        return head, _read_control_down(head, message)
+        if field is None:
+            raise Malformed("a message from the coordinator must have a body of a kind we know")
+        return head, _READ_DOWN[field](head, getattr(message, field))
 
     def _topology(self, head: Head, message: pb.Topology) -> Topology | None:
         rounds, seats = below(message.rounds, LIMITS.topology_rounds), below(message.seats, LIMITS.agents)
@@ -189,37 +127,6 @@ class ControlDownDecoder:
         )
 
 
-def _read_control_down(head: Head, message: pb.ControlDown) -> ControlDown:
-    match message.WhichOneof("body"):
-        case "heartbeat":
-            return HEARTBEAT
-        case "seating":
-            return _read_seating(message.seating)
-        case "spare":
-            return Spare()
-        case "hold":
-            return Hold()
-        case "stop_at":
-            return StopAt(from_round_one(head))
-        case "low_water":
-            return LowWater(head.round)
-        case "over":
-            return Over(text(message.over.failure, LIMITS.text_bytes))
-        case _:
-            raise Malformed("a message from the coordinator must have a body of a kind we know")
-
-
-def _write_description(body: Description) -> pb.Description:
-    return pb.Description(
-        constraints=body.constraints,
-        loss_gradient=body.loss_gradient,
-        constraint_gradient=body.constraint_gradient,
-        history=body.history,
-        rowwise=body.rowwise,
-        code=body.code,
-    )
-
-
 def _read_description(message: pb.Description) -> Description:
     return Description(
         constraints=below(message.constraints, LIMITS.constraints),
@@ -231,15 +138,14 @@ def _read_description(message: pb.Description) -> Description:
     )
 
 
-def _write_seating(body: Seating) -> pb.Seating:
-    return pb.Seating(
+def _write_seating(body: Seating) -> dict[str, Any]:
+    return plain(
+        body,
         seats=write_ids(body.seats),
         peers=[_write_peer(peer) for peer in body.peers],
         adversary=_write_peer(body.adversary) if body.adversary else None,
-        description=_write_description(body.description) if body.description else None,
-        departures=[pb.Departure(round=each.round, agents=write_ids(each.agents)) for each in body.departures],
-        low_water=body.low_water,
-        recall=body.recall,
+        description=plain(body.description) if body.description else None,
+        departures=[plain(each, agents=write_ids(each.agents)) for each in body.departures],
     )
 
 
@@ -264,15 +170,8 @@ def _read_departure(message: pb.Departure) -> Departure:
     return Departure(message.round, agents)
 
 
-def _write_peer(peer: Peer) -> pb.Peer:
-    return pb.Peer(
-        name=peer.name,
-        address=peer.address,
-        incarnation=peer.incarnation,
-        seats=write_ids(peer.seats),
-        present=peer.present,
-        accept=peer.accept,
-    )
+def _write_peer(peer: Peer) -> dict[str, Any]:
+    return plain(peer, seats=write_ids(peer.seats))
 
 
 def _read_peer(message: pb.Peer) -> Peer:
@@ -284,6 +183,62 @@ def _read_peer(message: pb.Peer) -> Peer:
         present=message.present and ticket(message.present),
         accept=message.accept and ticket(message.accept),
     )
+
+
+# The kinds of messages: the field that carries each, how it is written, and how it is read. The head has the round.
+
+
+def _empty(body: object) -> dict[str, Any]:
+    return {}
+
+
+_UP: dict[type, tuple[str, Callable[[Any], Any], Callable[[Head, Any], ControlUp]]] = {
+    Progress: (
+        "progress",
+        lambda body: {"cumulative_loss": body.cumulative_loss, "cumulative_violation": body.cumulative_violation},
+        lambda head, message: Progress(
+            head.round, finite(message.cumulative_loss), finite(message.cumulative_violation)
+        ),
+    ),
+    Heartbeat: ("heartbeat", _empty, lambda head, message: HEARTBEAT),
+    Checkpointed: ("checkpointed", _empty, lambda head, message: Checkpointed(from_round_one(head))),
+    Waiting: (
+        "waiting",
+        lambda body: {"names": body.names},
+        lambda head, message: Waiting(from_round_one(head), names(message.names)),
+    ),
+    Opening: ("opening", plain, lambda head, message: read_opening(message)),
+    Description: ("description", plain, lambda head, message: _read_description(message)),
+    Holding: ("holding", _empty, lambda head, message: Holding(head.round)),
+    Finished: ("finished", _empty, lambda head, message: Finished()),
+    Acknowledged: ("acknowledged", _empty, lambda head, message: Acknowledged()),
+    Failed: (
+        "failed",
+        lambda body: {"reason": clip(body.reason)},
+        lambda head, message: Failed(text(message.reason, LIMITS.text_bytes)),
+    ),
+    Refusals: (
+        "refusals",
+        lambda body: {"breaches": write_breaches(body.breaches)},
+        lambda head, message: Refusals(read_breaches(message.breaches)),
+    ),
+}
+_READ_UP = {field: read for field, _, read in _UP.values()}
+
+_DOWN: dict[type, tuple[str, Callable[[Any], Any], Callable[[Head, Any], ControlDown]]] = {
+    Heartbeat: ("heartbeat", _empty, lambda head, message: HEARTBEAT),
+    Seating: ("seating", _write_seating, lambda head, message: _read_seating(message)),
+    Spare: ("spare", _empty, lambda head, message: Spare()),
+    Hold: ("hold", _empty, lambda head, message: Hold()),
+    StopAt: ("stop_at", _empty, lambda head, message: StopAt(from_round_one(head))),
+    LowWater: ("low_water", _empty, lambda head, message: LowWater(head.round)),
+    Over: (
+        "over",
+        lambda body: {"failure": clip(body.failure)},
+        lambda head, message: Over(text(message.failure, LIMITS.text_bytes)),
+    ),
+}
+_READ_DOWN = {field: read for field, _, read in _DOWN.values()}
 
 
 def _topologies(body: Topology) -> list[pb.Topology]:

@@ -1,6 +1,9 @@
 """Messages of the coordinator's unary calls: joining, and asking how the game stands."""
 
-from slaternet.codec.breaches import read_breaches, write_breaches
+from collections.abc import Collection
+from typing import Any
+
+from slaternet.breaches import KINDS
 from slaternet.codec.wire import (
     address,
     below,
@@ -13,6 +16,7 @@ from slaternet.codec.wire import (
     names,
     pack,
     parse,
+    plain,
     read_agents,
     read_head,
     read_head_outside,
@@ -23,7 +27,7 @@ from slaternet.codec.wire import (
 )
 from slaternet.errors import Malformed
 from slaternet.limits import LIMITS
-from slaternet.model import Challenge, Head, HostStatus, Join, Role, Status, Trouble, Welcome
+from slaternet.model import Breach, Challenge, Head, HostStatus, Join, Role, Status, Trouble, Welcome
 from slaternet.v1 import coordinator_pb2 as pb
 
 _ROLES = {str(role): role for role in Role}
@@ -32,20 +36,7 @@ _PHASES = frozenset({"gathering", "playing", "stopping", "over", "failed"})
 
 def encode_join(head: Head, body: Join) -> bytes:
     """Return the request for a place in the game."""
-    return pack(
-        pb.JoinRequest(
-            head=write_head(head),
-            role=body.role,
-            address=body.address,
-            seats=body.seats,
-            protocol=body.protocol,
-            fingerprint=body.fingerprint,
-            agents=write_ids(body.agents),
-            spec=body.spec,
-            durable=body.durable,
-            ticket=body.ticket,
-        )
-    )
+    return pack(pb.JoinRequest(head=write_head(head), **plain(body, agents=write_ids(body.agents))))
 
 
 def decode_join(data: bytes) -> tuple[Head, Join]:
@@ -79,17 +70,7 @@ def _role(value: str) -> Role:
 
 def encode_welcome(head: Head, body: Welcome | Challenge) -> bytes:
     """Return the coordinator's answer to who wants to join."""
-    if isinstance(body, Challenge):
-        return pack(pb.Welcome(head=write_head(head), ticket=body.ticket))
-    return pack(
-        pb.Welcome(
-            head=write_head(head),
-            incarnation=body.incarnation,
-            ticket=body.ticket,
-            spec=body.spec,
-            low_water=body.low_water,
-        )
-    )
+    return pack(pb.Welcome(head=write_head(head), **plain(body)))
 
 
 def decode_welcome(data: bytes) -> tuple[Head, Welcome | Challenge]:
@@ -117,23 +98,16 @@ def decode_status_request(data: bytes) -> tuple[Head, bool]:
 
 def encode_status_reply(head: Head, body: Status) -> bytes:
     """Return how the game stands."""
-    return pack(
-        pb.StatusReply(
-            head=write_head(head),
-            phase=body.phase,
-            agents=body.agents,
-            rounds=body.rounds,
-            published=body.published,
-            cumulative_loss=body.cumulative_loss,
-            cumulative_violation=body.cumulative_violation,
-            hosts=[_write_host(host) for host in body.hosts],
-            waiting_for=clip(body.waiting_for),
-            failure=clip(body.failure),
-            breaches=write_breaches(body.breaches),
-            rounds_per_second=body.rounds_per_second,
-            troubles=[pb.Trouble(ago=each.ago, what=clip(each.what)) for each in body.troubles],
-        )
+    written = plain(
+        body,
+        hosts=[plain(host) for host in body.hosts],
+        waiting_for=clip(body.waiting_for),
+        failure=clip(body.failure),
+        breaches=write_breaches(body.breaches),
+        troubles=[plain(each, what=clip(each.what)) for each in body.troubles],
     )
+    del written["round"]  # stands in the head
+    return pack(pb.StatusReply(head=write_head(head), **written))
 
 
 def decode_status_reply(data: bytes) -> tuple[Head, Status]:
@@ -158,21 +132,6 @@ def decode_status_reply(data: bytes) -> tuple[Head, Status]:
         breaches=read_breaches(message.breaches),
         rounds_per_second=finite(message.rounds_per_second),
         troubles=tuple(Trouble(finite(each.ago), text(each.what, LIMITS.text_bytes)) for each in message.troubles),
-    )
-
-
-def _write_host(host: HostStatus) -> pb.HostStatus:
-    return pb.HostStatus(
-        name=host.name,
-        address=host.address,
-        seats=host.seats,
-        round=host.round,
-        connected=host.connected,
-        role=host.role,
-        silent=host.silent,
-        waits_for=host.waits_for,
-        spare=host.spare,
-        lost=host.lost,
     )
 
 
@@ -209,3 +168,19 @@ def encode_stop_reply(head: Head) -> bytes:
 def decode_stop_reply(data: bytes) -> Head:
     """Return the last round of the game in the head; 0 where it is not settled yet."""
     return read_head(parse(pb.StopReply, data).head)
+
+
+def write_breaches(breaches: Collection[Breach]) -> list[dict[str, Any]]:
+    """Return breaches as a message takes them."""
+    return [plain(each) for each in breaches]
+
+
+def read_breaches(messages: Collection[pb.Breach]) -> tuple[Breach, ...]:
+    """Return breaches of kinds that are known, by hosts that may be."""
+    below(len(messages), LIMITS.breaches)
+    if any(message.kind not in KINDS for message in messages):
+        raise Malformed("a breach is of a kind that has an error of its own")
+    return tuple(
+        Breach(each.kind, each.host and name(each.host), counted(each.count), each.server and name(each.server))
+        for each in messages
+    )

@@ -6,7 +6,8 @@ Every refusal is `Malformed` with a constant sentence: what a peer sent is never
 import math
 import re
 from collections.abc import Iterable
-from typing import TypeVar
+from dataclasses import fields
+from typing import Any, TypeVar
 
 import numpy as np
 from google.protobuf.message import DecodeError, Message
@@ -44,6 +45,11 @@ def pack(message: Message) -> bytes:
     if len(data) > LIMITS.message_bytes:
         raise OverBudget(f"a message of {len(data)} bytes is above the {LIMITS.message_bytes} allowed; use more hosts")
     return data
+
+
+def plain(record: Any, **otherwise: object) -> dict[str, Any]:  # noqa: ANN401 - any record of slaternet.model
+    """Return the fields of a record by name, as a message with the same fields takes them; some written `otherwise`."""
+    return {each.name: getattr(record, each.name) for each in fields(record)} | otherwise
 
 
 def write_head(head: Head) -> pb.Head:

@@ -2,13 +2,13 @@ import errno
 import os
 import resource
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from slaternet import disk
-from slaternet.disk import DISK, draft, publish, refusal
+from slaternet.disk import DISK, read_file, refusal, replace_file, replacing
 from slaternet.errors import BadSpec, RunFailed, SlaternetError
 
 
@@ -115,18 +115,45 @@ def test_what_shall_survive_a_loss_of_power_is_asked_of_the_kernel(
     folder = tmp_path.resolve() / "a" / "b"
 
     DISK.make_folder(folder)
-    publish(DISK, draft(DISK, folder / "file", b"content"), folder / "file")
+    replace_file(folder / "file", b"content")
 
     assert synced == [str(each) for each in (folder.parents[1], folder.parent, folder / "file.draft", folder)]
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    publish(DISK, draft(DISK, path, b"old"), path)
+    replace_file(path, b"old")
 
     with no_file_longer_than(1000), pytest.raises(RunFailed, match="no room"):
-        draft(DISK, path, bytes(600), bytes(600))
+        replace_file(path, bytes(600), bytes(600))
     assert (path.read_bytes(), DISK.names(tmp_path)) == (b"old", ["file"])
 
-    publish(DISK, draft(DISK, path, b"n", b"ew"), path)
+    replace_file(path, b"n", b"ew")
     assert (path.read_bytes(), DISK.names(tmp_path)) == (b"new", ["file"])
+
+
+def test_a_file_that_a_library_writes_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    replace_file(path, b"old ", b"content")
+
+    with suppress(ValueError), replacing(path) as draft:
+        draft.write_bytes(b"half")
+        raise ValueError("enough")
+
+    assert (read_file(path), DISK.names(tmp_path)) == (b"old content", ["file"])
+    with replacing(path) as draft:
+        draft.write_bytes(b"new")
+    assert (read_file(path), DISK.names(tmp_path)) == (b"new", ["file"])
+
+
+def test_a_file_is_locked_once_until_it_is_closed(tmp_path: Path) -> None:
+    lock = DISK.lock(tmp_path / "lock")
+    assert lock is not None
+    assert DISK.lock(tmp_path / "lock") is None
+
+    for _ in range(2):
+        lock.close()
+
+    again = DISK.lock(tmp_path / "lock")
+    assert again is not None
+    again.close()

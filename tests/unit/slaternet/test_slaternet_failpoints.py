@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from slaternet.errors import BadSpec
-from slaternet.failpoints import NAMES, Failpoint, check, parse, reach
+from slaternet.failpoints import NAMES, Failpoint, arm, check, parse, reach
 
 REACHES = """
 from slaternet.failpoints import check, reach
@@ -63,3 +63,15 @@ def test_without_the_variable_nothing_happens(monkeypatch: pytest.MonkeyPatch) -
     check()
     for name in NAMES:
         reach(name)
+
+
+def test_a_test_may_say_what_happens_where_a_place_is_reached() -> None:
+    places: list[str] = []
+    arm(places.append)
+    try:
+        reach("agent_before_query")
+    finally:
+        arm(None)
+    reach("agent_after_reply")
+
+    assert places == ["agent_before_query"]

@@ -92,10 +92,11 @@ def test_fresh_forgets_checkpoints_too(tmp_path: Path) -> None:
     with claim(tmp_path) as state:
         assert state.checkpoints is not None
         state.checkpoints.mkdir()
+        (state.checkpoints / "000064").write_text("all I know")
 
     claim(tmp_path, fresh=True).release()
 
-    assert not (tmp_path / "agent-1" / "checkpoints").exists()
+    assert not (tmp_path / "agent-1" / "checkpoints" / "000064").exists()
 
 
 def test_without_a_folder_nothing_outlives_the_process() -> None:
@@ -150,7 +151,7 @@ def test_a_state_belongs_to_one_role(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_or_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(BadSpec, match="file/agent-1 cannot be used: Not a directory; make it writable, or choose"):
+    with pytest.raises(BadSpec, match="file/agent-1 cannot be used: Not a directory; make it accessible, or choose"):
         claim(tmp_path / "file")
 
 
@@ -158,7 +159,7 @@ def test_what_cannot_be_written_leaves_what_was_there(tmp_path: Path) -> None:
     with claim(tmp_path) as state:
         state.remember("run-1", SPEC)
         (tmp_path / "agent-1" / "state.json.draft").mkdir()
-        with pytest.raises(BadSpec, match="agent-1 cannot be used: Is a directory"):
+        with pytest.raises(BadSpec, match=r"state\.json\.draft cannot be used: Is a directory"):
             state.close(200)
 
     with claim(tmp_path) as state:

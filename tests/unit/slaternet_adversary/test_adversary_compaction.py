@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from lives import Hosts, Kind, Life, Walk, lasting, outcome, played_on
 
+from slaternet import disk
 from slaternet.errors import BadSpec, Diverged
 from slaternet.records import Record
 from slaternet.station import Station
@@ -226,7 +227,8 @@ def test_all_that_follows_from_older_rounds_is_on_disk_before_they_go(
         first = next(read(life.folder, disk=life.disk), None)
         synced.append((name, first.round if isinstance(first, Snapshot) else 0))
 
-    monkeypatch.setattr(os, "fsync", sync)
+    for module, name in ((os, "fsync"), (disk, "_sync")):
+        monkeypatch.setattr(module, name, sync)
     life.run(Hosts(GAME).play)
 
     for name in ("metrics.csv", "commitments.csv", "decisions.f64"):
