@@ -14,7 +14,8 @@ from rich.progress import track
 from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS
 from slaternet.tls import CA
-from slaternet_lab.commands.common import JsonOption, print_fields, print_json
+from slaternet_lab.commands.options import JsonOption
+from slaternet_lab.commands.report import print_fields, print_json
 
 _HOSTS = 32
 _DAYS = 365

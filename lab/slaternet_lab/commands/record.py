@@ -11,17 +11,15 @@ import typer
 from slaternet.errors import BadSpec
 from slaternet.model import Array
 from slaternet.spec import Spec
-from slaternet_lab.commands.common import JsonOption, SetOption, SpecArgument, bars, print_fields, print_json
+from slaternet_lab.commands.options import ForceOption, JsonOption, SetOption, SpecArgument
+from slaternet_lab.commands.report import bars, print_fields, print_json
 
 if TYPE_CHECKING:
     from slaternet_adversary import Adversary
 
-OutOption = Annotated[Path, typer.Option("--out", metavar="FILE", help="The .npz file to write.")]
-ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite that file.")]
-
 
 def record(
-    out: OutOption,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The .npz file to write.")],
     spec: SpecArgument = None,
     settings: SetOption = None,
     force: ForceOption = False,
