@@ -12,7 +12,7 @@ from slaternet.errors import BadSpec
 from slaternet.model import Array
 from slaternet.spec import Spec
 from slaternet_lab.commands.options import ForceOption, JsonOption, SetOption, SpecArgument
-from slaternet_lab.commands.report import bars, print_fields, print_json
+from slaternet_lab.commands.report import bar, print_fields, print_json
 
 if TYPE_CHECKING:
     from slaternet_adversary import Adversary
@@ -34,11 +34,11 @@ def record(
     game = load(spec, [*(settings or ()), "adversary.isolation=none"])
     rounds = _rounds(game)
     _check_file(out, force)
-    with opened(game) as (plugin, _), bars() as bar:
+    with opened(game) as (plugin, _), bar() as shown:
         recorded = _recorded(plugin, game.adversary.plugin, rounds)
         first = next(recorded)
         _check_room(out, rounds * sum(array.nbytes for array in first.values()))
-        each = bar.track(itertools.chain([first], recorded), total=rounds, description="recording")
+        each = shown.track(itertools.chain([first], recorded), "recording", rounds)
         try:
             trace.write(out, rounds, first["matrix"].shape[1] - plugin.constraints, each)
         except OSError as error:

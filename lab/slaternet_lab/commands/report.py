@@ -8,8 +8,9 @@ from typing import Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
+
+from slaternet_lab.progress import Progress
 
 _COLOURS = {
     "note": "cyan",
@@ -25,11 +26,9 @@ def console() -> Console:
     return Console(highlight=False)
 
 
-def bars() -> Progress:
-    """Return bars for a terminal, gone when the work is done, and nothing elsewhere."""
-    screen = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=20), TimeRemainingColumn())
-    return Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal)
+def bar() -> Progress:
+    """Return a bar for a terminal, gone when the work is done, and nothing elsewhere."""
+    return Progress(None, Console(stderr=True), brief=True)
 
 
 def print_json(result: object) -> None:

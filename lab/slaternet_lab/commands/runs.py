@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +12,7 @@ from rich.filesize import decimal
 
 from slaternet.errors import BadSpec, Diverged
 from slaternet_lab.commands.options import ForceOption, JsonOption, RunArgument
-from slaternet_lab.commands.report import bars, console, print_fields, print_json, print_table
+from slaternet_lab.commands.report import bar, console, print_fields, print_json, print_table
 from slaternet_lab.folder import Run
 from slaternet_lab.folder import diff as find_difference
 
@@ -102,13 +103,8 @@ def regret(
     from slaternet_lab.hindsight import regret as hindsight
 
     opened = Run.open(run)
-    with bars() as bar:
-        tasks = {what: bar.add_task(what, visible=False) for what in hindsight.STAGES}
-        result = hindsight.regret(
-            opened,
-            points=points,
-            watch=lambda what, done, total: bar.update(tasks[what], completed=done, total=total, visible=done < total),
-        )
+    with bar() as shown:
+        result = hindsight.regret(opened, points=points, watch=shown.stage)
     paths = [str(path) for path in result.save(opened.folder)]
     if as_json:
         print_json(_plain_regret(result, paths))
@@ -123,9 +119,8 @@ def audit(run: RunArgument, as_json: JsonOption = False) -> None:
     """
     from slaternet_lab.audit.auditor import audit as check_run
 
-    with bars() as bar:
-        task = bar.add_task("auditing", total=None)
-        report = check_run(Run.open(run), lambda done, total: bar.update(task, completed=done, total=total))
+    with bar() as shown:
+        report = check_run(Run.open(run), partial(shown.stage, "auditing"))
     if as_json:
         print_json(report.plain())
     else:

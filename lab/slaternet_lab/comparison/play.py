@@ -15,8 +15,8 @@ from slaternet_lab.comparison.figures import draw
 from slaternet_lab.comparison.folder import ComparisonFolder, Game
 from slaternet_lab.comparison.standings import Course, Outcome, Standing, review, standing
 from slaternet_lab.folder import Run
+from slaternet_lab.progress import Progress
 from slaternet_lab.workers.pool import Advanced, Done, Event, Failed, Task, cores, perform
-from slaternet_lab.workers.tally import Tally
 
 SEEDS = 5
 """Seeds that are played unless the user says how many."""
@@ -106,9 +106,8 @@ class _Stage:
         tasks = [] if hosts else [_simulation(game) for game in todo]
         functions = {_functions(game.spec): game.spec for game in self.games if game.spec.record.score_every == 1}
         tasks += [_optimum(key, spec) for key, spec in functions.items() if key not in self.optima]
-        with Tally(len(self.games), sum(game.rounds for game in self.games), self._console) as tally:
-            self._tally = tally
-            tally.update(self.done, sum(self._rounds.values()))
+        rounds, before = sum(game.rounds for game in self.games), sum(self._rounds.values())
+        with Progress(rounds, self._console, done=before) as self._progress:
             if hosts:
                 for game in todo:
                     _play(game, hosts, self._hear)
@@ -130,7 +129,7 @@ class _Stage:
             case Advanced(_, round):
                 self._rounds[name] = round
             case Done(_, result) if name not in self._rounds:
-                self.optima[name], note = result["value"], "offline optima"
+                self.optima[name], note = result["value"], ""
             case Failed(_, error) if name not in self._rounds:
                 self.note(f"the regret is not known: {error}")
             case Done():
@@ -139,7 +138,7 @@ class _Stage:
             case Failed(_, error):
                 self.failures[name] = error
                 self._rounds[name], note = self._length(name), f"{name} failed"
-        self._tally.update(self.done, sum(self._rounds.values()), note)
+        self._progress.show(sum(self._rounds.values()), f"{self.done}/{len(self.games)} runs", note)
 
     def _length(self, name: str) -> int:
         return next(game.rounds for game in self.games if game.name == name)

@@ -21,10 +21,10 @@ from slaternet.spec import Spec
 from slaternet_adversary.results import new_folder
 from slaternet_lab.assumptions.functions import QUICK, measure
 from slaternet_lab.comparison.contestants import Contestant, enter
+from slaternet_lab.progress import Progress
 from slaternet_lab.verification.rates import Horizons
 from slaternet_lab.verification.theorems import Finding, Measured, claims, rate
 from slaternet_lab.workers.pool import Advanced, Done, Event, Failed, Task, cores, perform
-from slaternet_lab.workers.tally import Tally
 
 SEEDS = 10
 """Seeds that are played unless the user says how many."""
@@ -171,11 +171,11 @@ def _play(tasks: Sequence[Task], rounds: int, jobs: int | None, console: Console
     grown: dict[str, dict[str, Any]] = {}
     with (
         tempfile.TemporaryDirectory(prefix="slaternet-verify-") as scratch,
-        Tally(len(tasks), rounds, console or Console(quiet=True)) as tally,
+        Progress(rounds, console or Console(quiet=True)) as progress,
     ):
         for event in perform(tasks, jobs or cores(), Path(scratch) / "log"):
             reached[event.task.name] = _heard(event, grown)
-            tally.update(len(grown), sum(reached.values()), event.task.name)
+            progress.show(sum(reached.values()), f"{len(grown)}/{len(tasks)} runs", event.task.name)
     return grown
 
 
