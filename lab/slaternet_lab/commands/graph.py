@@ -35,7 +35,7 @@ def graph(
     """Show the graphs of a spec: edges, weights, and the window within which they connect."""
     from slaternet.paths import located
     from slaternet_coordinator.graphs import build, checks
-    from slaternet_lab.assumptions.report import connecting
+    from slaternet_lab.protocol import connecting
     from slaternet_lab.resolve import read
 
     parsed, base = read(spec, settings or ())
