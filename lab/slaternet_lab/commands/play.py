@@ -99,7 +99,7 @@ def resume(
     from slaternet_lab.resumption import prepare
 
     resumption = prepare(run, rounds=rounds)
-    with Progress(resumption.launch.rounds, Console(stderr=as_json)) as progress:
+    with Progress(resumption.manifest.rounds, Console(stderr=as_json)) as progress:
         played = resumption.play(progress, restart=not no_restart)
     show_summary(played, as_json=as_json)
     if played.spec.departures != resumption.spec.departures:
