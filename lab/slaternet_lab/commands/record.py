@@ -32,7 +32,9 @@ def record(
 
     # a plugin's arrays are seen only in the process that it plays in
     game = load(spec, [*(settings or ()), "adversary.isolation=none"])
-    rounds = _rounds(game)
+    rounds = game.run.rounds
+    if rounds is None:
+        raise BadSpec("run.rounds is missing, and a record has an end; say --set run.rounds=1000")
     _check_file(out, force)
     with opened(game) as (plugin, _), bar() as shown:
         recorded = _recorded(plugin, game.adversary.plugin, rounds)
@@ -46,12 +48,6 @@ def record(
                 f"--out {out} cannot be written: {error.strerror}; mend that or choose another path"
             ) from None
     _show(game, rounds, out, as_json)
-
-
-def _rounds(spec: Spec) -> int:
-    if spec.run.rounds is None:
-        raise BadSpec("run.rounds is missing, and a record has an end; say --set run.rounds=1000")
-    return spec.run.rounds
 
 
 def _check_file(out: Path, force: bool) -> None:

@@ -43,10 +43,7 @@ def plot(
     if out is None and len(opened) > 1:
         raise BadSpec("--out is missing; say where the figures of several runs go, for example --out figures")
     paths = [str(path) for path in draw(opened, out or opened[0].folder)]
-    if as_json:
-        print_json(paths)
-    else:
-        typer.echo("\n".join(paths))
+    _print_paths(paths, as_json)
 
 
 def export(
@@ -65,15 +62,19 @@ def export(
     names = [name.strip() for name in formats.split(",")]
     folder = out or opened.folder.resolve().with_name(f"{opened.name}-export")
     paths = [str(path) for path in exporting.export(opened, names, folder, force=force)]
-    if as_json:
-        print_json(paths)
-    else:
-        typer.echo("\n".join(paths))
+    _print_paths(paths, as_json)
     if opened.decisions is None:
         when = (
             "follow when the game is over" if opened.spec.record.decisions else "are kept with record.decisions = true"
         )
         typer.echo(f"without decisions: they {when}", err=True)
+
+
+def _print_paths(paths: list[str], as_json: bool) -> None:
+    if as_json:
+        print_json(paths)
+    else:
+        typer.echo("\n".join(paths))
 
 
 def diff(a: RunArgument, b: RunArgument, as_json: JsonOption = False) -> None:

@@ -67,17 +67,21 @@ def compare(
     kept, unless forced. Progress is shown on the console. BadSpec, one sentence, before anything is played.
     """
     field = enter(what, algorithms, seeds=seeds, grid=grid, settings=settings)
-    path = out or _new_folder(field.contestants[0].specs[0])
+    first = field.contestants[0].specs[0]
+    path = out or new_folder(first.replace(**{"run.name": f"{first.run.name}-compare"}))
     games = [
         Game(each.label, spec, path / each.folder / f"seed-{spec.run.seed}")
         for each in field.contestants
         for spec in each.specs
     ]
-    _check_hosts(hosts, games)
+    agents = min(game.spec.run.agents for game in games)
+    if hosts is not None and hosts > agents:
+        raise BadSpec(f"--hosts {hosts} is more than the {agents} agents of a game; every host needs an agent")
     folder = ComparisonFolder(path, games, hosts)
     stage = _Stage(games, folder.claim(force=force), keep=not force, console=console or Console(quiet=True))
     if field.left_out:
-        stage.note(_left_out(field))
+        keys = (f"{key} ({', '.join(labels)})" for key, labels in field.left_out.items())
+        stage.note(f"left out for those who do not take it: {', '.join(keys)}")
     try:
         stage.play(jobs or cores(), hosts, path / "log")
         return _concluded(field, stage, folder)
@@ -208,20 +212,3 @@ def _concluded(field: Field, stage: _Stage, folder: ComparisonFolder) -> Compari
     if courses:
         draw(courses, folder.path)
     return found
-
-
-def _left_out(field: Field) -> str:
-    """Say which keys of the spec some contestants do not take."""
-    keys = (f"{key} ({', '.join(labels)})" for key, labels in field.left_out.items())
-    return f"left out for those who do not take it: {', '.join(keys)}"
-
-
-def _check_hosts(hosts: int | None, games: Sequence[Game]) -> None:
-    agents = min(game.spec.run.agents for game in games)
-    if hosts is not None and hosts > agents:
-        raise BadSpec(f"--hosts {hosts} is more than the {agents} agents of a game; every host needs an agent")
-
-
-def _new_folder(spec: Spec) -> Path:
-    named = spec.run.model_copy(update={"name": f"{spec.run.name}-compare"})
-    return new_folder(spec.model_copy(update={"run": named}))

@@ -118,7 +118,7 @@ def verify(
     folder = out or new_folder(plans[0].contestants[0].specs[0].replace(**{"run.name": "verify"}))
     folder.mkdir(parents=True, exist_ok=True)
     tasks = [task for plan in plans for task in plan.tasks()]
-    grown = _play(tasks, sum(int(plan.horizons[-1]) * _games_of(plan) for plan in plans), jobs, console)
+    grown = _play(tasks, sum(task.arguments[1][-1] for task in tasks), jobs, console)
     studies = [_study(plan, grown) for plan in plans]
     _write(studies, folder)
     return folder, studies
@@ -160,10 +160,6 @@ def _largest_gamma0(spec: Spec) -> float:
     if not slope:
         raise BadSpec("Theorem 2 is about violation, and no constraint of this game changes; name another game")
     return 1.0 / (4.0 * (spec.run.dimension**2 + 1) * slope * slope)
-
-
-def _games_of(plan: _Plan) -> int:
-    return sum(len(each.specs) for each in plan.contestants)
 
 
 def _play(tasks: Sequence[Task], rounds: int, jobs: int | None, console: Console | None) -> dict[str, dict[str, Any]]:
