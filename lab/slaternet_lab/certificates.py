@@ -231,14 +231,10 @@ def _put(folder: Path, contents: Mapping[str, bytes]) -> None:
                 file.write(data)
                 file.flush()
                 os.fsync(descriptor)
-        _move(drawer, folder)
+        try:
+            drawer.rename(folder)
+        except OSError:
+            if not _is_there(folder):
+                raise
     finally:
         shutil.rmtree(drawer, ignore_errors=True)
-
-
-def _move(drawer: Path, folder: Path) -> None:
-    try:
-        drawer.rename(folder)
-    except OSError:
-        if not _is_there(folder):
-            raise

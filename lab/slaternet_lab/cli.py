@@ -15,22 +15,17 @@ import typer
 from slaternet import process
 from slaternet_agent.command import agent
 from slaternet_lab.commands import (
-    adversaries,
-    algorithms,
-    audit,
+    adversary,
+    algorithm,
     certs,
-    comparing,
-    graphs,
-    planning,
-    playing,
-    recording,
-    regret,
-    results,
-    resume,
-    scaffold,
-    service,
-    serving,
-    verifying,
+    compare,
+    graph,
+    play,
+    record,
+    runs,
+    services,
+    specs,
+    verify,
 )
 
 app = typer.Typer(
@@ -63,31 +58,31 @@ def _register(command: Callable[..., None], panel: str, example: str) -> None:
 
 _PLAY, _LOOK, _AFTER, _SERVICES = "Play", "Before a game", "After a game", "Services"
 
-_register(playing.run, _PLAY, "slaternet run paper --hosts 4 --set run.rounds=200")
-_register(resume.resume, _PLAY, "slaternet resume runs/mine --rounds 2000")
-_register(playing.simulate, _PLAY, "slaternet simulate mine.toml --set adversary.options.b=5 --out runs/mine")
-_register(comparing.compare, _PLAY, "slaternet compare paper --algorithms zhang2024,yi2023 --seeds 10 --out runs/two")
-_register(verifying.verify, _PLAY, "slaternet verify mine.toml --theorem 2 --seeds 20")
-_register(planning.specs, _LOOK, "slaternet specs paper > mine.toml")
-_register(planning.check, _LOOK, "slaternet check mine.toml")
-_register(graphs.graph, _LOOK, "slaternet graph paper --rounds 1:100 --out W.npz")
-_register(recording.record, _LOOK, "slaternet record paper --out paper.npz --set run.rounds=200")
-_register(algorithms.algorithm_check, _LOOK, "slaternet algorithm-check mine.py:Mine --set algorithm.gamma0=0.1")
-_register(adversaries.adversary_check, _LOOK, "slaternet adversary-check mine.py:Mine --set adversary.options.b=1")
-_register(scaffold.adversary_new, _LOOK, "slaternet adversary-new power-market --dir plugins")
-_register(results.show, _AFTER, "slaternet show runs/mine --json")
-_register(results.plot, _AFTER, "slaternet plot runs/mine runs/yours --out figures")
-_register(results.export, _AFTER, "slaternet export runs/mine --format csv,parquet,npz")
-_register(regret.regret, _AFTER, "slaternet regret runs/mine")
-_register(results.diff, _AFTER, "slaternet diff runs/mine runs/yours")
-_register(audit.audit, _AFTER, "slaternet audit runs/mine")
+_register(play.run, _PLAY, "slaternet run paper --hosts 4 --set run.rounds=200")
+_register(play.resume, _PLAY, "slaternet resume runs/mine --rounds 2000")
+_register(play.simulate, _PLAY, "slaternet simulate mine.toml --set adversary.options.b=5 --out runs/mine")
+_register(compare.compare, _PLAY, "slaternet compare paper --algorithms zhang2024,yi2023 --seeds 10 --out runs/two")
+_register(verify.verify, _PLAY, "slaternet verify mine.toml --theorem 2 --seeds 20")
+_register(specs.specs, _LOOK, "slaternet specs paper > mine.toml")
+_register(specs.check, _LOOK, "slaternet check mine.toml")
+_register(graph.graph, _LOOK, "slaternet graph paper --rounds 1:100 --out W.npz")
+_register(record.record, _LOOK, "slaternet record paper --out paper.npz --set run.rounds=200")
+_register(algorithm.algorithm_check, _LOOK, "slaternet algorithm-check mine.py:Mine --set algorithm.gamma0=0.1")
+_register(adversary.adversary_check, _LOOK, "slaternet adversary-check mine.py:Mine --set adversary.options.b=1")
+_register(adversary.adversary_new, _LOOK, "slaternet adversary-new power-market --dir plugins")
+_register(runs.show, _AFTER, "slaternet show runs/mine --json")
+_register(runs.plot, _AFTER, "slaternet plot runs/mine runs/yours --out figures")
+_register(runs.export, _AFTER, "slaternet export runs/mine --format csv,parquet,npz")
+_register(runs.regret, _AFTER, "slaternet regret runs/mine")
+_register(runs.diff, _AFTER, "slaternet diff runs/mine runs/yours")
+_register(runs.audit, _AFTER, "slaternet audit runs/mine")
 _register(certs.certs, _SERVICES, "slaternet certs certificates --hosts 8")
-_register(serving.coordinator, _SERVICES, "slaternet coordinator paper --hosts 2 --listen 127.0.0.1:7000")
-_register(serving.adversary, _SERVICES, "slaternet adversary --coordinator 127.0.0.1:7000 --out runs/first")
+_register(services.coordinator, _SERVICES, "slaternet coordinator paper --hosts 2 --listen 127.0.0.1:7000")
+_register(services.adversary, _SERVICES, "slaternet adversary --coordinator 127.0.0.1:7000 --out runs/first")
 _register(agent, _SERVICES, "slaternet agent --name agent-1 --coordinator 127.0.0.1:7000")
-_register(service.status, _SERVICES, "slaternet status 127.0.0.1:7000 --watch")
-_register(service.stop, _SERVICES, "slaternet stop 127.0.0.1:7000")
-_register(service.health, _SERVICES, "slaternet health 127.0.0.1:7000")
+_register(services.status, _SERVICES, "slaternet status 127.0.0.1:7000 --watch")
+_register(services.stop, _SERVICES, "slaternet stop 127.0.0.1:7000")
+_register(services.health, _SERVICES, "slaternet health 127.0.0.1:7000")
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -17,8 +17,6 @@ from slaternet_lab.folder import Run
 
 Table = dict[str, NDArray[Any]]
 """Columns of one length, by name."""
-_Files = dict[str, Callable[[Path], None]]
-"""How to write each file, by name."""
 
 _ROWS = 4096  # of a .csv, that are in memory as text at a time
 
@@ -41,11 +39,20 @@ def tables(run: Run) -> dict[str, Table]:
 
 def export(run: Run, formats: Sequence[str], folder: Path, *, force: bool = False) -> list[Path]:
     """Write a run in each of the formats; return the files. BadSpec where one is there already, unless forced."""
-    files: _Files = {}
+    files: dict[str, Callable[[Path], None]] = {}
     for each in formats:
-        if each not in _FORMATS:
-            raise BadSpec(f"--format {each!r} is unknown; choose of {', '.join(_FORMATS)}")
-        files |= _FORMATS[each](run)
+        match each:
+            case "csv":
+                files |= {f"{name}.csv": partial(_write_csv, table) for name, table in tables(run).items()}
+            case "parquet":
+                arrow, parquet = _pyarrow("pyarrow"), _pyarrow("pyarrow.parquet")
+                for name, table in tables(run).items():
+                    files[f"{name}.parquet"] = partial(parquet.write_table, arrow.table(table))
+            case "npz":
+                decisions = {} if run.decisions is None else {"x": run.decisions}
+                files["run.npz"] = partial(_write_npz, run.metrics | decisions)
+            case _:
+                raise BadSpec(f"--format {each!r} is unknown; choose of csv, parquet, npz")
     if folder.resolve() == run.folder.resolve():
         raise BadSpec(f"--out {folder} is the run itself, whose own metrics.csv must stay; choose another folder")
     taken = [folder / name for name in files if (folder / name).exists()]
@@ -63,27 +70,14 @@ def export(run: Run, formats: Sequence[str], folder: Path, *, force: bool = Fals
     return [folder / name for name in files]
 
 
-def _csv(run: Run) -> _Files:
-    return {f"{name}.csv": partial(_write_csv, table) for name, table in tables(run).items()}
-
-
 def _write_csv(table: Table, path: Path) -> None:
     """Write a table; numbers as the shortest text that is read back to the same bits, NaN as an empty cell."""
     with path.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(table)
         for first in range(0, len(table["round"]), _ROWS):
-            cells = (map(_cell, column[first : first + _ROWS].tolist()) for column in table.values())
-            rows.writerows(zip(*cells, strict=True))
-
-
-def _cell(value: float | str) -> float | str:
-    return "" if value != value else value  # NaN alone is not itself
-
-
-def _parquet(run: Run) -> _Files:
-    arrow, parquet = _pyarrow("pyarrow"), _pyarrow("pyarrow.parquet")
-    return {f"{name}.parquet": partial(parquet.write_table, arrow.table(table)) for name, table in tables(run).items()}
+            cells = zip(*(column[first : first + _ROWS].tolist() for column in table.values()), strict=True)
+            rows.writerows(["" if cell != cell else cell for cell in row] for row in cells)  # NaN alone is not itself
 
 
 def _pyarrow(name: str) -> ModuleType:
@@ -95,14 +89,6 @@ def _pyarrow(name: str) -> ModuleType:
         ) from None
 
 
-def _npz(run: Run) -> _Files:
-    decisions = {} if run.decisions is None else {"x": run.decisions}
-    return {"run.npz": partial(_write_npz, run.metrics | decisions)}
-
-
 def _write_npz(arrays: Table, path: Path) -> None:
     with path.open("wb") as file:  # given a name, numpy would add a suffix of its own
         np.savez_compressed(file, allow_pickle=False, **arrays)
-
-
-_FORMATS: dict[str, Callable[[Run], _Files]] = {"csv": _csv, "parquet": _parquet, "npz": _npz}

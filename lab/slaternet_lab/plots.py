@@ -54,8 +54,12 @@ def draw(runs: Sequence[Run], out_dir: Path) -> list[Path]:
     paths = []
     for name, label in FIGURES:
         paths.append(out_dir / f"{name}.png")
-        with framed(paths[-1], label, _legends(runs)) as axes:
-            _curves(axes, runs, name)
+        legends = _legends(runs)
+        with framed(paths[-1], label, legends) as axes:
+            for i, run in enumerate(runs):
+                axes.plot(*thinned(run, f"cumulative_{name}"), **pen(i), label=legends[i])
+            for i, run in enumerate(_distinct_baselines(runs, name)):
+                axes.plot(*thinned(run, f"zero_{name}"), **BASELINE, label=NEVER_MOVING if i == 0 else None)
     return paths
 
 
@@ -102,13 +106,6 @@ def pen(i: int) -> Any:  # noqa: ANN401  keywords of matplotlib
     """Return how the i-th curve of a figure is drawn."""
     line = _LINES[i // len(_COLOURS) % len(_LINES)]
     return {"linestyle": line, "color": _COLOURS[i % len(_COLOURS)], "linewidth": 1.6}
-
-
-def _curves(axes: "Axes", runs: Sequence[Run], name: str) -> None:
-    for i, (run, legend) in enumerate(zip(runs, _legends(runs), strict=True)):
-        axes.plot(*thinned(run, f"cumulative_{name}"), **pen(i), label=legend)
-    for i, run in enumerate(_distinct_baselines(runs, name)):
-        axes.plot(*thinned(run, f"zero_{name}"), **BASELINE, label=NEVER_MOVING if i == 0 else None)
 
 
 def _dress(axes: "Axes", label: str) -> None:

@@ -3,7 +3,7 @@
 The rounds that were played stay as they are: the journal is complete, and hosts go on from the low-water mark M as
 after a crash. What changes is the spec, and with it the name by which every process knows its game.
 
-`Launch.write` decides: until it returns the old game stands, and from then on the longer one. All that follows can be
+`Manifest.write` decides: until it returns the old game stands, and from then on the longer one. All that follows can be
 done again, and is done by the next `resume` if it was not finished; the coordinator's spec, which comes last, says so.
 """
 
@@ -20,7 +20,7 @@ from slaternet.state import State
 from slaternet_adversary.chronicle import Chronicle, begun
 from slaternet_adversary.results import retract
 from slaternet_coordinator.archive import Archive
-from slaternet_lab.launch import Launch, register_of, spec_of, write_spec
+from slaternet_lab.launch import Manifest, register_of, spec_of, write_spec
 from slaternet_lab.resolve import resolve
 
 
@@ -44,21 +44,21 @@ class Reopening:
     """A game whose processes are all at rest, and whose states are held here."""
 
     folder: Path
-    launch: Launch
+    manifest: Manifest
     states: Mapping[str, State]
     run: str
     """The id of the game; empty where it was never begun."""
 
     def decide(self, rounds: int) -> "Reopening":
         """Give the game another last round: nothing has changed yet, and nothing will be as it was."""
-        launch = replace(self.launch, rounds=rounds)
+        manifest = self.manifest.model_copy(update={"rounds": rounds})
         self._check_checkpoints()
-        launch.write(self.folder)
-        return replace(self, launch=launch)
+        manifest.write(self.folder)
+        return replace(self, manifest=manifest)
 
     def complete(self, spec: Spec) -> Spec:
         """Bring everything to what was decided, from wherever an earlier attempt has left it; return the new spec."""
-        longer = spec.replace(**{"run.rounds": self.launch.rounds})
+        longer = spec.replace(**{"run.rounds": self.manifest.rounds})
         if longer == spec:
             return spec
         retract(self.folder)
@@ -90,7 +90,7 @@ class Reopening:
         """Write down the last round; written twice, it says the same."""
         if not begun(self.folder):
             return
-        chronicle = Chronicle.resume(self.folder, self.run, durability=self.launch.durability)
+        chronicle = Chronicle.resume(self.folder, self.run, durability=self.manifest.durability)
         try:
             for _ in chronicle.replay():
                 pass

@@ -12,9 +12,9 @@ from slaternet.plugins import absolute
 from slaternet.spec import AlgorithmSection, Spec, override
 from slaternet.spec import read as read_tables
 from slaternet_agent.registry import numbers_taken, same_rule
-from slaternet_lab.assumptions.report import breaches
 from slaternet_lab.library import Found, find
 from slaternet_lab.parts import assemble
+from slaternet_lab.protocol import breaches
 
 log = structlog.get_logger()
 

@@ -13,10 +13,10 @@ from slaternet.state import State
 from slaternet_adversary.chronicle import begun
 from slaternet_coordinator.archive import Archive
 from slaternet_coordinator.memory import Memory
+from slaternet_lab.children import PARTING_SECONDS, Supervisor
 from slaternet_lab.finish import finish
 from slaternet_lab.folder import Run
-from slaternet_lab.launch import ADVERSARY, Launch, register_of, spec_of, states_of
-from slaternet_lab.network import PARTING_SECONDS, run_processes
+from slaternet_lab.launch import ADVERSARY, Manifest, register_of, spec_of, states_of
 from slaternet_lab.plots import FIGURES
 from slaternet_lab.progress import Watcher
 from slaternet_lab.reopening import Reopening, check
@@ -47,7 +47,7 @@ class Resumption:
     """A run that can go on."""
 
     folder: Path
-    launch: Launch
+    manifest: Manifest
     spec: Spec
     """As the run is begun with: agents that it has lost are still in it."""
     lost: frozenset[str]
@@ -58,7 +58,14 @@ class Resumption:
     def play(self, progress: Watcher | None = None, *, figures: bool = True, restart: bool = True) -> Run:
         """Play to the end, as `slaternet_lab.play` does."""
         if not self.over:
-            run_processes(self.folder, self.launch, progress, restart=restart, again=True, without=self.lost)
+            Supervisor(
+                folder=self.folder,
+                manifest=self.manifest,
+                progress=progress,
+                restart=restart,
+                again=True,
+                without=self.lost,
+            ).run()
         return finish(self.folder, figures=figures)
 
 
@@ -68,13 +75,13 @@ def prepare(folder: str | Path, *, rounds: int | None = None, patience: float = 
     Processes that still run have so many seconds to end: they do when their parent has died.
     """
     folder = Path(folder)
-    launch = _launch_of(folder)
+    manifest = _manifest_of(folder)
     spec = _spec_of(folder)
-    with _held(folder, launch, time.monotonic() + patience) as states:
+    with _held(folder, manifest, time.monotonic() + patience) as states:
         memory = _recall(folder, states)
         run = states[COORDINATOR].past_run if register_of(folder).exists() else ""
-        reopening = Reopening(folder, launch, states, run)
-        if spec.run.rounds != launch.rounds:  # an earlier call was cut short
+        reopening = Reopening(folder, manifest, states, run)
+        if spec.run.rounds != manifest.rounds:  # an earlier call was cut short
             spec = reopening.complete(spec)
             memory = _recall(folder, states)
         if rounds is not None:
@@ -83,15 +90,15 @@ def prepare(folder: str | Path, *, rounds: int | None = None, patience: float = 
             reopening = reopening.decide(rounds)
             spec = reopening.complete(spec)
         lost = frozenset(entry.name for entry in memory.members if entry.lost)
-        return Resumption(folder, reopening.launch, spec, lost, rounds is None and _is_over(folder, memory))
+        return Resumption(folder, reopening.manifest, spec, lost, rounds is None and _is_over(folder, memory))
 
 
-def _launch_of(folder: Path) -> Launch:
+def _manifest_of(folder: Path) -> Manifest:
     if not folder.is_dir():
         raise BadSpec(f"{folder} is not a run folder; name a folder that `slaternet run` has written")
-    launch = Launch.read(folder)
-    if launch is not None:
-        return launch
+    manifest = Manifest.read(folder)
+    if manifest is not None:
+        return manifest
     if begun(folder):
         raise BadSpec(
             f"{folder} cannot be resumed without {states_of(folder)}, where `slaternet run` keeps the states of its "
@@ -114,11 +121,11 @@ def _spec_of(folder: Path) -> Spec:
 
 
 @contextmanager
-def _held(folder: Path, launch: Launch, deadline: float) -> Iterator[dict[str, State]]:
+def _held(folder: Path, manifest: Manifest, deadline: float) -> Iterator[dict[str, State]]:
     """Hold the states of all processes, so that none of them runs meanwhile; each then takes its own."""
     with ExitStack() as held:
         states: dict[str, State] = {}
-        for name, role in launch.roles.items():
+        for name, role in manifest.roles.items():
             while (state := State.claim_idle(states_of(folder), name, role=role)) is None:
                 if time.monotonic() < deadline:
                     time.sleep(_LOOK_SECONDS)  # no system tells that a lock is free without taking it

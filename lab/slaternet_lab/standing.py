@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slaternet.logs import printable
-from slaternet.model import Breach, HostStatus, Role, Status, Trouble
+from slaternet.model import HostStatus, Role, Status, Trouble
 from slaternet_lab.remote import Standing
 
 _NAMED = 3
@@ -71,11 +71,15 @@ def page(status: Status, height: int | None = None) -> RenderableType:
         others = sum(2 + len(each) for each in (status.breaches, status.troubles) if each)
         shown = _slowest(shown, height - _BESIDES - others)
     if shown:
-        parts += ["", _processes(status, shown)]
+        headings = ("process", "role", "agents", "round", "lag", "heard", "waits for", "address")
+        behind, over = lags(status), status.phase == "over"
+        rows = [_row(each, behind.get(each.name), over) for each in shown]
+        parts += ["", _table(headings, rows, right=range(2, 5))]
     if left_out := len(status.hosts) - len(shown):
         parts.append(f"and {left_out} more, none of them further behind")
     if status.breaches:
-        parts += ["", _breaches(status.breaches)]
+        refused = [(each.kind, each.host or "unknown", each.server, str(each.count)) for each in status.breaches]
+        parts += ["", _table(("breach", "caller", "refused by", "times"), refused)]
     if status.troubles:
         parts += ["", _table(("trouble", ""), ((_ago(each), each.what) for each in status.troubles))]
     return Group(*parts)
@@ -108,12 +112,6 @@ def _slowest(hosts: Sequence[HostStatus], most: int) -> Sequence[HostStatus]:
     return [each for each in hosts if each.name in kept]
 
 
-def _processes(status: Status, hosts: Iterable[HostStatus]) -> Table:
-    headings = ("process", "role", "agents", "round", "lag", "heard", "waits for", "address")
-    behind, over = lags(status), status.phase == "over"
-    return _table(headings, (_row(each, behind.get(each.name), over) for each in hosts), right=range(2, 5))
-
-
 def _row(host: HostStatus, lag: int | None, over: bool) -> tuple[str, ...]:
     heard = f"{host.silent:.0f} s ago" if host.silent >= 1 else "now"
     away = "left" if over else f"gone {host.silent:.0f} s"
@@ -133,12 +131,6 @@ def _named(names: Sequence[str]) -> str:
     if len(names) <= _NAMED:
         return ", ".join(names)
     return f"{', '.join(names[: _NAMED - 1])} and {len(names) - _NAMED + 1} more"
-
-
-def _breaches(breaches: Iterable[Breach]) -> Table:
-    """Return who was refused what, by whom, and how often."""
-    rows = ((each.kind, each.host or "unknown", each.server, str(each.count)) for each in breaches)
-    return _table(("breach", "caller", "refused by", "times"), rows)
 
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[int] = ()) -> Table:

@@ -1,12 +1,12 @@
 """Watching a game until it is over: a page that is drawn anew, or a line for every change."""
 
+import abc
 import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import takewhile
-from typing import Protocol
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -22,15 +22,18 @@ from slaternet_lab.standing import as_json, line, page, told
 _LOOK_SECONDS = 1.0
 
 
-class View(Protocol):
+class View(abc.ABC):
     """Where a game is shown."""
 
     def shown(self) -> AbstractContextManager[object]:
-        """Return what holds the view open."""
+        """Return what holds the view open, if anything does."""
+        return nullcontext()
 
+    @abc.abstractmethod
     def show(self, standing: Standing) -> None:
         """Show how the game stands."""
 
+    @abc.abstractmethod
     def miss(self, error: Unreachable) -> None:
         """Show that the coordinator does not answer."""
 
@@ -40,13 +43,13 @@ def watch(address: str, security: Security, view: View) -> None:
 
     A coordinator that does not answer is asked again: it may be on its way.
     """
-    asyncio.run(_watch(address, security, view))
 
+    async def to_the_end() -> Status:
+        async with open_channel(address, COORDINATOR, security=security) as channel:
+            with view.shown():
+                return await look_on(lambda: ask_standing(channel, again=True), view)
 
-async def _watch(address: str, security: Security, view: View) -> None:
-    async with open_channel(address, COORDINATOR, security=security) as channel:
-        with view.shown():
-            status = await look_on(lambda: ask_standing(channel, again=True), view)
+    status = asyncio.run(to_the_end())
     if status.failure:
         raise RunFailed(f"the game failed: {status.failure}")
 
@@ -65,7 +68,7 @@ async def look_on(ask: Callable[[], Awaitable[Standing]], view: View, pause: flo
         await asyncio.sleep(pause)
 
 
-class Screen:
+class Screen(View):
     """A page on a terminal, drawn anew with every answer."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
@@ -92,7 +95,7 @@ class Screen:
         self._live.update(Group(*before, notice), refresh=True)
 
 
-class Lines:
+class Lines(View):
     """A line for every change, where there is no terminal."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
@@ -100,15 +103,14 @@ class Lines:
         self._said = ""
         self._troubles: Sequence[str] = ()
 
-    def shown(self) -> AbstractContextManager[object]:
-        """Nothing: a line is written when there is something to say."""
-        return nullcontext()
-
     def show(self, standing: Standing) -> None:
         """Write how the game stands, and what went wrong since the last time."""
         troubles = standing.status.troubles
         whats = [each.what for each in troubles]
-        for each in troubles[_known(self._troubles, whats) :]:
+        # of the first, those known before: the oldest are forgotten, and what happens again moves last
+        before = iter(self._troubles)
+        known = sum(1 for _ in takewhile(lambda what: what in before, whats))
+        for each in troubles[known:]:
             self._write(told(each))
         self._troubles = whats
         self._say(line(standing.status))
@@ -123,21 +125,11 @@ class Lines:
         self._said = text
 
 
-def _known(before: Sequence[str], now: Sequence[str]) -> int:
-    """Return how many of the first were there before: the oldest are forgotten, and what happens again moves last."""
-    left = iter(before)
-    return sum(1 for _ in takewhile(lambda what: what in left, now))
-
-
-class Objects:
+class Objects(View):
     """An object a line for every answer, for programs."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
-
-    def shown(self) -> AbstractContextManager[object]:
-        """Nothing: an object is written when there is an answer."""
-        return nullcontext()
 
     def show(self, standing: Standing) -> None:
         """Write everything that is known."""

@@ -2,19 +2,17 @@
 
 import shlex
 from collections.abc import Iterable, Sequence
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import track
 
 from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS
 from slaternet.tls import CA
-from slaternet_lab.commands.common import JsonOption, print_fields, print_json
+from slaternet_lab.commands.options import JsonOption
+from slaternet_lab.commands.report import bar, print_fields, print_json
 
 _HOSTS = 32
 _DAYS = 365
@@ -36,9 +34,8 @@ def certs(
     from slaternet_lab.certificates import ALWAYS, make
 
     called = _called(hosts, names)
-    screen = Console(stderr=True)
-    bar = partial(track, description="making", console=screen, transient=True, disable=not screen.is_terminal)
-    made = make(folder, called, days, bar)
+    with bar() as shown:
+        made = make(folder, called, days, lambda missing: shown.track(missing, "making", len(missing)))
     kept = [each for each in (CA, *(each.name for each in ALWAYS), *called) if each not in set(made)]
     if as_json:
         print_json({"folder": str(folder), "made": made, "kept": kept})

@@ -91,7 +91,8 @@ def enter(
     own = located(own, base)
     points = list(itertools.product(*map(_values, grid)))
     entries = _Entries(own, numbers)
-    for item, label in _labelled(algorithms or _usual(own)):
+    usual = PAPER if own.algorithm.name in PAPER else (own.algorithm.name, *PAPER)
+    for item, label in _labelled(algorithms or usual):
         for point in points:
             with _blaming(item.text):
                 entries.add(item, label, point)
@@ -191,25 +192,16 @@ def _means_the_same(before: AlgorithmSection, section: AlgorithmSection, numbers
 def _contestant(label: str, folder: str, spec: Spec, base: Path, seeds: int, grants: Sequence[str]) -> Contestant:
     specs = []
     with _blaming(label):
-        _check_length(spec)
+        rounds, every = spec.run.rounds, spec.record.score_every
+        if rounds is None:
+            raise BadSpec("run.rounds is missing, and a comparison needs it; say --set run.rounds=1000")
+        if every > rounds:
+            raise BadSpec(f"record.score_every = {every} scores none of the {rounds} rounds; lower it")
         for seed in range(spec.run.seed, spec.run.seed + seeds):
             spec = resolve(spec.replace(**{"run.seed": seed}), base)
             granted = Spec.load(override(spec.tables(), grants), source="spec")
             specs.append(resolve(granted, base) if grants else spec)
     return Contestant(label, folder, spec.feedback or FeedbackSection(), tuple(specs))
-
-
-def _check_length(spec: Spec) -> None:
-    rounds, every = spec.run.rounds, spec.record.score_every
-    if rounds is None:
-        raise BadSpec("run.rounds is missing, and a comparison needs it; say --set run.rounds=1000")
-    if every > rounds:
-        raise BadSpec(f"record.score_every = {every} scores none of the {rounds} rounds; lower it")
-
-
-def _usual(own: Spec) -> Sequence[str]:
-    """Return who plays where nobody is named: the paper's, and before them a spec's own algorithm."""
-    return PAPER if own.algorithm.name in PAPER else (own.algorithm.name, *PAPER)
 
 
 def _labelled(texts: Sequence[str]) -> Iterator[tuple[_Item, str]]:

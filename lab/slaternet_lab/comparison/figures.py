@@ -27,7 +27,9 @@ def draw(courses: Sequence[Course], out_dir: Path) -> list[Path]:
 
 
 def _paint(axes: "Axes", courses: Sequence[Course], name: str) -> None:
-    resting = [course for course in courses if _rests(course)]
+    # a contestant that does what the baseline does is drawn as one
+    pairs = [(f"cumulative_{each}", f"zero_{each}") for each, _ in FIGURES]
+    resting = [each for each in courses if all(_is_same(each.curves[own], each.curves[zero]) for own, zero in pairs)]
     moving = [course for course in courses if course not in resting]
     for i, course in enumerate(moving):
         _band(axes, course.curves[f"cumulative_{name}"], pen(i), course.label)
@@ -40,11 +42,6 @@ def _paint(axes: "Axes", courses: Sequence[Course], name: str) -> None:
             _band(axes, curve, BASELINE, label)
             drawn.append(curve)
             label = None
-
-
-def _rests(course: Course) -> bool:
-    """Whether a contestant is the baseline."""
-    return all(_is_same(course.curves[f"cumulative_{name}"], course.curves[f"zero_{name}"]) for name, _ in FIGURES)
 
 
 def _band(axes: "Axes", curve: Curve, style: dict[str, Any], label: str | None) -> None:

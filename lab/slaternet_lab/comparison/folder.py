@@ -51,18 +51,16 @@ class ComparisonFolder:
 
     def __init__(self, path: Path, games: Sequence[Game], hosts: int | None) -> None:
         self.path = path
-        self._plan = {
-            "hosts": hosts,
-            "games": [
-                {
-                    "label": game.label,
-                    "seed": game.spec.run.seed,
-                    "folder": game.folder.relative_to(path).as_posix(),
-                    "spec": game.spec.digest(),
-                }
-                for game in games
-            ],
-        }
+        self._hosts = hosts
+        self._games = [
+            {
+                "label": game.label,
+                "seed": game.spec.run.seed,
+                "folder": game.folder.relative_to(path).as_posix(),
+                "spec": game.spec.digest(),
+            }
+            for game in games
+        ]
 
     def claim(self, *, force: bool) -> dict[str, float]:
         """Make the folder; one that holds anything but a part of this comparison is refused unless forced.
@@ -88,7 +86,7 @@ class ComparisonFolder:
             optima: dict[str, float] = held.get("optima", {})
         except (FileNotFoundError, ValueError, LookupError, TypeError):
             raise BadSpec(f"{self.path} holds other files than a comparison's; {remedy}") from None
-        if held.get("hosts") != self._plan["hosts"]:
+        if held.get("hosts") != self._hosts:
             how = "over the network" if held.get("hosts") else "without a network"
             raise BadSpec(f"{self.path} holds a comparison that is played {how}, otherwise than this one; {remedy}")
         planned = {game["folder"]: game for game in self._games}
@@ -98,14 +96,10 @@ class ComparisonFolder:
                 raise BadSpec(f"{self.path} holds another comparison: its run {folder} {why}; {remedy}")
         return optima
 
-    @property
-    def _games(self) -> list[dict[str, Any]]:
-        games: Any = self._plan["games"]
-        return list(games)
-
     def write(self, results: dict[str, Any], rows: Sequence[dict[str, object]] = ()) -> None:
         """Write comparison.json, whole or not at all, and comparison.csv where there are rows."""
-        replace_file(self.path / FILE, (json.dumps({**self._plan, **results}, indent=2) + "\n").encode())
+        text = json.dumps({"hosts": self._hosts, "games": self._games, **results}, indent=2) + "\n"
+        replace_file(self.path / FILE, text.encode())
         if rows:
             with (self.path / TABLE).open("w", newline="", encoding="utf-8") as file:
                 writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")

@@ -1,7 +1,9 @@
 """`slaternet compare`: algorithms x seeds x a grid of settings on the same functions and graphs, and how they fared."""
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,9 @@ from slaternet_lab.comparison.figures import draw
 from slaternet_lab.comparison.folder import ComparisonFolder, Game
 from slaternet_lab.comparison.standings import Course, Outcome, Standing, review, standing
 from slaternet_lab.folder import Run
-from slaternet_lab.workers.pool import Advanced, Done, Event, Failed, Task, cores, perform
-from slaternet_lab.workers.tally import Tally
+from slaternet_lab.progress import Progress
+from slaternet_lab.simulation import simulate
+from slaternet_lab.workers.pool import Rounds, Task, cores, perform
 
 SEEDS = 5
 """Seeds that are played unless the user says how many."""
@@ -64,17 +67,21 @@ def compare(
     kept, unless forced. Progress is shown on the console. BadSpec, one sentence, before anything is played.
     """
     field = enter(what, algorithms, seeds=seeds, grid=grid, settings=settings)
-    path = out or _new_folder(field.contestants[0].specs[0])
+    first = field.contestants[0].specs[0]
+    path = out or new_folder(first.replace(**{"run.name": f"{first.run.name}-compare"}))
     games = [
         Game(each.label, spec, path / each.folder / f"seed-{spec.run.seed}")
         for each in field.contestants
         for spec in each.specs
     ]
-    _check_hosts(hosts, games)
+    agents = min(game.spec.run.agents for game in games)
+    if hosts is not None and hosts > agents:
+        raise BadSpec(f"--hosts {hosts} is more than the {agents} agents of a game; every host needs an agent")
     folder = ComparisonFolder(path, games, hosts)
     stage = _Stage(games, folder.claim(force=force), keep=not force, console=console or Console(quiet=True))
     if field.left_out:
-        stage.note(_left_out(field))
+        keys = (f"{key} ({', '.join(labels)})" for key, labels in field.left_out.items())
+        stage.note(f"left out for those who do not take it: {', '.join(keys)}")
     try:
         stage.play(jobs or cores(), hosts, path / "log")
         return _concluded(field, stage, folder)
@@ -103,17 +110,23 @@ class _Stage:
         if self.done:
             self._say(f"{self.done} finished runs are kept")
         todo = sorted(self._todo, key=lambda game: game.spec.run.seed)
-        tasks = [] if hosts else [_simulation(game) for game in todo]
+        tasks = [] if hosts else [Task(game.name, simulate_game, (game.spec, game.folder)) for game in todo]
         functions = {_functions(game.spec): game.spec for game in self.games if game.spec.record.score_every == 1}
-        tasks += [_optimum(key, spec) for key, spec in functions.items() if key not in self.optima]
-        with Tally(len(self.games), sum(game.rounds for game in self.games), self._console) as tally:
-            self._tally = tally
-            tally.update(self.done, sum(self._rounds.values()))
-            if hosts:
-                for game in todo:
-                    _play(game, hosts, self._hear)
-            for event in perform(tasks, jobs, log):
-                self._hear(event)
+        tasks += [Task(key, offline_optimum, (spec,)) for key, spec in functions.items() if key not in self.optima]
+        rounds, before = sum(game.rounds for game in self.games), sum(self._rounds.values())
+        with (
+            Progress(rounds, self._console, done=before) as self._progress,
+            contextlib.closing(perform(tasks, jobs, log, self._advance)) as outcomes,
+        ):
+            for game in todo if hosts else ():
+                self._finish(game.name, _play(game, hosts or 1, partial(self._advance, game.name)))
+            for outcome in outcomes:
+                if outcome.task.function is simulate_game:
+                    self._finish(outcome.task.name, outcome.error)
+                elif outcome.error:
+                    self.note(f"the regret is not known: {outcome.error}")
+                else:
+                    self.optima[outcome.task.name] = outcome.result
 
     def note(self, sentence: str) -> None:
         """Tell the user something, once, and remember it for the file."""
@@ -124,61 +137,56 @@ class _Stage:
     def _say(self, sentence: str) -> None:
         self._console.print(sentence, markup=False, soft_wrap=True)
 
-    def _hear(self, event: Event) -> None:
-        name, note = event.task.name, event.task.name
-        match event:
-            case Advanced(_, round):
-                self._rounds[name] = round
-            case Done(_, result) if name not in self._rounds:
-                self.optima[name], note = result["value"], "offline optima"
-            case Failed(_, error) if name not in self._rounds:
-                self.note(f"the regret is not known: {error}")
-            case Done():
-                self.done += 1
-                self._rounds[name] = self._length(name)
-            case Failed(_, error):
-                self.failures[name] = error
-                self._rounds[name], note = self._length(name), f"{name} failed"
-        self._tally.update(self.done, sum(self._rounds.values()), note)
+    def _advance(self, name: str, round: int) -> None:
+        """Show that a game has come to a round; the search for an optimum has none."""
+        if name in self._rounds:
+            self._rounds[name] = round
+            self._progress.show(sum(self._rounds.values()), f"{self.done}/{len(self.games)} runs", name)
 
-    def _length(self, name: str) -> int:
-        return next(game.rounds for game in self.games if game.name == name)
+    def _finish(self, name: str, error: SlaternetError | None) -> None:
+        if error:
+            self.failures[name] = error
+        else:
+            self.done += 1
+        self._advance(name, next(game.rounds for game in self.games if game.name == name))
+
+
+def simulate_game(spec: Spec, folder: Path, rounds: Rounds) -> None:
+    """Simulate a game; its results are in its folder."""
+    simulate(spec, out=folder, force=True, progress=rounds, figures=False)
+
+
+def offline_optimum(spec: Spec, rounds: Rounds) -> float:
+    """Return the least loss of a fixed decision that is feasible in all rounds of a game."""
+    from slaternet_lab.hindsight.comparator import offline
+
+    del rounds
+    return offline(spec).value
 
 
 class _Watcher:
-    """Hears of a game over the network what a worker says of a simulated one."""
+    """Passes on how far a game over the network has come."""
 
-    def __init__(self, task: Task, hear: Callable[[Event], None]) -> None:
-        self._task = task
-        self._hear = hear
+    def __init__(self, advance: Callable[[int], None]) -> None:
+        self._advance = advance
 
     def update(self, round: int, loss: float, violation: float, note: str = "") -> None:
-        """Pass on how far the game has come."""
+        """Pass on the round."""
         del loss, violation, note
-        self._hear(Advanced(self._task, round))
+        self._advance(round)
 
 
-def _play(game: Game, hosts: int, hear: Callable[[Event], None]) -> None:
-    """Play a game over the network."""
+def _play(game: Game, hosts: int, advance: Callable[[int], None]) -> SlaternetError | None:
+    """Play a game over the network; return the error where it failed."""
     from slaternet_lab.network import play
 
-    task = Task(game.name, {})
     try:
-        play(game.spec, hosts=hosts, out=game.folder, force=True, progress=_Watcher(task, hear), figures=False)
+        play(game.spec, hosts=hosts, out=game.folder, force=True, progress=_Watcher(advance), figures=False)
     except SlaternetError as error:
-        hear(Failed(task, error))
-        return
+        return error
     if not game.finished():
         raise KeyboardInterrupt  # the first Ctrl-C ends a game after the round it is in
-    hear(Done(task, {}))
-
-
-def _simulation(game: Game) -> Task:
-    return Task(game.name, {"task": "play", "spec": game.spec.to_toml(), "folder": str(game.folder)})
-
-
-def _optimum(key: str, spec: Spec) -> Task:
-    return Task(key, {"task": "optimum", "spec": spec.to_toml()})
+    return None
 
 
 def _functions(spec: Spec) -> str:
@@ -204,20 +212,3 @@ def _concluded(field: Field, stage: _Stage, folder: ComparisonFolder) -> Compari
     if courses:
         draw(courses, folder.path)
     return found
-
-
-def _left_out(field: Field) -> str:
-    """Say which keys of the spec some contestants do not take."""
-    keys = (f"{key} ({', '.join(labels)})" for key, labels in field.left_out.items())
-    return f"left out for those who do not take it: {', '.join(keys)}"
-
-
-def _check_hosts(hosts: int | None, games: Sequence[Game]) -> None:
-    agents = min(game.spec.run.agents for game in games)
-    if hosts is not None and hosts > agents:
-        raise BadSpec(f"--hosts {hosts} is more than the {agents} agents of a game; every host needs an agent")
-
-
-def _new_folder(spec: Spec) -> Path:
-    named = spec.run.model_copy(update={"name": f"{spec.run.name}-compare"})
-    return new_folder(spec.model_copy(update={"run": named}))

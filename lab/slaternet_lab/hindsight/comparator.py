@@ -35,21 +35,18 @@ def offline(spec: Spec, rounds: int | None = None, decisions: Array | None = Non
     return found
 
 
-def optima(
-    spec: Spec,
-    prefixes: Iterable[int],
-    decisions: Array | None = None,
-    watch: Callable[[int], None] = lambda t: None,
-) -> Iterator[Optimum]:
-    """Yield the optimum of each prefix, ascending; `watch` hears of every round that has been played again."""
-    for built in grown(spec, prefixes, decisions, watch):
-        yield built.optimum()
+def optima(spec: Spec, prefixes: Iterable[int], decisions: Array | None = None) -> Iterator[Optimum]:
+    """Yield the optimum of each prefix, ascending."""
+    return (built.optimum() for built in grown(spec, prefixes, decisions))
 
 
 def grown(
-    spec: Spec, prefixes: Iterable[int], decisions: Array | None, watch: Callable[[int], None]
+    spec: Spec,
+    prefixes: Iterable[int],
+    decisions: Array | None,
+    watch: Callable[[int], None] = lambda t: None,
 ) -> Iterator[Programme]:
-    """Yield the programme of each prefix, ascending; one object that grows."""
+    """Yield the programme of each prefix, ascending; one object that grows. `watch` is called with every round."""
     wanted = sorted(set(prefixes))
     built: Programme | None = None
     for functions in replay(spec, wanted[-1], decisions):

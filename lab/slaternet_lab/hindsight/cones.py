@@ -54,7 +54,9 @@ class Cones:
 
     def nearest_multipliers(self, multipliers: Array) -> Array:
         """Return the nearest multipliers of K, which is its own dual cone."""
-        parts = [_onto_linear(part) if kind == "linear" else _onto_norm(part) for kind, part in self.parts(multipliers)]
+        parts = [
+            np.maximum(part, 0.0) if kind == "linear" else _onto_norm(part) for kind, part in self.parts(multipliers)
+        ]
         return np.concatenate(parts)
 
     def parts(self, rows: Array) -> Iterator[tuple[str, Array]]:
@@ -69,15 +71,18 @@ def cones(feasible: FeasibleSet) -> Cones:
     """Return a feasible set as cones."""
     match feasible:
         case Box(dimension=p):
-            unit = np.eye(p)
-            return _rows(np.concatenate((unit, -unit)), np.concatenate((feasible.upper, -feasible.lower)))
+            return _rows(np.concatenate((np.eye(p), -np.eye(p))), np.concatenate((feasible.upper, -feasible.lower)))
         case Ball(dimension=p):
             bound = np.concatenate(([feasible.radius], np.zeros(p)))
             return _plain(np.concatenate((np.zeros((1, p)), -np.eye(p))), bound, "norm")
         case Simplex(dimension=p):
             return _rows(np.concatenate((-np.eye(p), np.ones((1, p)))), np.append(np.zeros(p), feasible.size))
         case L1Ball(dimension=p):
-            return _l1_ball(p, feasible.radius)
+            # x <= w, -x <= w, sum w <= radius
+            unit = sparse.identity(p, format="csr")
+            on_x = sparse.vstack((unit, -unit, sparse.csr_matrix((1, p))), format="csr")
+            on_w = sparse.vstack((-unit, -unit, sparse.csr_matrix(np.ones((1, p)))), format="csr")
+            return Cones(on_x, on_w, np.append(np.zeros(2 * p), feasible.radius), (("linear", 2 * p + 1),))
         case Halfspaces():
             return _rows(feasible.normals, feasible.bounds)
         case Product():
@@ -99,14 +104,6 @@ def _rows(matrix: Array, bound: Array) -> Cones:
     return _plain(matrix, bound, "linear")
 
 
-def _l1_ball(p: int, radius: float) -> Cones:
-    """Return x <= w, -x <= w, sum w <= radius."""
-    unit = sparse.identity(p, format="csr")
-    on_x = sparse.vstack((unit, -unit, sparse.csr_matrix((1, p))), format="csr")
-    on_w = sparse.vstack((-unit, -unit, sparse.csr_matrix(np.ones((1, p)))), format="csr")
-    return Cones(on_x, on_w, np.append(np.zeros(2 * p), radius), (("linear", 2 * p + 1),))
-
-
 def _product(parts: list[Cones]) -> Cones:
     return Cones(
         sparse.block_diag([part.on_x for part in parts], format="csr"),
@@ -114,10 +111,6 @@ def _product(parts: list[Cones]) -> Cones:
         np.concatenate([part.bound for part in parts]),
         tuple(cone for part in parts for cone in part.shape),
     )
-
-
-def _onto_linear(part: Array) -> Array:
-    return np.maximum(part, 0.0)
 
 
 def _onto_norm(part: Array) -> Array:

@@ -31,7 +31,7 @@ COLUMNS = ("round", "optimum", "regret", "residual", "slack", "tolerant_violatio
 Watch = Callable[[str, int, int], None]
 """Hears what is done, and how much of how much."""
 
-STAGES = _DECIDING, _OPTIMISING, _MEASURING = "decisions", "offline optima", "violations"
+_DECIDING, _OPTIMISING, _MEASURING = "decisions", "offline optima", "violations"
 """What is watched."""
 
 _BLOCK_BYTES = 64 << 20

@@ -4,6 +4,7 @@ The schedules of Theorems 1 to 4 do not know the horizon, so a game of T rounds 
 the bit: one game per seed gives the values at all horizons T/16, T/8, T/4, T/2, T.
 """
 
+import contextlib
 import csv
 import json
 import tempfile
@@ -21,10 +22,11 @@ from slaternet.spec import Spec
 from slaternet_adversary.results import new_folder
 from slaternet_lab.assumptions.functions import QUICK, measure
 from slaternet_lab.comparison.contestants import Contestant, enter
+from slaternet_lab.progress import Progress
+from slaternet_lab.simulation import simulate
 from slaternet_lab.verification.rates import Horizons
 from slaternet_lab.verification.theorems import Finding, Measured, claims, rate
-from slaternet_lab.workers.pool import Advanced, Done, Event, Failed, Task, cores, perform
-from slaternet_lab.workers.tally import Tally
+from slaternet_lab.workers.pool import Rounds, Task, cores, perform
 
 SEEDS = 10
 """Seeds that are played unless the user says how many."""
@@ -90,8 +92,7 @@ class _Plan:
         for contestant in self.contestants:
             own = contestant is self.contestants[0]
             for spec in contestant.specs:
-                request = {"task": "grow", "spec": spec.to_toml(), "horizons": self.horizons.tolist(), "optima": own}
-                yield Task(self.name(contestant, spec), request)
+                yield Task(self.name(contestant, spec), scores_at, (spec, self.horizons.tolist(), own))
 
     def name(self, contestant: Contestant, spec: Spec) -> str:
         return f"Theorem {self.theorem}, {contestant.label}, seed {spec.run.seed}"
@@ -117,7 +118,7 @@ def verify(
     folder = out or new_folder(plans[0].contestants[0].specs[0].replace(**{"run.name": "verify"}))
     folder.mkdir(parents=True, exist_ok=True)
     tasks = [task for plan in plans for task in plan.tasks()]
-    grown = _play(tasks, sum(int(plan.horizons[-1]) * _games_of(plan) for plan in plans), jobs, console)
+    grown = _play(tasks, sum(task.arguments[1][-1] for task in tasks), jobs, console)
     studies = [_study(plan, grown) for plan in plans]
     _write(studies, folder)
     return folder, studies
@@ -161,34 +162,40 @@ def _largest_gamma0(spec: Spec) -> float:
     return 1.0 / (4.0 * (spec.run.dimension**2 + 1) * slope * slope)
 
 
-def _games_of(plan: _Plan) -> int:
-    return sum(len(each.specs) for each in plan.contestants)
-
-
 def _play(tasks: Sequence[Task], rounds: int, jobs: int | None, console: Console | None) -> dict[str, dict[str, Any]]:
-    """Do all tasks and return what each says."""
+    """Do all tasks and return the result of each; raise the first error."""
     reached = dict.fromkeys((task.name for task in tasks), 0)
     grown: dict[str, dict[str, Any]] = {}
+
+    def advance(name: str, round: int) -> None:
+        reached[name] = round
+        progress.show(sum(reached.values()), f"{len(grown)}/{len(tasks)} runs", name)
+
     with (
         tempfile.TemporaryDirectory(prefix="slaternet-verify-") as scratch,
-        Tally(len(tasks), rounds, console or Console(quiet=True)) as tally,
+        Progress(rounds, console or Console(quiet=True)) as progress,
+        contextlib.closing(perform(tasks, jobs or cores(), Path(scratch) / "log", advance)) as outcomes,
     ):
-        for event in perform(tasks, jobs or cores(), Path(scratch) / "log"):
-            reached[event.task.name] = _heard(event, grown)
-            tally.update(len(grown), sum(reached.values()), event.task.name)
+        for task, result, error in ((each.task, each.result, each.error) for each in outcomes):
+            if error:
+                raise type(error)(f"{task.name}: {error}")
+            grown[task.name] = result
+            advance(task.name, task.arguments[1][-1])
     return grown
 
 
-def _heard(event: Event, grown: dict[str, dict[str, Any]]) -> int:
-    """Keep what an event brings; return the round its game has reached."""
-    match event:
-        case Advanced(_, round):
-            return round
-        case Done(task, result):
-            grown[task.name] = result
-            return int(task.request["horizons"][-1])
-        case Failed(task, error):
-            raise type(error)(f"{task.name}: {error}")
+def scores_at(spec: Spec, horizons: list[int], with_optima: bool, rounds: Rounds) -> dict[str, list[float] | None]:
+    """Simulate a game and return its cumulative scores at each horizon; its folder is not kept."""
+    from slaternet_lab.hindsight.comparator import optima
+
+    with tempfile.TemporaryDirectory(prefix="slaternet-") as folder:
+        metrics = simulate(spec, out=Path(folder), progress=rounds, figures=False).metrics
+    at = [horizon - 1 for horizon in horizons]
+    return {
+        "loss": metrics["cumulative_loss"][at].tolist(),
+        "violation": metrics["cumulative_violation"][at].tolist(),
+        "optima": [each.value for each in optima(spec, horizons)] if with_optima else None,
+    }
 
 
 def _study(plan: _Plan, grown: dict[str, dict[str, Any]]) -> Study:

@@ -75,7 +75,7 @@ class Measured:
         return cls(horizons, values, fit, local, late_share(horizons, values))
 
 
-Judge = Callable[[Measured], tuple[Verdict, str]]
+Judge = Callable[[Fit, Measured], tuple[Verdict, str]]
 
 
 @dataclass(frozen=True)
@@ -88,22 +88,20 @@ class Claim:
     power: float
     judge: Judge
     logarithms: float = 0.0
+    late: float | None = None
+    """How much of it must fall in the second half of the rounds for its growth to be tested."""
 
     def finding(self, measured: Measured) -> Finding:
         """Hold the claim against what was measured."""
-        verdict, reason = self.judge(measured)
-        return Finding(
-            self.theorem,
-            self.quantity,
-            self.bound,
-            self.power,
-            self.logarithms,
-            measured.fit,
-            measured.local,
-            measured.late,
-            verdict,
-            reason,
-        )
+        verdict: Verdict = "not tested"
+        if measured.fit is None:
+            reason = _no_fit(measured)
+        elif self.late is not None and measured.late < self.late:
+            reason = f"only {measured.late:.1%} of the violation fell in the second half of the rounds"
+        else:
+            verdict, reason = self.judge(measured.fit, measured)
+        claimed = (self.theorem, self.quantity, self.bound, self.power, self.logarithms)
+        return Finding(*claimed, measured.fit, measured.local, measured.late, verdict, reason)
 
 
 def claims(theorem: int, spec: Spec) -> Iterator[Claim]:
@@ -114,9 +112,9 @@ def claims(theorem: int, spec: Spec) -> Iterator[Claim]:
             f"{spec.algorithm.name} with {spec.algorithm.schedule}; correct [algorithm] of the spec"
         )
     if theorem == 4:
-        yield Claim(4, "regret", "log T", 0.0, _logarithm(None), logarithms=1.0)
+        yield Claim(4, "regret", "log T", 0.0, _logarithm, logarithms=1.0)
         yield Claim(4, "violation", "(T log T)^1/2", 0.5, _power(0.5), logarithms=0.5)
-        yield Claim(4, "violation", "log T (Slater)", 0.0, _logarithm(_LATE_LOGARITHM), logarithms=1.0)
+        yield Claim(4, "violation", "log T (Slater)", 0.0, _logarithm, logarithms=1.0, late=_LATE_LOGARITHM)
         return
     c = rate(spec)
     if theorem != 2:
@@ -124,7 +122,7 @@ def claims(theorem: int, spec: Spec) -> Iterator[Claim]:
         yield Claim(theorem, "regret", f"T^{e:g}", e, _power(e))
         yield Claim(theorem, "violation", f"T^{1 - c / 2:g}", 1 - c / 2, _power(1 - c / 2))
     if theorem != 1:
-        yield Claim(theorem, "violation", f"T^{1 - c:g} (Slater)", 1 - c, _slater(c))
+        yield Claim(theorem, "violation", f"T^{1 - c:g} (Slater)", 1 - c, _slater(c), late=_LATE)
 
 
 def rate(spec: Spec) -> float:
@@ -135,10 +133,8 @@ def rate(spec: Spec) -> float:
 
 
 def _power(bound: float) -> Judge:
-    def judge(measured: Measured) -> tuple[Verdict, str]:
-        if measured.fit is None:
-            return "not tested", _no_fit(measured)
-        if measured.fit.high <= bound:
+    def judge(fit: Fit, measured: Measured) -> tuple[Verdict, str]:
+        if fit.high <= bound:
             return "seen", f"the interval lies at or below {bound:g}"
         return "not seen", f"the interval reaches above {bound:g}"
 
@@ -148,34 +144,20 @@ def _power(bound: float) -> Judge:
 def _slater(c: float) -> Judge:
     without = 1 - c / 2
 
-    def judge(measured: Measured) -> tuple[Verdict, str]:
-        if measured.fit is None:
-            return "not tested", _no_fit(measured)
-        if measured.late < _LATE:
-            return "not tested", f"only {measured.late:.1%} of the violation fell in the second half of the rounds"
-        if measured.fit.high < without:
+    def judge(fit: Fit, measured: Measured) -> tuple[Verdict, str]:
+        if fit.high < without:
             return "seen", f"the interval lies below {without:g}, the bound without Slater's condition"
         return "not seen", f"the interval reaches {without:g}, the bound without Slater's condition"
 
     return judge
 
 
-def _logarithm(late: float | None) -> Judge:
-    def judge(measured: Measured) -> tuple[Verdict, str]:
-        if measured.fit is None:
-            return "not tested", _no_fit(measured)
-        if late is not None and measured.late < late:
-            return "not tested", f"only {measured.late:.1%} of the violation fell in the second half of the rounds"
-        better = is_logarithmic(measured.horizons, measured.values)
-        if better and measured.local < _FLAT:
-            return "seen", f"a ln T + b fits better than a T^b, and the last local exponent is below {_FLAT:g}"
-        return "not seen", (
-            f"the last local exponent is {measured.local:.2f}, not below {_FLAT:g}"
-            if better
-            else "a T^b fits better than a ln T + b"
-        )
-
-    return judge
+def _logarithm(fit: Fit, measured: Measured) -> tuple[Verdict, str]:
+    if not is_logarithmic(measured.horizons, measured.values):
+        return "not seen", "a T^b fits better than a ln T + b"
+    if measured.local < _FLAT:
+        return "seen", f"a ln T + b fits better than a T^b, and the last local exponent is below {_FLAT:g}"
+    return "not seen", f"the last local exponent is {measured.local:.2f}, not below {_FLAT:g}"
 
 
 def _no_fit(measured: Measured) -> str:

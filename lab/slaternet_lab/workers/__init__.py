@@ -1,1 +1,1 @@
-"""Processes that play many games side by side, and what a user sees of them."""
+"""Processes that play many games side by side."""

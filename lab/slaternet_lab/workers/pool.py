@@ -1,57 +1,51 @@
-"""Tasks shared out to processes on this machine, one at a time each; none outlives the parent."""
+"""Games played side by side in processes on this machine; none of the processes outlives the parent.
+
+Nothing here imports numpy at its top: a worker sets the number of BLAS threads before it does.
+"""
 
 import contextlib
-import json
+import multiprocessing
 import os
-import selectors
 import signal
-import subprocess
 import sys
-from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.queues import SimpleQueue
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from slaternet import errors
+from slaternet.environment import prepare
 from slaternet.errors import RunFailed, SlaternetError
 
-_READ_BYTES = 1 << 16
+_PAUSE = 0.2
+"""Seconds between two reports of how far a game has come."""
+
+Reports = SimpleQueue[tuple[str, int]]
+"""What workers say: the name of a task and the round of its game, 0 when it begins."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a worker is asked to do, and what to call it."""
+    """A call `function(*arguments, Rounds)` for a worker."""
 
     name: str
-    request: dict[str, Any]
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
 
 
 @dataclass(frozen=True)
-class Advanced:
-    """A game has come to a round."""
+class Outcome:
+    """How a task ended: with a result, or with an error."""
 
     task: Task
-    round: int
-
-
-@dataclass(frozen=True)
-class Done:
-    """A task is done; `result` is what it says."""
-
-    task: Task
-    result: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Failed:
-    """A task cannot be done."""
-
-    task: Task
-    error: SlaternetError
-
-
-Event = Advanced | Done | Failed
+    result: Any = None
+    error: SlaternetError | None = None
 
 
 def cores() -> int:
@@ -59,97 +53,126 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def perform(tasks: Sequence[Task], jobs: int, log: Path) -> Generator[Event, None, None]:
-    """Do all tasks, `jobs` at a time, yielding what happens; whoever leaves the iterator early ends the workers.
+def perform(
+    tasks: Sequence[Task], jobs: int, log: Path, advanced: Callable[[str, int], None]
+) -> Generator[Outcome, None, None]:
+    """Do all tasks, `jobs` at a time, and yield how each ended; one that fails does not stop the others.
 
-    What workers and plugins print goes to `log`. A task that fails does not stop the others.
+    `advanced` is called with the name of a task and the round that its game has reached. What workers and plugins print
+    goes to `log`. Closing the generator ends the workers at once.
     """
-    waiting = deque(tasks)
-    workers: list[_Worker] = []
-    selector = selectors.DefaultSelector()
+    groups = [list(tasks)] if tasks else []
+    while groups:
+        group = groups.pop(0)
+        with _workers(min(jobs, len(group)), log) as (executor, reports):
+            begun, unfinished = yield from _attempt(group, executor, reports, advanced)
+        # One worker has died, which ends all of them. Which game was its own, only playing each alone can tell.
+        suspects = [task for task in unfinished if task.name in begun]
+        if unfinished and not suspects:
+            raise RunFailed(f"the processes that play games cannot start; see {log}")
+        if len(suspects) == 1:
+            sentence = f"the process that played it has died: killed, out of memory, or ended by a plugin; see {log}"
+            yield Outcome(suspects[0], error=RunFailed(sentence))
+        else:
+            groups += [[task] for task in suspects]
+        if rest := [task for task in unfinished if task.name not in begun]:
+            groups.insert(0, rest)
+
+
+def _attempt(
+    tasks: Sequence[Task], executor: Executor, reports: Reports, advanced: Callable[[str, int], None]
+) -> Generator[Outcome, None, tuple[set[str], list[Task]]]:
+    """Do tasks until all are done, or a worker dies; return the names of those begun, and those not finished."""
+    begun: set[str] = set()
+    unfinished: list[Task] = []
+    with _spawning():
+        futures: dict[Future[Any], Task] = {executor.submit(_do, task): task for task in tasks}
+    while futures:
+        done, _ = wait(futures, _PAUSE, FIRST_COMPLETED)
+        while not reports.empty():
+            name, round = reports.get()
+            begun.add(name)
+            advanced(name, round)
+        for future in [future for future in futures if future in done]:
+            task = futures.pop(future)
+            try:
+                outcome = Outcome(task, result=future.result())
+            except SlaternetError as error:
+                outcome = Outcome(task, error=error)
+            except BrokenProcessPool:
+                unfinished.append(task)
+                continue
+            yield outcome
+    return begun, unfinished
+
+
+@contextlib.contextmanager
+def _workers(jobs: int, log: Path) -> Iterator[tuple[Executor, Reports]]:
+    """Run workers for the block; they end with it, whatever they do, or when this process dies."""
+    context = multiprocessing.get_context("spawn")
+    reports = context.SimpleQueue()
+    alive, tether = context.Pipe(duplex=False)
+    executor = ProcessPoolExecutor(jobs, context, _start_worker, (alive, reports, log))
     try:
-        while waiting or selector.get_map():
-            while waiting and len(selector.get_map()) < jobs:
-                workers.append(_Worker(log))
-                workers[-1].begin(waiting.popleft())
-                selector.register(workers[-1], selectors.EVENT_READ, workers[-1])
-            for key, _ in selector.select():
-                worker: _Worker = key.data
-                yield from worker.hear()
-                if worker.free and waiting:
-                    worker.begin(waiting.popleft())
-                elif worker.free or worker.dead:
-                    selector.unregister(worker)
+        yield executor, reports
     finally:
-        for worker in workers:
-            worker.end()
-        selector.close()
+        tether.close()
+        executor.shutdown()
+        alive.close()
+        reports.close()
 
 
-class _Worker:
-    """One process of `slaternet_lab.workers.worker`."""
+@contextlib.contextmanager
+def _spawning() -> Iterator[None]:
+    """Keep Ctrl-C from processes that are started within, and keep them from running the user's script again."""
+    main, mask = sys.modules["__main__"], signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
-    def __init__(self, log: Path) -> None:
-        self._log = log
-        self._task: Task | None = None
-        self._unread = b""
-        self.dead = False
-        with log.open("ab") as file:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "slaternet_lab.workers.worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=file,
-                bufsize=0,
-                # Ctrl-C in the terminal reaches the parent alone, which then ends its workers.
-                start_new_session=True,
-            )
 
-    def fileno(self) -> int:
-        """Return where its answers come."""
-        assert self._process.stdout is not None  # a pipe, as asked for above
-        return self._process.stdout.fileno()
+_reports: Reports | None = None
+"""In a worker: where its reports go."""
 
-    @property
-    def free(self) -> bool:
-        """Whether it waits for a task."""
-        return self._task is None and not self.dead
 
-    def begin(self, task: Task) -> None:
-        """Give it a task."""
-        assert self._process.stdin is not None
-        self._task = task
-        with contextlib.suppress(BrokenPipeError):  # it has died: the end of its answers says so
-            self._process.stdin.write(json.dumps(task.request).encode() + b"\n")
+def _start_worker(alive: Connection, reports: Reports, log: Path) -> None:
+    global _reports
+    prepare()
+    _reports = reports
+    with log.open("ab") as file:
+        for output in (sys.stdout, sys.stderr):
+            os.dup2(file.fileno(), output.fileno())
+    threading.Thread(target=_end_with_parent, args=(alive,), daemon=True).start()
 
-    def hear(self) -> Iterator[Event]:
-        """Yield what it says; it must have something to say."""
-        data = os.read(self.fileno(), _READ_BYTES)
-        *lines, self._unread = (self._unread + data).split(b"\n")
-        for line in lines:
-            yield self._event(json.loads(line))
-        if not data:
-            self.dead = True
-            yield from self._death()
 
-    def _event(self, answer: dict[str, Any]) -> Event:
-        assert self._task is not None  # it speaks of its task only
-        task = self._task
-        if "round" in answer:
-            return Advanced(task, answer["round"])
-        self._task = None
-        if "failed" in answer:
-            kind, sentence = answer["failed"]
-            return Failed(task, getattr(errors, kind)(sentence))
-        return Done(task, answer["done"])
+def _end_with_parent(alive: Connection) -> None:
+    alive.poll(None)  # until the other end is closed: nothing is ever sent
+    os._exit(1)
 
-    def _death(self) -> Iterator[Event]:
-        code = self._process.wait()
-        manner = f"ended with exit code {code}" if code >= 0 else f"was killed by {signal.Signals(-code).name}"
-        if self._task is not None:
-            yield Failed(self._task, RunFailed(f"the process that played it {manner}; see {self._log}"))
 
-    def end(self) -> None:
-        """End the process, whatever it does."""
-        self._process.kill()
-        self._process.communicate()  # and close its pipes
+def _do(task: Task) -> Any:  # noqa: ANN401
+    rounds = Rounds(task.name)
+    rounds.report(0)
+    return task.function(*task.arguments, rounds)
+
+
+class Rounds:
+    """Reports how far a game has come, not too often."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def report(self, round: int) -> None:
+        """Report the round; an executor without our workers has nobody to report to."""
+        self._reported = time.monotonic()
+        if _reports is not None:
+            _reports.put((self._name, round))
+
+    def update(self, round: int, loss: float, violation: float, note: str = "") -> None:
+        """Report the round, unless one was reported just now."""
+        del loss, violation, note
+        if time.monotonic() - self._reported >= _PAUSE:
+            self.report(round)

@@ -8,7 +8,7 @@ import pytest
 from slaternet.spec import Spec
 from slaternet_lab.assumptions.functions import QUICK, measure
 from slaternet_lab.cli import main
-from slaternet_lab.exam import examine
+from slaternet_lab.commands.adversary import examine
 
 BUILT_IN = sorted(entry.name for entry in entry_points(group="slaternet.adversaries"))
 

@@ -6,9 +6,10 @@ import pytest
 from slaternet.errors import PluginFailed
 from slaternet.spec import Spec, override
 from slaternet_lab.assumptions import report as assumptions
-from slaternet_lab.assumptions.report import Finding, breaches, examine
+from slaternet_lab.assumptions.report import Finding, examine
 from slaternet_lab.library import find
 from slaternet_lab.parts import assemble
+from slaternet_lab.protocol import breaches
 
 RING = """
 from slaternet_coordinator.graphs import Graph

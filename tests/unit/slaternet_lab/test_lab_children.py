@@ -1,4 +1,3 @@
-import asyncio
 import sys
 from pathlib import Path
 
@@ -10,15 +9,13 @@ from slaternet_lab.children import Child, end_all
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    path = tmp_path / "log"
-    path.touch()
-    return path
+    return tmp_path / "log"
 
 
 async def child(log: Path, code: str) -> Child:
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(sys.executable, "-u", "-c", code, stdin=pipe, stdout=pipe)
-    return Child("speaker", process, log)
+    speaker = Child("speaker", [sys.executable, "-c", code], log)
+    await speaker.start(heard=True)
+    return speaker
 
 
 async def test_a_process_may_print_what_it_likes_before_and_after_its_announcement(log: Path) -> None:

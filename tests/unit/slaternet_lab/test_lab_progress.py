@@ -16,7 +16,7 @@ class Clock:
 def play(seconds_per_round: float, rounds: int | None = 10, note: str = "") -> list[str]:
     """Return the plain lines of ten rounds."""
     out, clock = io.StringIO(), Clock()
-    with Progress(rounds, Console(file=out), clock) as progress:
+    with Progress(rounds, Console(file=out), clock=clock) as progress:
         for t in range(1, 11):
             progress.update(t, loss=2.0 * t, violation=0.5 * t, note=note)
             clock.now += seconds_per_round
@@ -41,7 +41,7 @@ def test_a_game_without_end_has_no_remaining_time() -> None:
 
 def test_waiting_for_the_first_round_is_said_and_does_not_count_as_playing() -> None:
     out, clock = io.StringIO(), Clock()
-    with Progress(10, Console(file=out), clock) as progress:
+    with Progress(10, Console(file=out), clock=clock) as progress:
         for round in (0, 0, 2, 4):
             clock.now += 2.0
             progress.update(round, loss=2.0 * round, violation=0.0, note="" if round else "waiting for the adversary")
@@ -83,3 +83,40 @@ def test_a_terminal_shows_a_game_without_end_too() -> None:
         progress.update(7, loss=20.0, violation=5.0)
 
     assert "round 7 " in out.getvalue()
+
+
+def test_runs_are_counted_with_the_time_that_remains() -> None:
+    out, clock = io.StringIO(), Clock()
+    with Progress(400, Console(file=out, width=100), clock=clock) as progress:
+        for second in range(9):
+            clock.now = 100.0 + 0.5 * second
+            progress.show(50 * second, f"{second // 3}/4 runs", "zhang2024, seed 1")
+        progress.show(400, "4/4 runs", "zhang2024, seed 2")
+
+    assert out.getvalue().splitlines() == [
+        "1/4 runs  zhang2024, seed 1  ETA 0:00:02",
+        "2/4 runs  zhang2024, seed 1",
+        "4/4 runs  zhang2024, seed 2",
+    ]
+
+
+def test_neither_kept_runs_nor_the_start_up_count_for_the_time_that_remains() -> None:
+    out, clock = io.StringIO(), Clock()
+    with Progress(1000, Console(file=out, width=100), done=900, clock=clock) as progress:
+        progress.show(900, "9/10 runs")
+        clock.now += 60.0  # until the workers have started
+        progress.show(910, "9/10 runs")
+        clock.now += 3.0
+        progress.show(940, "9/10 runs")
+
+    assert out.getvalue().splitlines()[-1] == "9/10 runs  ETA 0:00:06"
+
+
+def test_a_brief_one_is_seen_on_terminals_only() -> None:
+    plain, live = io.StringIO(), io.StringIO()
+    for console in (Console(file=plain), Console(file=live, force_terminal=True, width=120, color_system=None)):
+        with Progress(None, console, brief=True) as progress:
+            assert list(progress.track("abc", "making [g]_+", 3)) == ["a", "b", "c"]
+
+    assert plain.getvalue() == ""
+    assert "making [g]_+" in live.getvalue()

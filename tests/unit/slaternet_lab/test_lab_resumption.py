@@ -13,6 +13,7 @@ import pytest
 
 from slaternet.checkpoints import Checkpoints
 from slaternet.errors import BadSpec, Diverged
+from slaternet.journal import Durability
 from slaternet.model import Departure, Role, StopAt
 from slaternet.spec import Spec
 from slaternet.state import State
@@ -20,8 +21,9 @@ from slaternet_adversary import chronicle
 from slaternet_adversary.chronicle import JOURNAL, Chronicle, Seats
 from slaternet_coordinator.archive import Archive, Birth
 from slaternet_coordinator.memory import Entry, Memory
+from slaternet_coordinator.rules import LOST_AFTER, Policy
 from slaternet_lab import reopening
-from slaternet_lab.launch import Launch, register_of, spec_of, states_of, write_spec
+from slaternet_lab.launch import Manifest, register_of, spec_of, states_of, write_spec
 from slaternet_lab.reopening import Reopening
 from slaternet_lab.resolve import load
 from slaternet_lab.resumption import prepare
@@ -38,27 +40,38 @@ def spec_with(*settings: str) -> Spec:
     return load("paper-short", ["run.agents=4", f"run.rounds={ROUNDS}", *settings])
 
 
+def manifest_of(rounds: int | None) -> Manifest:
+    return Manifest(
+        hosts=2,
+        durability=Durability.KILL,
+        rounds=rounds,
+        policy=Policy.WAIT,
+        lost_after=LOST_AFTER,
+        journal_keep=None,
+    )
+
+
 def leave_behind(folder: Path, memory: Memory = OVER, spec: Spec | None = None) -> Path:
     """Write what a run with two hosts leaves behind that stood so when all its processes were cut off."""
     spec = spec or spec_with()
-    launch = Launch(2, rounds=spec.run.rounds)
+    manifest = manifest_of(spec.run.rounds)
     write_spec(folder, spec)
-    launch.write(folder)
-    for name, role in launch.roles.items():
+    manifest.write(folder)
+    for name, role in manifest.roles.items():
         with State.claim(states_of(folder), name, role=role) as state:
             state.remember(RUN, spec.digest())
             if name == "adversary":
                 state.keep(folder)
             if memory.phase == "over":
                 state.close(ROUNDS)
-            if name in launch.agents and state.checkpoints is not None:
+            if name in manifest.agents and state.checkpoints is not None:
                 for round in (MARK, ROUNDS):
                     Checkpoints(state.checkpoints, name, RUN, spec.digest()).write(round, name.encode())
     journal = Chronicle.begin(folder, RUN)
     journal.append(Seats(tuple(SEATS.items())))
     journal.close()
     with Archive.open(register_of(folder), Birth(RUN, bytes(32), spec.digest())) as archive:
-        members = {name: Role(role) for name, role in launch.roles.items() if name != "coordinator"}
+        members = {name: Role(role) for name, role in manifest.roles.items() if name != "coordinator"}
         archive.keep(replace(memory, members=tuple(_entry(*each) for each in members.items())))
     for name in CONCLUSIONS if memory.phase == "over" else ():
         (folder / name).write_text("of 100 rounds")
@@ -95,20 +108,20 @@ class Standing:
 
 
 def standing(folder: Path) -> Standing:
-    launch = Launch.read(folder)
-    assert launch is not None
+    manifest = Manifest.read(folder)
+    assert manifest is not None
     spec = Spec.parse(spec_of(folder).read_text(), source="here")
     states = {}
-    for name in launch.roles:
+    for name in manifest.roles:
         held = json.loads((states_of(folder) / name / "state.json").read_text())
         states[name] = (held["spec"], held["over"])
     with Archive.reopen(register_of(folder)) as archive:
         memory = archive.recall()
         assert archive.born == Birth(RUN, bytes(32), spec.digest())
-    kept = [Checkpoints(states_of(folder) / name / "checkpoints", name, RUN, spec.digest()) for name in launch.agents]
+    kept = [Checkpoints(states_of(folder) / name / "checkpoints", name, RUN, spec.digest()) for name in manifest.agents]
     ends = [entry for entry in chronicle.read(folder) if isinstance(entry, StopAt)]
     return Standing(
-        launch.rounds,
+        manifest.rounds,
         spec.digest(),
         states,
         replace(memory, members=()),
@@ -140,7 +153,7 @@ def longer(rounds: int) -> Standing:
 def test_a_finished_run_is_reopened_with_more_rounds(tmp_path: Path) -> None:
     resumption = prepare(leave_behind(tmp_path), rounds=300)
 
-    assert resumption.launch == Launch(2, rounds=300)
+    assert resumption.manifest == manifest_of(300)
     assert not resumption.over
     assert standing(tmp_path) == longer(300)
 
@@ -162,10 +175,10 @@ def test_a_run_that_was_cut_short_is_left_as_it_is(tmp_path: Path) -> None:
 
 def test_a_game_that_nobody_had_joined_begins(tmp_path: Path) -> None:
     write_spec(tmp_path, spec_with())
-    Launch(2, rounds=ROUNDS).write(tmp_path)
+    manifest_of(ROUNDS).write(tmp_path)
 
-    assert prepare(tmp_path, rounds=50).launch.rounds == 50
-    assert prepare(tmp_path).launch.rounds == 50
+    assert prepare(tmp_path, rounds=50).manifest.rounds == 50
+    assert prepare(tmp_path).manifest.rounds == 50
     assert Spec.parse(spec_of(tmp_path).read_text(), source="here").run.rounds == 50
 
 
@@ -187,7 +200,7 @@ def cut_before(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
         return performed
 
     for place, name in (
-        (Launch, "write"),
+        (Manifest, "write"),
         (reopening, "retract"),
         (Chronicle, "append"),
         (Checkpoints, "write"),
@@ -356,7 +369,7 @@ def test_a_host_whose_agents_have_all_left_needs_no_checkpoint(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"hosts": "2", "durability": "kill", "rounds": 5}', '{"hosts": 2}'])
-def test_a_damaged_launch_is_refused(text: str, tmp_path: Path) -> None:
+def test_a_damaged_manifest_is_refused(text: str, tmp_path: Path) -> None:
     leave_behind(tmp_path)
     (states_of(tmp_path) / "run.json").write_text(text)
 
@@ -376,7 +389,7 @@ def test_a_checkpoint_that_is_missing_or_damaged_is_found_before_anything_is_dec
         prepare(tmp_path, rounds=300)
 
     checkpoint.write_bytes(content)
-    assert Launch.read(tmp_path) == Launch(2, rounds=ROUNDS)
+    assert Manifest.read(tmp_path) == manifest_of(ROUNDS)
     assert (tmp_path / "summary.json").exists()
     assert (tmp_path / JOURNAL).exists()
 
@@ -393,9 +406,9 @@ def test_the_adversary_finds_a_run_folder_that_was_moved(tmp_path: Path) -> None
 def test_nothing_is_done_twice(tmp_path: Path) -> None:
     leave_behind(tmp_path)
     prepare(tmp_path, rounds=300)
-    states = {name: State(name, role, states_of(tmp_path) / name) for name, role in Launch(2).roles.items()}
+    states = {name: State(name, role, states_of(tmp_path) / name) for name, role in manifest_of(None).roles.items()}
     before = (tmp_path / JOURNAL).read_bytes()
     spec = Spec.parse(spec_of(tmp_path).read_text(), source="here")
 
-    assert Reopening(tmp_path, Launch(2, rounds=300), states, RUN).complete(spec) == spec
+    assert Reopening(tmp_path, manifest_of(300), states, RUN).complete(spec) == spec
     assert (tmp_path / JOURNAL).read_bytes() == before

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from slaternet.spec import Spec
-from slaternet_lab.commands.playing import show_summary
+from slaternet_lab.commands.runs import show_summary
 from slaternet_lab.folder import Run
 from slaternet_lab.library import shipped
 

@@ -1,15 +1,22 @@
 """`slaternet compare`: several algorithms on the same functions and graphs."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from slaternet.errors import BadSpec
-from slaternet_lab.commands.common import JsonOption, SetOption, SpecArgument, console, print_json
+from slaternet_lab.commands.options import (
+    SEEDS_HELP,
+    ForceOption,
+    JobsOption,
+    JsonOption,
+    OutOption,
+    SetOption,
+    SpecArgument,
+)
+from slaternet_lab.commands.report import console, print_json, print_table
 
 if TYPE_CHECKING:
     from slaternet_lab.comparison.play import Comparison
@@ -18,42 +25,30 @@ if TYPE_CHECKING:
 _HOSTS = 2
 _INTERRUPTED = 130
 _WIDE = 200
-"""Columns of a table that nobody's terminal cuts."""
-
-AlgorithmsOption = Annotated[
-    str | None,
-    typer.Option(
-        "--algorithms",
-        metavar="A,B,...",
-        help="NAME, or NAME+key=value with settings of its own: yi2023+dual_linearised=false. The paper's if absent.",
-    ),
-]
-SeedsOption = Annotated[int, typer.Option("--seeds", min=1, help="How many seeds: the spec's and the next ones.")]
-GridOption = Annotated[
-    list[str] | None,
-    typer.Option("--grid", metavar="KEY=V,W", help="Values of a key, as in algorithm.gamma0=0.05,0.15; repeatable."),
-]
-NetworkOption = Annotated[bool, typer.Option("--network", help="Play over gRPC, one game after another.")]
-HostsOption = Annotated[
-    int | None,
-    typer.Option("--hosts", min=1, help="With --network: agent hosts of a game; 2 if absent.", show_default=False),
-]
-JobsOption = Annotated[int | None, typer.Option("--jobs", min=1, help="Games at a time; all cores if absent.")]
-OutOption = Annotated[
-    Path | None,
-    typer.Option("--out", help="The folder; runs/NAME-compare-TIME if absent. Finished runs are kept."),
-]
-ForceOption = Annotated[bool, typer.Option("--force", help="Play everything anew, whatever the folder holds.")]
+"""Columns that a table may take where no terminal cuts it."""
 
 
 def compare(
     spec: SpecArgument = None,
-    algorithms: AlgorithmsOption = None,
-    seeds: SeedsOption = 5,
-    grid: GridOption = None,
+    algorithms: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B,...",
+            help="NAME, or NAME+key=value with settings of its own: yi2023+dual_linearised=false. "
+            "The paper's if absent.",
+        ),
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help=SEEDS_HELP)] = 5,
+    grid: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=V,W", help="Values of a key, as in algorithm.gamma0=0.05,0.15; repeatable."),
+    ] = None,
     settings: SetOption = None,
-    network: NetworkOption = False,
-    hosts: HostsOption = None,
+    network: Annotated[bool, typer.Option("--network", help="Play over gRPC, one game after another.")] = False,
+    hosts: Annotated[
+        int | None,
+        typer.Option(min=1, help="With --network: agent hosts of a game; 2 if absent.", show_default=False),
+    ] = None,
     jobs: JobsOption = None,
     out: OutOption = None,
     force: ForceOption = False,
@@ -91,23 +86,11 @@ def _show(found: "Comparison", *, as_json: bool) -> None:
     if as_json:
         print_json({**found.tables(), "folder": str(found.folder)})
         return
-    screen = console()
-    if not screen.is_terminal:
-        screen.width = max(screen.width, _WIDE)
+    columns = {heading: [cell(each) for each in found.standings] for heading, cell in _COLUMNS.items()}
+    known = {heading: cells for heading, cells in columns.items() if any(cells)}
     if found.standings:
-        screen.print(_table(found.standings))
-    screen.print(f"{_seeds(found.standings)}; folder {found.folder}", soft_wrap=True)
-
-
-def _table(standings: Sequence["Standing"]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    columns = [(heading, [cell(each) for each in standings]) for heading, cell in _COLUMNS.items()]
-    known = [(heading, cells) for heading, cells in columns if any(cells)]
-    for heading, _ in known:
-        table.add_column(heading, justify="left" if heading == "algorithm" else "right", overflow="fold")
-    for row in zip(*(cells for _, cells in known), strict=True):
-        table.add_row(*row)
-    return table
+        print_table(list(known), zip(*known.values(), strict=True), numbers=set(known) - {"algorithm"}, width=_WIDE)
+    console().print(f"{_seeds(found.standings)}; folder {found.folder}", soft_wrap=True, markup=False)
 
 
 def _seeds(standings: Sequence["Standing"]) -> str:

@@ -11,17 +11,15 @@ import typer
 from slaternet.errors import BadSpec
 from slaternet.model import Array
 from slaternet.spec import Spec
-from slaternet_lab.commands.common import JsonOption, SetOption, SpecArgument, bars, print_fields, print_json
+from slaternet_lab.commands.options import ForceOption, JsonOption, SetOption, SpecArgument
+from slaternet_lab.commands.report import bar, print_fields, print_json
 
 if TYPE_CHECKING:
     from slaternet_adversary import Adversary
 
-OutOption = Annotated[Path, typer.Option("--out", metavar="FILE", help="The .npz file to write.")]
-ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite that file.")]
-
 
 def record(
-    out: OutOption,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The .npz file to write.")],
     spec: SpecArgument = None,
     settings: SetOption = None,
     force: ForceOption = False,
@@ -34,13 +32,15 @@ def record(
 
     # a plugin's arrays are seen only in the process that it plays in
     game = load(spec, [*(settings or ()), "adversary.isolation=none"])
-    rounds = _rounds(game)
+    rounds = game.run.rounds
+    if rounds is None:
+        raise BadSpec("run.rounds is missing, and a record has an end; say --set run.rounds=1000")
     _check_file(out, force)
-    with opened(game) as (plugin, _), bars() as bar:
+    with opened(game) as (plugin, _), bar() as shown:
         recorded = _recorded(plugin, game.adversary.plugin, rounds)
         first = next(recorded)
         _check_room(out, rounds * sum(array.nbytes for array in first.values()))
-        each = bar.track(itertools.chain([first], recorded), total=rounds, description="recording")
+        each = shown.track(itertools.chain([first], recorded), "recording", rounds)
         try:
             trace.write(out, rounds, first["matrix"].shape[1] - plugin.constraints, each)
         except OSError as error:
@@ -48,12 +48,6 @@ def record(
                 f"--out {out} cannot be written: {error.strerror}; mend that or choose another path"
             ) from None
     _show(game, rounds, out, as_json)
-
-
-def _rounds(spec: Spec) -> int:
-    if spec.run.rounds is None:
-        raise BadSpec("run.rounds is missing, and a record has an end; say --set run.rounds=1000")
-    return spec.run.rounds
 
 
 def _check_file(out: Path, force: bool) -> None:

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
-from rich.table import Table
 
 from slaternet.errors import BadSpec
-from slaternet_lab.commands.common import JsonOption, SetOption, SpecArgument, console, print_fields, print_json
+from slaternet_lab.commands.options import JsonOption, SetOption, SpecArgument
+from slaternet_lab.commands.report import print_fields, print_json, print_table
 
 if TYPE_CHECKING:
     from slaternet_coordinator.graphs import Graph
@@ -20,18 +20,15 @@ _ROUNDS = 1000
 _BYTES = 1 << 31
 """Largest W that is written."""
 
-RoundsOption = Annotated[
-    str | None, typer.Option("--rounds", metavar="A:B", help="First and last round; absent: from 1, at most 1000.")
-]
-OutOption = Annotated[
-    Path | None, typer.Option("--out", help="Write W (rounds x n x n) and the round numbers to this .npz file.")
-]
-
 
 def graph(
     spec: SpecArgument = None,
-    rounds: RoundsOption = None,
-    out: OutOption = None,
+    rounds: Annotated[
+        str | None, typer.Option(metavar="A:B", help="First and last round; absent: from 1, at most 1000.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write W (rounds x n x n) and the round numbers to this .npz file.")
+    ] = None,
     settings: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -39,7 +36,7 @@ def graph(
     from slaternet.paths import located
     from slaternet_coordinator.graphs import assumption4
     from slaternet_coordinator.registry import build
-    from slaternet_lab.assumptions.report import connecting
+    from slaternet_lab.protocol import connecting
     from slaternet_lab.resolve import read
 
     parsed, base = read(spec, settings or ())
@@ -54,7 +51,10 @@ def graph(
     if as_json:
         print_json({"graph": parsed.graph.name, "agents": agents, "window": window, "rounds": lines})
         return
-    _show(lines)
+    headings = [name.replace("_", " ") for name in lines[0]]
+    print_table(headings, [[f"{value:g}" for value in line.values()] for line in lines[:_LISTED]], numbers=headings)
+    if len(lines) > _LISTED:
+        typer.echo(f"... and {len(lines) - _LISTED} rounds more (--json lists all)")
     text = connecting(window) if window else "not even all graphs together connect everyone"
     print_fields(
         [
@@ -93,17 +93,6 @@ def _describe(graph: "Graph", t: int) -> dict[str, int | float]:
         "smallest_weight": float(matrix.weights.min()),
         "groups": int(connected_components(entries, directed=graph.directed, connection="strong")[0]),
     }
-
-
-def _show(lines: list[dict[str, int | float]]) -> None:
-    table = Table(box=None, pad_edge=False)
-    for heading in lines[0]:
-        table.add_column(heading.replace("_", " "), justify="right")
-    for line in lines[:_LISTED]:
-        table.add_row(*(f"{value:g}" for value in line.values()))
-    console().print(table)
-    if len(lines) > _LISTED:
-        console().print(f"... and {len(lines) - _LISTED} rounds more (--json lists all)")
 
 
 def _write(graph: "Graph", first: int, last: int, agents: int, out: Path) -> None:

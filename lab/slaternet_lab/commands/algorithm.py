@@ -1,17 +1,13 @@
 """Put an algorithm through the exam."""
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from slaternet.errors import BadSpec, PluginFailed
 from slaternet.spec import AlgorithmSection, Spec, override
-from slaternet_lab.commands.common import JsonOption, console, print_json
-
-_COLOURS = {"ok": "green", "untested": "yellow", "error": "red"}
+from slaternet_lab.commands.options import JsonOption
+from slaternet_lab.commands.report import print_findings
 
 _AROUND = {
     "run": {"agents": 1, "dimension": 1},
@@ -38,15 +34,7 @@ def algorithm_check(
     from slaternet_agent.testing import examine
 
     report = examine(_section(target, settings or []))
-    if as_json:
-        print_json([asdict(each) for each in report])
-    else:
-        table = Table(box=None, pad_edge=False)
-        for heading in ("verdict", "about", "finding"):
-            table.add_column(heading)
-        for each in report:
-            table.add_row(f"[{_COLOURS[each.verdict]}]{each.verdict}[/]", each.about, escape(each.text))
-        console().print(table)
+    print_findings(report, {"verdict": "verdict", "about": "about", "finding": "text"}, as_json=as_json)
     for each in report:
         if each.verdict == "error":
             raise PluginFailed(f"algorithm {target} breaks its contract: {each.text}")

@@ -1,23 +1,13 @@
 """Look before playing: shipped specs, and the theory's assumptions on it."""
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from slaternet.errors import BadSpec
 from slaternet_lab import library
-from slaternet_lab.commands.common import (
-    JsonOption,
-    SetOption,
-    SpecArgument,
-    console,
-    print_fields,
-    print_json,
-)
-
-_COLOURS = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "red"}
+from slaternet_lab.commands.options import JsonOption, SetOption, SpecArgument
+from slaternet_lab.commands.report import print_fields, print_findings, print_json
 
 
 def specs(
@@ -42,15 +32,7 @@ def check(spec: SpecArgument = None, settings: SetOption = None, as_json: JsonOp
     from slaternet_lab.resolve import read
 
     report = examine(assemble(*read(spec, settings or ())), thorough=True)
-    if as_json:
-        print_json([asdict(each) for each in report])
-    else:
-        table = Table(box=None, pad_edge=False)
-        for heading in ("verdict", "about", "figures"):
-            table.add_column(heading)
-        for each in report:
-            table.add_row(f"[{_COLOURS[each.verdict]}]{each.verdict}[/]", each.about, each.text)
-        console().print(table)
+    print_findings(report, {"verdict": "verdict", "about": "about", "figures": "text"}, as_json=as_json)
     for each in report:
         if each.verdict == "error":
             raise BadSpec(each.text)

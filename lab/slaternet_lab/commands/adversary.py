@@ -1,0 +1,166 @@
+"""An adversary of one's own: a package to begin with, and its exam."""
+
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slaternet.errors import PluginFailed
+from slaternet.plugins import absolute, is_foreign
+from slaternet.spec import Spec, override
+from slaternet_lab.commands.options import JsonOption
+from slaternet_lab.commands.report import print_findings
+
+if TYPE_CHECKING:
+    from slaternet_adversary.testing import Line
+    from slaternet_lab.assumptions.functions import Figures
+
+_SMALL: dict[str, object] = {
+    "run": {"name": "exam", "agents": 6, "dimension": 5},
+    "set": {"kind": "box", "lower": -2.0, "upper": 2.0},
+    "graph": {"name": "complete"},
+    "algorithm": {"name": "zero"},
+    "adversary": {"plugin": ""},
+}
+"""The game of an exam where no spec is named; only agents and set matter."""
+
+
+def adversary_new(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name in specs: words joined by dashes.")],
+    where: Annotated[
+        Path,
+        typer.Option("--dir", help="Where its folder is made; the working directory if absent.", show_default=False),
+    ] = Path(),
+) -> None:
+    """Make a package for an adversary of your own: an example that works, its exam as a test, a spec that plays it."""
+    from slaternet_lab.scaffold import create
+
+    folder = create(name, where)
+    module = folder / folder.name.replace("-", "_") / "adversary.py"
+    path = shlex.quote(str(folder))
+    typer.echo(f"{folder} holds the adversary {folder.name}; now edit {module}, or play it as it is:")
+    for command in (
+        f"pip install -e {path}",
+        f"slaternet adversary-check {folder.name}",
+        f"slaternet run {path}/spec.toml",
+    ):
+        typer.echo(f"  {command}")
+
+
+def adversary_check(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TARGET",
+            help="A name, pkg.module:Class, path/file.py:Class or grpc://HOST:PORT of an adversary.",
+        ),
+    ],
+    spec: Annotated[
+        str | None,
+        typer.Option(
+            "--spec",
+            metavar="SPEC",
+            help="The game it is examined in: a shipped name, a file or a run folder. If absent, the shipped spec of "
+            "its name, or else 6 agents in the box [-2, 2]^5.",
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Override a key of that spec, as in adversary.options.b=1 or run.agents=3; repeatable.",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Put an adversary through the exam: its contract, convex functions, a feasible point, what it costs.
+
+    Its code runs in this process; `--set adversary.isolation=process` examines it behind its worker.
+    """
+    report = examine(_spec(target, spec, settings or []))
+    print_findings(report, {"line": "about", "verdict": "verdict", "figure": "text"}, as_json=as_json)
+    for each in report:
+        if each.verdict == "failed":
+            raise PluginFailed(f"adversary {target} fails the exam: {each.about}: {each.text}")
+
+
+def _spec(target: str, what: str | None, settings: Sequence[str]) -> Spec:
+    """Return the game with this adversary, which keeps the options of a spec that is about it."""
+    from slaternet_lab import library
+
+    plugin = absolute(target, Path.cwd())
+    named = [f"adversary.plugin={plugin}", *settings]
+    if what is None and target not in library.names():
+        spec = Spec.load(override(_SMALL, named), source="--set")
+    else:
+        spec = _read(what or target, settings)
+        spec = spec if spec.adversary.plugin == plugin else _read(what or target, named)
+    if spec.adversary.isolation is None and not is_foreign(plugin):
+        spec = spec.replace(**{"adversary.isolation": "none"})
+    return spec.replace(feedback=None)  # what agents are granted is not the adversary's business
+
+
+def _read(what: str, settings: Sequence[str]) -> Spec:
+    from slaternet.paths import located
+    from slaternet_lab.resolve import read
+
+    return located(*read(what, settings))
+
+
+def examine(spec: Spec) -> "list[Line]":
+    """Return the report on a spec's adversary: its exam, then F, G1, G2, mu and the theorems they allow."""
+    from slaternet_adversary.testing import Line
+    from slaternet_adversary.testing import examine as examine_contract
+    from slaternet_lab.assumptions.functions import QUICK, affordable, measure
+
+    report = examine_contract(spec)
+    failed = next((line.about for line in report if line.verdict == "failed"), "")
+    if failed:
+        return [*report, Line("note", "theorems", f"not examined: correct {failed} first")]
+    if not affordable(spec, QUICK):
+        text = f"not sampled: agents times dimensions are more than {QUICK.work}"
+        return [*report, Line("note", "theorems", text)]
+    slater = next(line.verdict == "ok" for line in report if line.about == "feasible")
+    try:
+        return [*report, *_theory(measure(spec, QUICK), slater=slater)]
+    except PluginFailed as error:
+        return [*report, Line("failed", "theorems", str(error))]
+
+
+def _theory(figures: "Figures", *, slater: bool) -> "Iterator[Line]":
+    """Yield what was sampled, and what it is good for."""
+    from slaternet_adversary.testing import Line
+
+    yield Line("note", "bound", f"F >= {figures.bound:.5g}, the largest |f| sampled (Assumption 2)")
+    slopes = (("G1", "|df|", figures.loss_slope), ("G2", "|dg|", figures.constraint_slope))
+    known = [f"{name} >= {slope:.5g}, the largest {what}" for name, what, slope in slopes if slope is not None]
+    text = "; ".join(known) or "not examined: the dimensions are too many for differences"
+    yield Line("note", "slopes", f"{text} (Assumption 3)")
+    strong = figures.modulus is not None and figures.modulus > 0.0
+    yield Line("note", "modulus", f"{_modulus(figures)} (Assumption 6)")
+    yield Line("note", "theorems", _theorems(slater=slater, strong=strong))
+
+
+def _modulus(figures: "Figures") -> str:
+    if figures.modulus is None or figures.average_modulus is None:
+        return "not examined: there is no loss_gradient, and the dimensions are too many for differences"
+    sign = "=" if figures.exact_modulus else "<="
+    if figures.modulus > 0.0:
+        return f"losses are strongly convex, mu {sign} {figures.modulus:.5g}"
+    return f"some loss is not strongly convex; of their average mu {sign} {figures.average_modulus:.5g}"
+
+
+def _theorems(*, slater: bool, strong: bool) -> str:
+    """Say which theorems the functions allow; graph, schedule and gamma_0 are the spec's."""
+    holds = {1: True, 2: slater, 3: strong, 4: strong}
+    good = [str(theorem) for theorem, each in holds.items() if each]
+    text = f"as far as sampled, the functions are what Theorem{'s' * (len(good) > 1)} {_listed(good)} need"
+    lacks = [name for name, each in (("Slater's condition", slater), ("strong convexity", strong)) if not each]
+    return f"{text}; they lack {_listed(lacks)}" if lacks else text
+
+
+def _listed(words: list[str]) -> str:
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))

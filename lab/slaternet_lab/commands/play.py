@@ -1,0 +1,114 @@
+"""Play a game: `run` over the network, `simulate` without one, `resume` one that was cut short."""
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from slaternet.journal import Durability
+from slaternet.process import DEGRADED
+from slaternet.spec import Spec
+from slaternet_adversary.command import KeepOption
+from slaternet_coordinator.command import LostAfterOption, PolicyOption
+from slaternet_coordinator.rules import LOST_AFTER, Policy
+from slaternet_lab.commands.options import ForceOption, JsonOption, OutOption, RunArgument, SetOption, SpecArgument
+from slaternet_lab.commands.runs import show_summary
+from slaternet_lab.progress import Progress
+
+NoRestartOption = Annotated[
+    bool, typer.Option("--no-restart", help="End the game where a process dies, rather than start it again.")
+]
+AdversaryOption = Annotated[
+    str | None,
+    typer.Option(
+        "--adversary",
+        metavar="TARGET",
+        help="Another adversary than the spec's: a name, pkg.module:Class, path/file.py:Class or grpc://HOST:PORT.",
+    ),
+]
+
+
+def run(
+    spec: SpecArgument = None,
+    hosts: Annotated[int, typer.Option(min=1, help="Agent hosts to start.")] = 2,
+    no_restart: NoRestartOption = False,
+    durability: Annotated[
+        Durability,
+        typer.Option(
+            envvar="SLATERNET_DURABILITY", help="What is played survives: kill -9, or with fsync a power cut."
+        ),
+    ] = Durability.KILL,
+    policy: PolicyOption = Policy.WAIT,
+    lost_after: LostAfterOption = LOST_AFTER,
+    journal_keep: KeepOption = None,
+    adversary: AdversaryOption = None,
+    settings: SetOption = None,
+    out: OutOption = None,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Play a spec over gRPC: a coordinator, an adversary and agent hosts as processes on this machine."""
+    from slaternet_lab.network import play
+
+    game = _resolved(spec, settings, adversary)
+    with Progress(game.run.rounds, Console(stderr=as_json)) as progress:
+        played = play(
+            game,
+            hosts=hosts,
+            out=out,
+            force=force,
+            progress=progress,
+            restart=not no_restart,
+            durability=durability,
+            policy=policy,
+            lost_after=lost_after,
+            journal_keep=journal_keep,
+        )
+    show_summary(played, as_json=as_json)
+    if played.spec.departures != game.departures:
+        raise typer.Exit(DEGRADED)
+
+
+def simulate(
+    spec: SpecArgument = None,
+    adversary: AdversaryOption = None,
+    settings: SetOption = None,
+    out: OutOption = None,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Play a spec in one process without a network; same digest, same run folder."""
+    from slaternet_lab.simulation import simulate as play_here
+
+    game = _resolved(spec, settings, adversary)
+    with Progress(game.run.rounds, Console(stderr=as_json)) as progress:
+        played = play_here(game, out=out, force=force, progress=progress)
+    show_summary(played, as_json=as_json)
+
+
+def resume(
+    run: RunArgument,
+    rounds: Annotated[
+        int | None,
+        typer.Option("--rounds", min=1, metavar="N", help="Play to round N, also where the run is finished."),
+    ] = None,
+    no_restart: NoRestartOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Go on with a run whose processes were all cut off; with --rounds, play a finished one on."""
+    from slaternet_lab.resumption import prepare
+
+    resumption = prepare(run, rounds=rounds)
+    with Progress(resumption.manifest.rounds, Console(stderr=as_json)) as progress:
+        played = resumption.play(progress, restart=not no_restart)
+    show_summary(played, as_json=as_json)
+    if played.spec.departures != resumption.spec.departures:
+        raise typer.Exit(DEGRADED)
+
+
+def _resolved(what: str | None, settings: list[str] | None, adversary: str | None) -> Spec:
+    """Return the spec to play; another adversary than the spec's comes without the options of the old one."""
+    from slaternet_lab.resolve import load
+
+    named = [] if adversary is None else [f"adversary.plugin={adversary}"]
+    return load(what, [*named, *(settings or ())])

@@ -1,0 +1,56 @@
+"""`slaternet verify`: whether the theorems' rates are seen."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from slaternet_lab.commands.options import SEEDS_HELP, JobsOption, JsonOption, OutOption, SetOption
+from slaternet_lab.commands.report import console, print_json, print_table
+
+if TYPE_CHECKING:
+    from slaternet_lab.verification.theorems import Finding
+
+_HEADINGS = ("theorem", "game", "quantity", "bound", "exponent (95 %)", "verdict", "because")
+
+
+def verify(
+    spec: Annotated[
+        str | None,
+        typer.Argument(metavar="SPEC", help="A shipped name or a file; the games theorem1 to theorem4 if absent."),
+    ] = None,
+    theorem: Annotated[int | None, typer.Option(min=1, max=4, help="The theorem to test; all if absent.")] = None,
+    seeds: Annotated[int, typer.Option(min=2, help=SEEDS_HELP)] = 10,
+    settings: SetOption = None,
+    jobs: JobsOption = None,
+    out: OutOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Play games of growing length and say for each theorem whether its rates are seen; some minutes."""
+    from slaternet_lab.verification.studies import verify as verify_theorems
+
+    folder, studies = verify_theorems(
+        spec,
+        theorem,
+        seeds=seeds,
+        settings=settings or (),
+        jobs=jobs,
+        out=out,
+        console=Console(stderr=as_json, highlight=False),
+    )
+    if as_json:
+        print_json({"studies": [each.table() for each in studies], "folder": str(folder)})
+        return
+    rows = [(study, each) for study in studies for each in study.findings]
+    print_table(_HEADINGS, [_row(study.game.rpartition("/")[2], each) for study, each in rows])
+    for study in studies:
+        for remark in study.remarks:
+            console().print(f"Theorem {study.theorem}, beside it  {remark}", soft_wrap=True, markup=False)
+    console().print(f"folder  {folder}", soft_wrap=True, markup=False)
+
+
+def _row(game: str, finding: "Finding") -> tuple[str, ...]:
+    fit = finding.fit
+    exponent = "" if fit is None else f"{fit.exponent:.3f} ({fit.low:.3f} to {fit.high:.3f})"
+    what = (str(finding.theorem), game, finding.quantity, finding.bound)
+    return (*what, exponent, finding.verdict, finding.reason)
