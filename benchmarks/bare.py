@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from slaternet.environment import prepare
+from slaternet.model import Values
 
 prepare()  # gRPC as the game has it
 
@@ -48,7 +49,7 @@ def messages(agents: int) -> tuple[bytes, bytes, bytes]:
     rows, points = rng.random((agents, DIMENSION)), rng.random((agents, POINTS, DIMENSION))
     frame = Frame(1000, ids, rows)
     question = Question(1000, ids, rows, points, Effort(1, 20_000, 1e-3))
-    answer = Answer(1000, ids, points[:, :, 0].copy(), points[:, :, :CONSTRAINTS].copy())
+    answer = Answer(1000, ids, Values(points[:, :, 0].copy(), points[:, :, :CONSTRAINTS].copy()))
     return (
         codec.encode_gossip(head, frame)[0],
         codec.encode_reveal_up(head, question)[0],

@@ -41,9 +41,9 @@ from slaternet.disk import DISK, Disk
 from slaternet.errors import Diverged
 from slaternet.journal import Durability, Journal
 from slaternet.limits import LIMITS
-from slaternet.model import Agents, Closing, Departure, Question, Role, StopAt, Tangent
+from slaternet.model import Agents, Closing, Departure, Question, Role, StopAt, Tangent, Values
 from slaternet.records import Record
-from slaternet_adversary.events import Asked, Closed, Commit, Evaluated, Scored
+from slaternet_adversary.events import Asked, Closed, Commit, Scored
 from slaternet_adversary.payloads import COUNT, Rest, effort_bytes, group_bytes, indices_bytes, name_bytes
 from slaternet_adversary.snapshot import Snapshot, snapshot_bytes, snapshot_of
 
@@ -92,7 +92,7 @@ class Purchase:
     """A question that was granted, and the values it bought."""
 
     asked: Asked
-    values: Evaluated
+    values: Values
 
 
 Entry = Seats | Commit | Purchase | Scored | Closed | StopAt | Snapshot
@@ -120,7 +120,7 @@ def encode(entry: Entry) -> tuple[Kind, int, bytes]:
             return Kind.SNAPSHOT, entry.round, snapshot_bytes(entry)
 
 
-def _purchase(asked: Asked, values: Evaluated) -> bytes:
+def _purchase(asked: Asked, values: Values) -> bytes:
     question, (k, s, m) = asked.question, values.g.shape
     gradients = question.loss_gradient + 2 * question.constraint_gradient
     pieces = [
@@ -181,7 +181,7 @@ class _Rest(Rest):
         loss = Tangent(self.array(k), self.array(k, p)) if gradients & 1 else None
         constraint = Tangent(self.array(k, m), self.array(k, m, p)) if gradients & 2 else None
         question = Question(round, agents, x, points, effort, anchor, bool(gradients & 1), bool(gradients & 2))
-        return Purchase(Asked(host, question, at), Evaluated(host, round, agents, f, g, loss, constraint))
+        return Purchase(Asked(host, question, at), Values(f, g, loss, constraint))
 
 
 def begun(folder: Path) -> bool:
@@ -251,10 +251,11 @@ class Chronicle:
         """Count who has bought in a round of checkpoints, and say whether this was the last."""
         if isinstance(entry, Seats):
             self._attendance = Attendance(sum(len(agents) for _, agents in entry.hosts), entry.departures)
-        if not isinstance(entry, Purchase) or entry.values.round % LIMITS.checkpoint_every:
+        if not isinstance(entry, Purchase) or entry.asked.question.round % LIMITS.checkpoint_every:
             return False
-        round, bought = entry.values.round, self._bought.setdefault(entry.values.round, set())
-        bought.update(entry.values.agents.tolist())
+        round, agents = entry.asked.question.round, entry.asked.question.agents
+        bought = self._bought.setdefault(round, set())
+        bought.update(agents.tolist())
         if not bought.issuperset(self._attendance.players(round).tolist()):
             return False
         del self._bought[round]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from slaternet.model import Agents, Answer, Array, Closing, LowWater, Question, StopAt, Tangent
+from slaternet.model import Agents, Answer, Array, Closing, LowWater, Question, StopAt, Values
 from slaternet_adversary.costs import Costs
 
 
@@ -32,15 +32,12 @@ class Played:
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """Values of a question, and its tangents where they were asked for."""
+    """The values of a question."""
 
     host: str
     round: int
     agents: Agents
-    f: Array
-    g: Array
-    loss: Tangent | None = None
-    constraint: Tangent | None = None
+    values: Values
 
 
 @dataclass(frozen=True, slots=True)

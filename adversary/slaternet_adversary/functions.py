@@ -7,10 +7,10 @@ import numpy as np
 import structlog
 
 from slaternet.errors import PluginFailed
-from slaternet.model import Agents, Array, Question, Tangent
+from slaternet.model import Agents, Array, Question, Tangent, Values
 from slaternet_adversary.api import Adversary, History, Round
 from slaternet_adversary.build import name_of
-from slaternet_adversary.events import Asked, Evaluated, Play, Played, Score, Scored
+from slaternet_adversary.events import Play, Played, Score, Scored
 from slaternet_adversary.scores import Scoring
 
 log = structlog.get_logger()
@@ -54,9 +54,9 @@ class Functions:
         self._scoring = None
         return scored
 
-    def evaluate(self, asked: Asked) -> Evaluated:
+    def evaluate(self, question: Question) -> Values:
         """Return the values that a question asks for."""
-        question, rows = asked.question, (self._plugin.constraints,)
+        rows = (self._plugin.constraints,)
         try:
             f = self._values(question, "loss", question.points)
             g = self._values(question, "constraint", question.points, rows)
@@ -64,7 +64,7 @@ class Functions:
             constraint = self._tangent(question, "constraint", rows) if question.constraint_gradient else None
         except Exception as error:
             raise self._raised(error, f"round {question.round}") from None
-        return Evaluated(asked.host, question.round, question.agents, f, g, loss, constraint)
+        return Values(f, g, loss, constraint)
 
     def _tangent(self, question: Question, what: str, rows: tuple[int, ...] = ()) -> Tangent | None:
         """Return a function's value and gradient at the anchor; nothing else is evaluated there."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from slaternet.departures import Attendance
 from slaternet.errors import AlreadyAsked, Forgotten, RoundNotOpen
-from slaternet.model import Agents, Array, Question, Tangent
+from slaternet.model import Agents, Array, Question, Tangent, Values
 
 
 class Slopes:
@@ -41,9 +41,9 @@ class Slopes:
             return False
         return question.anchor is None or self._anchor[agents].tobytes() == question.anchor.tobytes()
 
-    def fill(self, agents: Agents, loss: Tangent | None, constraint: Tangent | None) -> None:
+    def fill(self, agents: Agents, values: Values) -> None:
         """Write what was bought."""
-        for kept, bought in ((self._loss, loss), (self._constraint, constraint)):
+        for kept, bought in ((self._loss, values.loss), (self._constraint, values.constraint)):
             if kept is not None and bought is not None:
                 kept.value[agents] = bought.value
                 kept.gradient[agents] = bought.gradient
@@ -199,30 +199,22 @@ class Ledger:
         page = self._pages.get(round)
         return page is not None and int(np.count_nonzero(page.asked)) == len(page.asked)
 
-    def values(self, round: int, agents: Agents) -> tuple[Array, Array, Tangent | None, Tangent | None] | None:
-        """Return f, g and the tangents bought, or None while they are still being evaluated."""
+    def values(self, round: int, agents: Agents) -> Values | None:
+        """Return the values bought, or None while they are still being evaluated."""
         page = self._pages[round]
         if not page.answered[agents].all():
             return None
         count = page.counts[agents[0]]  # of all of them: they were asked about in one question
         tangents = (None, None) if page.slopes is None else page.slopes.of(agents)
-        return page.f[agents, :count], page.g[agents, :count], *tangents
+        return Values(page.f[agents, :count], page.g[agents, :count], *tangents)
 
-    def fill(
-        self,
-        round: int,
-        agents: Agents,
-        f: Array,
-        g: Array,
-        loss: Tangent | None = None,
-        constraint: Tangent | None = None,
-    ) -> None:
+    def fill(self, round: int, agents: Agents, values: Values) -> None:
         """Write the values of a purchase."""
-        page, count = self._pages[round], f.shape[1]
-        page.f[agents, :count] = f
-        page.g[agents, :count] = g
+        page, count = self._pages[round], values.f.shape[1]
+        page.f[agents, :count] = values.f
+        page.g[agents, :count] = values.g
         if page.slopes is not None:
-            page.slopes.fill(agents, loss, constraint)
+            page.slopes.fill(agents, values)
         page.answered[agents] = True
 
     def forget_before(self, mark: int) -> None:

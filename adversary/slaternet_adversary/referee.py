@@ -240,15 +240,15 @@ class Referee:
                 self._apart[key] = question
             return []
         self._apart.pop(key, None)
-        return [Reply(host, Answer(question.round, question.agents, *values))]
+        return [Reply(host, Answer(question.round, question.agents, values))]
 
     def _reply(self, done: Evaluated) -> list[Effect]:
-        values, key = (done.f, done.g, done.loss, done.constraint), (done.host, done.round)
-        self._ledger.fill(done.round, done.agents, *values)
+        key = done.host, done.round
+        self._ledger.fill(done.round, done.agents, done.values)
         if key in self._apart:
             question = self._apart[key]
             return [] if question is None else self._reply_again(done.host, question)
-        return [Reply(done.host, Answer(done.round, done.agents, *values))]
+        return [Reply(done.host, Answer(done.round, done.agents, done.values))]
 
     def _prepare(self, round: int) -> list[Effect]:
         """Commit to the functions up to a round and have them fixed; if decisions do not matter, a burst ahead."""

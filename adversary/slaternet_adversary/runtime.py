@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from slaternet.errors import Diverged, Refused, RunFailed, Unready
 from slaternet.failpoints import reach
 from slaternet.limits import LIMITS
-from slaternet.model import Agents, Departure, LowWater, StopAt
+from slaternet.model import Agents, Departure, LowWater, StopAt, Values
 from slaternet_adversary.api import Adversary
 from slaternet_adversary.chronicle import Chronicle, Entry, Purchase, Seats
 from slaternet_adversary.compaction import Keeping
@@ -154,7 +154,7 @@ class Runtime:
     def redo(self, entry: Entry) -> None:
         """Take in what the journal says has happened; nobody is told. Diverged where it cannot have happened."""
 
-        def recall(effect: Evaluate) -> Evaluated:
+        def recall(effect: Evaluate) -> Values:
             if not isinstance(entry, Purchase):
                 raise Diverged(f"the journal lacks the values of {effect.host} in round {effect.round}; put it back")
             return entry.values
@@ -236,13 +236,13 @@ class Runtime:
         if self._chronicle is not None:
             self._chronicle.append(entry)
 
-    def _buy(self, effect: Evaluate) -> Evaluated:
-        values = self._functions.evaluate(effect.asked)
+    def _buy(self, effect: Evaluate) -> Values:
+        values = self._functions.evaluate(effect.asked.question)
         self._enter(Purchase(effect.asked, values))
         reach("adversary_after_grant")
         return values
 
-    def _execute(self, effects: list[Effect], evaluate: Callable[[Evaluate], Evaluated]) -> list[Outward]:
+    def _execute(self, effects: list[Effect], evaluate: Callable[[Evaluate], Values]) -> list[Outward]:
         out: list[Outward] = []
         todo = deque(effects)
         while todo:
@@ -250,7 +250,8 @@ class Runtime:
             match effect:
                 case Evaluate():
                     # before everything else that waits: a host stands still until it hears the values
-                    todo.extendleft(reversed(self._referee.handle(evaluate(effect))))
+                    done = Evaluated(effect.host, effect.round, effect.asked.question.agents, evaluate(effect))
+                    todo.extendleft(reversed(self._referee.handle(done)))
                 case Reply() | Summarise():
                     out.append(effect)
                 case Play():

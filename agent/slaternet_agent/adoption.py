@@ -11,7 +11,7 @@ import numpy as np
 from slaternet.errors import Malformed, Mismatch
 from slaternet.model import Agents, Answer, Question, Recall
 from slaternet_agent import states
-from slaternet_agent.algorithms.base import Algorithm, Decision, Seen
+from slaternet_agent.algorithms.base import Algorithm, Decision
 from slaternet_agent.engine import Checkpoint
 from slaternet_agent.questions import check_answer
 
@@ -61,8 +61,7 @@ class Adoption:
         question, self._question = self._question, None
         check_answer(message, question)
         decision = Decision(question.x, question.points, question.anchor)
-        seen = Seen(message.f, message.g, message.loss, message.constraint)
-        self._state = self._algorithm.update(self._state, decision, seen, message.round)
+        self._state = self._algorithm.update(self._state, decision, message.values, message.round)
         self._round = message.round
 
     @property

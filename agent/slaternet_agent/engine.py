@@ -32,7 +32,7 @@ from slaternet.model import (
     StopAt,
     Topology,
 )
-from slaternet_agent.algorithms.base import Algorithm, Decision, Seen
+from slaternet_agent.algorithms.base import Algorithm, Decision
 from slaternet_agent.mixing import Board, Mixer, Plan, plans
 from slaternet_agent.questions import check_answer, question_of
 from slaternet_agent.states import covered, restored, saved, taken
@@ -308,8 +308,7 @@ class Host:
         if self._decision is None or self._question is None or answer.round != self._round:
             raise RoundNotOpen("an answer came to a question that was not asked")
         check_answer(answer, self._question)
-        seen = Seen(answer.f, answer.g, answer.loss, answer.constraint)
-        self._state = self._algorithm.update(self._state, self._decision, seen, self._round)
+        self._state = self._algorithm.update(self._state, self._decision, answer.values, self._round)
         self._question = self._decision = None
         self._board(self._round).settle()
         if self._round == self._parting and self._round < self._until:

@@ -31,11 +31,12 @@ def question_of(decision: Decision, feedback: Feedback, round: int, seats: Agent
 
 def check_answer(answer: Answer, question: Question) -> None:
     """Refuse an answer that holds less or more than was asked for."""
-    if answer.f.shape != question.points.shape[:2] or not np.array_equal(answer.agents, question.agents):
+    values = answer.values
+    if values.f.shape != question.points.shape[:2] or not np.array_equal(answer.agents, question.agents):
         raise Malformed("an answer must cover the agents and points of its question")
-    (k, p), m = question.x.shape, answer.g.shape[-1]
-    if _shapes(answer.loss) != (((k,), (k, p)) if question.loss_gradient else None) or (
-        _shapes(answer.constraint) != (((k, m), (k, m, p)) if question.constraint_gradient else None)
+    (k, p), m = question.x.shape, values.g.shape[-1]
+    if _shapes(values.loss) != (((k,), (k, p)) if question.loss_gradient else None) or (
+        _shapes(values.constraint) != (((k, m), (k, m, p)) if question.constraint_gradient else None)
     ):
         raise Malformed("an answer must hold the gradients that were asked for, and no others")
 

@@ -365,15 +365,26 @@ class Tangent:
 
 
 @dataclass(frozen=True, slots=True)
+class Values:
+    """What is revealed about a question, from the plugin that computes it to the algorithm that learns from it."""
+
+    f: Array
+    """(k, s)"""
+    g: Array
+    """(k, s, m)"""
+    loss: Tangent | None = None
+    """f and its gradient at the anchor, where the question asks for them."""
+    constraint: Tangent | None = None
+    """g and its gradient at the anchor, where the question asks for them."""
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
-    """The values bought, and the gradients that were asked for."""
+    """The values bought with a question."""
 
     round: int
     agents: Agents  # (k,)
-    f: Array  # (k, s)
-    g: Array  # (k, s, m)
-    loss: Tangent | None = None
-    constraint: Tangent | None = None
+    values: Values
 
 
 ControlUp = (

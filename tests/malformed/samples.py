@@ -130,7 +130,7 @@ _DOWN: list[model.ControlDown] = [
     model.Over("host-2 died; start it again"),
 ]
 _QUESTION = model.Question(7, SEATS, _X, _POINTS, model.Effort(2, 1 << 40, 0.125, 9))
-_ANSWER = model.Answer(7, SEATS, _POINTS[..., 0], _RANDOM.standard_normal((3, 2, 4)))
+_ANSWER = model.Answer(7, SEATS, model.Values(_POINTS[..., 0], _RANDOM.standard_normal((3, 2, 4))))
 _TANGENTS = (
     model.Tangent(_RANDOM.standard_normal(3), _X),
     model.Tangent(_RANDOM.standard_normal((3, 4)), _RANDOM.standard_normal((3, 4, P))),
@@ -153,7 +153,7 @@ _REVEAL_DOWN: list[model.RevealDown] = [
     _QUESTION,
     model.Heartbeat(),
     _ANSWER,
-    replace(_ANSWER, loss=_TANGENTS[0], constraint=_TANGENTS[1]),
+    replace(_ANSWER, values=replace(_ANSWER.values, loss=_TANGENTS[0], constraint=_TANGENTS[1])),
 ]
 _UNARY: list[tuple[Kind, Any]] = [
     (JOIN, (STRANGER, model.Join(model.Role.HOST, "h:1", 3, 1, "ab" * 32, SEATS, "cd" * 32, True, TICKET))),

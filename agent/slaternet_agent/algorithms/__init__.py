@@ -9,7 +9,7 @@ from slaternet.errors import BadSpec, PluginFailed, SlaternetError
 from slaternet.plugins import load
 from slaternet.spec import AlgorithmSection
 from slaternet.words import suggestion
-from slaternet_agent.algorithms.base import Algorithm, Decision, Feedback, Game, Gossip, Schedule, Seen, Tangent
+from slaternet_agent.algorithms.base import Algorithm, Decision, Feedback, Game, Gossip, Schedule, Tangent, Values
 from slaternet_agent.algorithms.central import Central
 from slaternet_agent.schedules import make_schedule, numbers_of, rule_names
 
@@ -21,8 +21,8 @@ __all__ = [
     "Game",
     "Gossip",
     "Schedule",
-    "Seen",
     "Tangent",
+    "Values",
     "build",
     "completed",
     "needs_horizon",

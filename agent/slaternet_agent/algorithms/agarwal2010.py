@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from slaternet.model import Agents, Array
 from slaternet.powers import logarithm, power
 from slaternet_agent.algorithms.alone import Alone
-from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Seen
+from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Values
 from slaternet_agent.estimators import Directions, coordinate_points, coordinates, symmetric, symmetric_points
 from slaternet_agent.schedules import Rule, Rules, Step, horizon, positive
 
@@ -83,7 +83,7 @@ class Agarwal2010(_Descent):
         u = self._directions.at(state.agents, t)
         return Decision(state.x, symmetric_points(state.x, u, self._schedule.step(t).delta))
 
-    def update(self, state: State, decision: Decision, seen: Seen, t: int) -> State:
+    def update(self, state: State, decision: Decision, seen: Values, t: int) -> State:
         """Descend along the direction asked about."""
         del decision
         u = self._directions.at(state.agents, t)
@@ -103,7 +103,7 @@ class Agarwal2010Multi(_Descent):
         del gossip
         return Decision(state.x, coordinate_points(state.x, self._schedule.step(t).delta))
 
-    def update(self, state: State, decision: Decision, seen: Seen, t: int) -> State:
+    def update(self, state: State, decision: Decision, seen: Values, t: int) -> State:
         """Descend along the estimated gradient."""
         del decision
         return self._descended(state, coordinates(seen.f, self._schedule.step(t).delta), t)

@@ -30,7 +30,7 @@ import numpy as np
 from slaternet.errors import BadSpec
 from slaternet.model import Agents, Array
 from slaternet.powers import power
-from slaternet_agent.algorithms.base import Algorithm, Decision, Feedback, Game, Gossip, Schedule, Seen
+from slaternet_agent.algorithms.base import Algorithm, Decision, Feedback, Game, Gossip, Schedule, Values
 from slaternet_agent.duals import memoryless, weighted_gradient
 from slaternet_agent.schedules import Rule, Rules, Step, between, positive
 
@@ -105,7 +105,7 @@ class Yi2024(Algorithm):
         del t
         return Decision(gossip.mixed, np.empty((len(state.agents), 0, self.width)))
 
-    def update(self, state: State, decision: Decision, seen: Seen, t: int) -> State:
+    def update(self, state: State, decision: Decision, seen: Values, t: int) -> State:
         """Take the primal-dual step."""
         step = self._schedule.step(t)
         assert seen.loss is not None

@@ -32,7 +32,7 @@ import numpy as np
 
 from slaternet.model import Agents, Array
 from slaternet.powers import power
-from slaternet_agent.algorithms.base import Algorithm, Decision, Feedback, Game, Gossip, Schedule, Seen
+from slaternet_agent.algorithms.base import Algorithm, Decision, Feedback, Game, Gossip, Schedule, Values
 from slaternet_agent.duals import memoryless, weighted_gradient
 from slaternet_agent.estimators import Directions, one_point, sphere_point
 from slaternet_agent.schedules import Rule, Rules, Step, between, horizon, number_of, positive
@@ -107,7 +107,7 @@ class DocoLtc(Algorithm):
         """Gossip y, which may lie outside X."""
         return state.y
 
-    def _descended(self, state: State, decision: Decision, loss: Array, seen: Seen, t: int) -> State:
+    def _descended(self, state: State, decision: Decision, loss: Array, seen: Values, t: int) -> State:
         """Return the state after round t, from the gradient of the loss, (k, p)."""
         x = decision.x if decision.anchor is None else decision.anchor
         # The dual of round t was due at the end of round t - 1, with the step of that round; the first is 0.
@@ -137,7 +137,7 @@ class Yuan2022(DocoLtc):
         points = sphere_point(x, self._directions.at(state.agents, t), step.delta)
         return Decision(points[:, 0], points, anchor=x)
 
-    def update(self, state: State, decision: Decision, seen: Seen, t: int) -> State:
+    def update(self, state: State, decision: Decision, seen: Values, t: int) -> State:
         """Step from the anchor, down the estimate made from the one value."""
         slope = one_point(seen.f, self.width, self._schedule.step(t).delta)
         loss = slope[:, None] * self._directions.at(state.agents, t)
@@ -156,7 +156,7 @@ class Yuan2022Full(DocoLtc):
         del t
         return Decision(self._set.project(gossip.mixed), np.empty((len(state.agents), 0, self.width)))
 
-    def update(self, state: State, decision: Decision, seen: Seen, t: int) -> State:
+    def update(self, state: State, decision: Decision, seen: Values, t: int) -> State:
         """Step down the exact gradient."""
         assert seen.loss is not None
         return self._descended(state, decision, seen.loss.gradient, seen, t)

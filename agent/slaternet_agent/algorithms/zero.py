@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slaternet.model import Agents, Array
-from slaternet_agent.algorithms.base import Algorithm, Decision, Feedback, Game, Gossip, Schedule, Seen
+from slaternet_agent.algorithms.base import Algorithm, Decision, Feedback, Game, Gossip, Schedule, Values
 from slaternet_agent.schedules import Rules
 
 NO_SCHEDULES: Rules = {}
@@ -49,7 +49,7 @@ class Zero(Algorithm):
         k, p = state.x.shape
         return Decision(state.x, np.empty((k, 0, p)))
 
-    def update(self, state: State, decision: Decision, seen: Seen, t: int) -> State:
+    def update(self, state: State, decision: Decision, seen: Values, t: int) -> State:
         """Learn nothing."""
         del decision, seen, t
         return state

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from slaternet.model import Agents, Array
 from slaternet.powers import power
 from slaternet_agent.algorithms.alone import Alone
-from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Seen
+from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Values
 from slaternet_agent.schedules import Rule, Rules, Step, positive
 
 
@@ -59,7 +59,7 @@ class Zinkevich2003(Alone):
         del gossip, t
         return Decision(state.x, self._no_points(state.agents))
 
-    def update(self, state: State, decision: Decision, seen: Seen, t: int) -> State:
+    def update(self, state: State, decision: Decision, seen: Values, t: int) -> State:
         """Step against the gradient."""
         assert seen.loss is not None
         moved = decision.x - self._schedule.step(t).alpha * seen.loss.gradient

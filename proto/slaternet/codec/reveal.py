@@ -31,6 +31,7 @@ from slaternet.model import (
     RevealDown,
     RevealUp,
     Tangent,
+    Values,
 )
 from slaternet.v1 import adversary_pb2 as pb
 from slaternet.v1 import common_pb2
@@ -107,12 +108,13 @@ def encode_reveal_down(head: Head, body: RevealDown) -> list[bytes]:
 
 def _answers(body: Answer) -> list[pb.Answer]:
     agents = write_ids(body.agents)
-    _, points, constraints = body.g.shape
+    values = body.values
+    _, points, constraints = values.g.shape
     slopes: list[Array] = []
-    for tangent in (body.loss, body.constraint):
+    for tangent in (values.loss, values.constraint):
         if tangent is not None:
             slopes += (tangent.value, tangent.gradient)
-    pieces = split(write_numbers(body.f, body.g, *slopes))
+    pieces = split(write_numbers(values.f, values.g, *slopes))
     if len(pieces) == 1 and not slopes:
         return [pb.Answer(agents=agents, points=points, constraints=constraints, data=pieces[0])]
     return [
@@ -123,8 +125,8 @@ def _answers(body: Answer) -> list[pb.Answer]:
             data=piece,
             part=part,
             parts=len(pieces) if len(pieces) > 1 else 0,
-            loss_gradient=body.loss is not None,
-            constraint_gradient=body.constraint is not None,
+            loss_gradient=values.loss is not None,
+            constraint_gradient=values.constraint is not None,
             dimension=slopes[-1].shape[-1] if slopes else 0,
         )
         for part, piece in enumerate(pieces)
@@ -219,11 +221,11 @@ class RevealDownDecoder:
         numbers = read_numbers(payload)
         f, g = numbers[: k * s].reshape(k, s), numbers[k * s : k * values].reshape(k, s, m)
         if not p:
-            return head, Answer(from_round_one(head), agents, f, g)
+            return head, Answer(from_round_one(head), agents, Values(f, g))
         rest = numbers[k * values :]
         loss = _tangent(rest[: k * slopes], (k,), p) if flags[0] else None
         constraint = _tangent(rest[k * slopes * flags[0] :], (k, m), p) if flags[1] else None
-        return head, Answer(from_round_one(head), agents, f, g, loss, constraint)
+        return head, Answer(from_round_one(head), agents, Values(f, g, loss, constraint))
 
 
 def _tangent(numbers: Array, shape: tuple[int, ...], dimension: int) -> Tangent:

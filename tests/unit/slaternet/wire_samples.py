@@ -94,17 +94,19 @@ REVEAL_UP: list[model.RevealUp] = [
 ]
 REVEAL_DOWN: list[model.RevealDown] = [
     model.Heartbeat(),
-    model.Answer(7, SEATS, RANDOM.standard_normal((3, 2)), RANDOM.standard_normal((3, 2, 4))),
-    model.Answer(7, SEATS, RANDOM.standard_normal((3, 2)), np.empty((3, 2, 0))),
-    model.Answer(7, SEATS, np.empty((3, 0)), np.empty((3, 0, 4))),
+    model.Answer(7, SEATS, model.Values(RANDOM.standard_normal((3, 2)), RANDOM.standard_normal((3, 2, 4)))),
+    model.Answer(7, SEATS, model.Values(RANDOM.standard_normal((3, 2)), np.empty((3, 2, 0)))),
+    model.Answer(7, SEATS, model.Values(np.empty((3, 0)), np.empty((3, 0, 4)))),
     Question(7, SEATS, RANDOM.standard_normal((3, 5)), RANDOM.standard_normal((3, 2, 5))),
     model.Answer(
         7,
         SEATS,
-        RANDOM.standard_normal((3, 2)),
-        RANDOM.standard_normal((3, 2, 4)),
-        model.Tangent(RANDOM.standard_normal(3), RANDOM.standard_normal((3, 5))),
-        model.Tangent(RANDOM.standard_normal((3, 4)), RANDOM.standard_normal((3, 4, 5))),
+        model.Values(
+            RANDOM.standard_normal((3, 2)),
+            RANDOM.standard_normal((3, 2, 4)),
+            model.Tangent(RANDOM.standard_normal(3), RANDOM.standard_normal((3, 5))),
+            model.Tangent(RANDOM.standard_normal((3, 4)), RANDOM.standard_normal((3, 4, 5))),
+        ),
     ),
 ]
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from slaternet.limits import LIMITS
-from slaternet.model import Array, Closing, Effort, Question
+from slaternet.model import Array, Closing, Effort, Question, Values
 from slaternet.sets import Box
 from slaternet_adversary.commitments import Commitments
 from slaternet_adversary.events import (
@@ -68,7 +68,7 @@ def question(host: str, t: int) -> Question:
 def evaluated(effect: Evaluate) -> Evaluated:
     asked = effect.asked.question
     f = asked.points.sum(axis=2) + asked.round
-    return Evaluated(effect.host, asked.round, asked.agents, f, np.stack((f, -f), axis=2))
+    return Evaluated(effect.host, asked.round, asked.agents, Values(f, np.stack((f, -f), axis=2)))
 
 
 def scored(t: int) -> Scored:

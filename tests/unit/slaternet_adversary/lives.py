@@ -124,7 +124,7 @@ class Hosts:
         """Return what a host asks next; every value it has been told is in it."""
         t, agents = len(self.answers[host]) + 1, SEATS[host]
         x = np.zeros((len(agents), P))
-        for answer in self.answers[host]:
+        for answer in (each.values for each in self.answers[host]):
             x = x / 2 + np.tanh(answer.f[:, :1] - answer.f[:, 1:] + answer.g.sum(axis=1)) / 4
             if answer.loss is not None:
                 x = x - answer.loss.gradient / 8 + answer.loss.value[:, None] / 16
@@ -228,7 +228,7 @@ def outcome(life: Life) -> dict[str, Any]:
     values = {}
     for entry in life.entries:
         if isinstance(entry, Purchase):
-            key = entry.asked.host, entry.values.round
+            key = entry.asked.host, entry.asked.question.round
             assert key not in values
             values[key] = entry.values.f.tobytes() + entry.values.g.tobytes()
     return {

@@ -11,10 +11,10 @@ from simulation.disk import SimDisk
 
 from slaternet.errors import Diverged
 from slaternet.limits import LIMITS
-from slaternet.model import Closing, Effort, Question, StopAt, Tangent
+from slaternet.model import Closing, Effort, Question, StopAt, Tangent, Values
 from slaternet.records import Record
 from slaternet_adversary.chronicle import Chronicle, Entry, Purchase, Seats, decode, encode, read
-from slaternet_adversary.events import Asked, Closed, Commit, Evaluated, Scored
+from slaternet_adversary.events import Asked, Closed, Commit, Scored
 
 K, S, P, M = 2, 3, 4, 5
 AGENTS = np.array([1, 6])
@@ -36,10 +36,7 @@ def purchase(points: int, loss: bool, constraint: bool) -> Purchase:
         loss,
         constraint,
     )
-    values = Evaluated(
-        "agent-ü",
-        12,
-        AGENTS,
+    values = Values(
         rng.standard_normal((K, points)),
         rng.standard_normal((K, points, M)),
         Tangent(rng.standard_normal(K), rng.standard_normal((K, P))) if loss else None,
@@ -59,11 +56,11 @@ def bits(entry: Purchase) -> list[object]:
     asked, values = entry.asked, entry.values
     tangents = [each for each in (values.loss, values.constraint) if each is not None]
     question = asked.question
-    arrays = [question.agents, question.x, question.points, values.agents, values.f, values.g]
+    arrays = [question.agents, question.x, question.points, values.f, values.g]
     arrays += [] if question.anchor is None else [question.anchor]
     arrays += [array for each in tangents for array in (each.value, each.gradient)]
     flags = question.loss_gradient, question.constraint_gradient, values.loss is None, values.constraint is None
-    told = asked.host, asked.at, question.round, question.effort, values.host, values.round, *flags
+    told = asked.host, asked.at, question.round, question.effort, *flags
     return [*told, *((array.shape, array.tobytes()) for array in arrays)]
 
 
@@ -144,11 +141,11 @@ def test_a_loss_of_power_takes_nothing_from_which_a_checkpoint_of_all_follows(se
             synced = len(list(chronicle.replay()))
         for name, own in hosts.items():
             asked = Asked(name, replace(sample.asked.question, round=round, agents=own))
-            chronicle.append(Purchase(asked, replace(sample.values, host=name, round=round, agents=own)))
+            chronicle.append(Purchase(asked, sample.values))
     disk.crash(Random(seed))
 
     left = list(Chronicle.resume(folder, "id", disk=disk).replay())
 
     assert synced < 1 + 2 * LIMITS.checkpoint_every <= len(left)
-    bought = [(each.values.round, each.values.host) for each in left if isinstance(each, Purchase)]
+    bought = [(each.asked.question.round, each.asked.host) for each in left if isinstance(each, Purchase)]
     assert bought == [(round, name) for round in rounds for name in hosts][: len(bought)]

@@ -53,7 +53,7 @@ def whole(kind: Kind, folder: Path) -> dict[str, Any]:
 
 
 def rounds_of(entries: list[Entry]) -> list[int]:
-    return sorted({entry.values.round for entry in entries if isinstance(entry, Purchase)})
+    return sorted({entry.asked.question.round for entry in entries if isinstance(entry, Purchase)})
 
 
 def test_a_snapshot_comes_back_to_the_bit() -> None:

@@ -16,13 +16,13 @@ from small_specs import small_spec
 from slaternet.departures import FOREVER, Attendance
 from slaternet.errors import Diverged, NotYours, RoundNotOpen
 from slaternet.limits import Limits
-from slaternet.model import Agents, Array, Closing, Departure, Effort, LowWater, Question, Tangent
+from slaternet.model import Agents, Array, Closing, Departure, Effort, LowWater, Question, Tangent, Values
 from slaternet.sets import Box
 from slaternet.spec import Spec
 from slaternet_adversary import Adversary, Game, History
 from slaternet_adversary.chronicle import Chronicle, Purchase, Seats, read
 from slaternet_adversary.commitments import Commitments
-from slaternet_adversary.events import Asked, Closed, Evaluated, Reply, Summarise
+from slaternet_adversary.events import Asked, Closed, Reply, Summarise
 from slaternet_adversary.recollection import recalled
 from slaternet_adversary.referee import Referee
 from slaternet_adversary.results import Results
@@ -142,11 +142,11 @@ class World:
         host, answer = self.hosts[reply.host], reply.answer
         assert answer.round == host.entered == host.finished + 1, "nobody is told what he has not asked"
         assert answer.agents.tolist() == self.playing(host, answer.round).tolist()
-        assert answer.loss is not None
+        assert answer.values.loss is not None
         host.finished = answer.round
         for row, i in enumerate(answer.agents.tolist()):
-            told = answer.f[row], answer.g[row], answer.loss.gradient[row]
-            bits = b"".join(each.tobytes() for each in told) + answer.loss.value[row].tobytes()
+            told = answer.values.f[row], answer.values.g[row], answer.values.loss.gradient[row]
+            bits = b"".join(each.tobytes() for each in told) + answer.values.loss.value[row].tobytes()
             assert self.known.setdefault((i, answer.round), bits) == bits
             self.rows[i, answer.round] = told
 
@@ -252,7 +252,7 @@ def test_a_game_in_which_hosts_are_lost_is_the_game_with_their_departures(
 
     expected = reference(tmp_path / "reference", history, world.departures)
     assert outcome(tmp_path / "run") == expected
-    bought = [(i, p.values.round) for p in entries(world) for i in p.values.agents.tolist()]
+    bought = [(i, p.asked.question.round) for p in entries(world) for i in p.asked.question.agents.tolist()]
     assert len(set(bought)) == len(bought)  # nobody buys twice
 
 
@@ -360,7 +360,7 @@ def whole(world: World, agents: list[int], t: int) -> tuple[bytes, ...]:
     return tuple(b"".join(each.tobytes() for each in rows[i]) for i in sorted(agents))
 
 
-def numbers(seen: Evaluated, row: int) -> tuple[Array, ...]:
+def numbers(seen: Values, row: int) -> tuple[Array, ...]:
     assert seen.loss is not None
     return seen.f[row], seen.g[row], seen.loss.value[row : row + 1], seen.loss.gradient[row]
 
@@ -377,16 +377,16 @@ def test_what_agents_have_asked_and_seen_comes_back_round_by_round(agents: list[
     for question, answer in found:
         assert question.agents.tolist() == answer.agents.tolist() == agents
         assert (question.loss_gradient, question.constraint_gradient) == (True, False)
-        assert isinstance(answer.loss, Tangent)
+        assert isinstance(answer.values.loss, Tangent)
         assert question.anchor is not None
         parts = (
             question.x,
             question.points,
             question.anchor,
-            answer.f,
-            answer.g,
-            answer.loss.value[:, None],
-            answer.loss.gradient,
+            answer.values.f,
+            answer.values.g,
+            answer.values.loss.value[:, None],
+            answer.values.loss.gradient,
         )
         bits = tuple(b"".join(part[row].tobytes() for part in parts) for row in range(len(agents)))
         assert bits == whole(world, agents, question.round)

@@ -9,7 +9,7 @@ import pytest
 from small_specs import small_spec
 
 from slaternet.errors import AlreadyAsked, OutsideSet, OverBudget, PluginFailed
-from slaternet.model import Agents, Answer, Array, Closing, Effort, Question, Tangent
+from slaternet.model import Agents, Answer, Array, Closing, Effort, Question, Tangent, Values
 from slaternet.sets import Box
 from slaternet_adversary import Adversary, Game, History
 from slaternet_adversary.builtin.linear_regression import Functions, LinearRegression
@@ -61,16 +61,18 @@ def evaluated(effect: Evaluate) -> Evaluated:
         effect.host,
         asked.round,
         asked.agents,
-        rng.standard_normal((k, 1)),
-        rng.standard_normal((k, 1, M)),
-        loss if asked.loss_gradient else None,
-        constraint if asked.constraint_gradient else None,
+        Values(
+            rng.standard_normal((k, 1)),
+            rng.standard_normal((k, 1, M)),
+            loss if asked.loss_gradient else None,
+            constraint if asked.constraint_gradient else None,
+        ),
     )
 
 
 def bits(answer: Answer) -> list[bytes]:
-    tangents = [each for each in (answer.loss, answer.constraint) if each is not None]
-    arrays = [answer.f, answer.g, *(array for each in tangents for array in (each.value, each.gradient))]
+    tangents = [each for each in (answer.values.loss, answer.values.constraint) if each is not None]
+    arrays = [answer.values.f, answer.values.g, *(array for each in tangents for array in (each.value, each.gradient))]
     return [array.tobytes() for array in arrays]
 
 
@@ -91,7 +93,7 @@ def test_the_same_question_again_returns_the_same_bits(kinds: tuple[bool, bool])
     assert isinstance(first, Reply)
     assert isinstance(again, Reply)
     assert bits(again.answer) == bits(first.answer)
-    assert [part is not None for part in (again.answer.loss, again.answer.constraint)] == list(kinds)
+    assert [part is not None for part in (again.answer.values.loss, again.answer.values.constraint)] == list(kinds)
 
 
 @pytest.mark.parametrize(
@@ -242,14 +244,16 @@ def test_tangents_are_those_of_the_functions_at_the_anchor(begin: Begin, kinds: 
     functions = plugin.played[1].functions
     assert asked.anchor is not None
     residual = np.einsum("nrp,np->nr", functions.a, asked.anchor) - functions.theta
-    assert (answer.loss is not None, answer.constraint is not None) == kinds
-    if answer.loss is not None:
-        np.testing.assert_allclose(answer.loss.value, 0.5 * (residual**2).sum(axis=1), rtol=1e-13)
-        np.testing.assert_allclose(answer.loss.gradient, np.einsum("nrp,nr->np", functions.a, residual), rtol=1e-12)
-    if answer.constraint is not None:
+    assert (answer.values.loss is not None, answer.values.constraint is not None) == kinds
+    if answer.values.loss is not None:
+        np.testing.assert_allclose(answer.values.loss.value, 0.5 * (residual**2).sum(axis=1), rtol=1e-13)
+        np.testing.assert_allclose(
+            answer.values.loss.gradient, np.einsum("nrp,nr->np", functions.a, residual), rtol=1e-12
+        )
+    if answer.values.constraint is not None:
         values = np.einsum("nmp,np->nm", functions.b, asked.anchor) - functions.bound
-        np.testing.assert_allclose(answer.constraint.value, values, rtol=1e-12)
-        assert answer.constraint.gradient.tobytes() == functions.b.tobytes()
+        np.testing.assert_allclose(answer.values.constraint.value, values, rtol=1e-12)
+        assert answer.values.constraint.gradient.tobytes() == functions.b.tobytes()
 
 
 @pytest.mark.parametrize("kinds", KINDS)
@@ -285,9 +289,9 @@ def test_where_no_points_are_asked_about_the_plugin_is_asked_only_at_the_anchor(
 
     answer = ask(begin(plugin), question(1, points=0))
 
-    assert answer.f.shape == (N, 0)
-    assert answer.g.shape == (N, 0, M)
-    assert answer.constraint is not None
+    assert answer.values.f.shape == (N, 0)
+    assert answer.values.g.shape == (N, 0, M)
+    assert answer.values.constraint is not None
     names = ["loss", "loss_gradient", "constraint", "constraint_gradient"]
     assert [name for name, _, _ in plugin.played[1].calls] == names  # scores are made otherwise
 
@@ -303,7 +307,7 @@ def test_the_one_point_asked_about_may_be_the_decision_itself(begin: Begin) -> N
 
     functions = plugin.played[1].functions
     assert isinstance(reply, Reply)
-    assert reply.answer.f[:, 0].tobytes() == functions.loss(SEATS, x[:, None])[:, 0].tobytes()
+    assert reply.answer.values.f[:, 0].tobytes() == functions.loss(SEATS, x[:, None])[:, 0].tobytes()
     (record,) = [each for each in out if isinstance(each, Record)]
     assert record.x.tobytes() == x.tobytes()
     assert record.score is not None

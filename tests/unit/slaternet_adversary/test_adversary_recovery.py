@@ -175,7 +175,7 @@ def test_a_run_that_is_complete_is_left_alone_and_still_answers(
         for host, answer in last.items():
             (reply,) = runtime.handle(Asked(host, hosts.question(host)))
             assert isinstance(reply, Reply)
-            assert reply.answer.f.tobytes() == answer.f.tobytes()
+            assert reply.answer.values.f.tobytes() == answer.values.f.tobytes()
 
     life.run(ask_again)
 

@@ -133,7 +133,7 @@ def test_a_game_is_answered_scored_recorded_and_summed_up(begin: Begin, tmp_path
     for reply in replies:
         asked = question(reply.host, reply.answer.round).question
         expected = asked.agents[:, None] + asked.points.sum(axis=-1) + asked.round
-        assert reply.answer.f.tobytes() == expected.tobytes()
+        assert reply.answer.values.f.tobytes() == expected.tobytes()
     rows = (tmp_path / "run" / "metrics.csv").read_text().splitlines()
     assert len(rows) == 4
     # decisions of agent i in round t are (t + i) / 10 in both coordinates
@@ -172,8 +172,8 @@ def test_agents_are_asked_about_together_only_if_the_plugin_is_rowwise(begin: Be
     assert together.calls == [[0], [1, 2]] * 2
     assert alone.calls == [[0], [1], [2]] * 2
     for one, other in zip(*answers, strict=True):
-        assert one.f.tobytes() == other.f.tobytes()
-        assert one.g.tobytes() == other.g.tobytes()
+        assert one.values.f.tobytes() == other.values.f.tobytes()
+        assert one.values.g.tobytes() == other.values.g.tobytes()
 
 
 def test_an_adaptive_plugin_is_given_the_past_and_an_oblivious_one_nothing(begin: Begin) -> None:

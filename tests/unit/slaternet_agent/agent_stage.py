@@ -31,6 +31,7 @@ from slaternet.model import (
     Seating,
     Status,
     Topology,
+    Values,
     Waiting,
     Wanted,
     Welcome,
@@ -162,7 +163,7 @@ class Stage:
 
     def answer(self, round: int) -> None:
         """Answer the question of a round, as the adversary."""
-        values = Answer(round, HOST, np.zeros((1, 2)), np.full((1, 2, 1), -1.0))
+        values = Answer(round, HOST, Values(np.zeros((1, 2)), np.full((1, 2, 1), -1.0)))
         self.reveal.say(codec.encode_reveal_down(head("adversary", round), values))
 
     async def seat(self, adversary: str) -> None:

@@ -57,7 +57,7 @@ class Story:
                 )
             )
             some = of(wish.agents, seen)
-            told.append(Answer(question.round, wish.agents, some.f, some.g, some.loss, some.constraint))
+            told.append(Answer(question.round, wish.agents, some))
         return told
 
 

@@ -27,6 +27,7 @@ from slaternet.model import (
     StopAt,
     Tangent,
     Topology,
+    Values,
 )
 from slaternet.sets import Box
 from slaternet_agent.algorithms import Algorithm, Game
@@ -105,7 +106,7 @@ def answer(question: Question) -> Answer:
         loss = Tangent(np.add.reduce(gap * gap, axis=-1), 2.0 * gap) if question.loss_gradient else None
         rows = np.tile(np.eye(M, P), (len(agents), 1, 1))
         constraint = Tangent(question.anchor[:, :M] - 0.1, rows) if question.constraint_gradient else None
-    return Answer(question.round, agents, np.add.reduce(away * away, axis=-1), g, loss, constraint)
+    return Answer(question.round, agents, Values(np.add.reduce(away * away, axis=-1), g, loss, constraint))
 
 
 def new_host(

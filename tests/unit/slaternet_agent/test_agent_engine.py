@@ -10,7 +10,20 @@ from hypothesis import strategies as st
 
 from slaternet.errors import Diverged, Malformed, NotYours, RoundNotOpen, SlaternetError
 from slaternet.limits import LIMITS
-from slaternet.model import Agents, Answer, Array, Frame, Hold, Holding, Peer, Question, Seating, StopAt, Topology
+from slaternet.model import (
+    Agents,
+    Answer,
+    Array,
+    Frame,
+    Hold,
+    Holding,
+    Peer,
+    Question,
+    Seating,
+    StopAt,
+    Topology,
+    Values,
+)
 from slaternet.sets import Box
 from slaternet_agent.algorithms.base import Algorithm, Game
 from slaternet_agent.algorithms.zhang2024 import Zhang2024
@@ -57,7 +70,7 @@ def answer(question: Question) -> Answer:
     """Values that depend on agent, round and point alone, row by row."""
     away = question.points - np.sin(7.0 * question.agents + question.round)[:, None, None]
     g = np.stack((question.points[..., 0] - 0.1, question.points[..., 1]), axis=-1)
-    return Answer(question.round, question.agents, np.add.reduce(away * away, axis=-1), g)
+    return Answer(question.round, question.agents, Values(np.add.reduce(away * away, axis=-1), g))
 
 
 class Table:
@@ -377,8 +390,8 @@ REFUSALS: list[tuple[type[SlaternetError], Event | Callable[[Question], Event]]]
     (RoundNotOpen, strange(lambda frame: replace(frame, round=3 + LIMITS.window + 2 * LIMITS.checkpoint_every))),
     (Diverged, strange(lambda frame: replace(frame, rows=np.nextafter(frame.rows, 2.0)))),
     (RoundNotOpen, wrong(lambda a: replace(a, round=4))),
-    (Malformed, wrong(lambda a: replace(a, f=a.f[:, :1]))),
-    (Malformed, wrong(lambda a: replace(a, f=a.f[:2], g=a.g[:2]))),
+    (Malformed, wrong(lambda a: replace(a, values=replace(a.values, f=a.values.f[:, :1])))),
+    (Malformed, wrong(lambda a: replace(a, values=Values(a.values.f[:2], a.values.g[:2])))),
     (Malformed, wrong(lambda a: replace(a, agents=a.agents[:2]))),
     (Malformed, wrong(lambda a: replace(a, agents=SEATING[1][:3]))),
     (Malformed, replace(BEYOND, weights=2.0 * BEYOND.weights)),
@@ -412,7 +425,7 @@ def test_a_frame_at_the_end_of_the_window_is_taken() -> None:
 
 def test_an_answer_before_its_question_is_refused_and_a_late_one_dropped() -> None:
     host, _ = played_until(2)
-    early = Answer(3, SEATING[0], np.zeros((3, 2)), np.zeros((3, 2, 2)))
+    early = Answer(3, SEATING[0], Values(np.zeros((3, 2)), np.zeros((3, 2, 2))))
 
     with pytest.raises(RoundNotOpen):
         host.handle(early)
