@@ -26,7 +26,7 @@ import uvloop
 
 from slaternet import codec
 from slaternet.limits import LIMITS
-from slaternet.model import Answer, Effort, Frame, Head, Progress, Question
+from slaternet.model import Answer, Frame, Head, Progress, Question
 from slaternet_coordinator.graphs.generators import Paper
 from slaternet_coordinator.topology import cut
 
@@ -48,7 +48,7 @@ def messages(agents: int) -> tuple[bytes, bytes, bytes]:
     ids, rng = np.arange(agents), np.random.default_rng(1)
     rows, points = rng.random((agents, DIMENSION)), rng.random((agents, POINTS, DIMENSION))
     frame = Frame(1000, ids, rows)
-    question = Question(1000, ids, rows, points, Effort(1, 20_000, 1e-3))
+    question = Question(1000, ids, rows, points)
     answer = Answer(1000, ids, Values(points[:, :, 0].copy(), points[:, :, :CONSTRAINTS].copy()))
     return (
         codec.encode_gossip(head, frame)[0],

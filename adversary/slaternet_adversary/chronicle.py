@@ -4,20 +4,22 @@
     SEATING      epoch      how many hosts (4 bytes); for each: name, how many agents (4 bytes), the agents;
                             for every departure: its round (8 bytes), how many agents (4 bytes), the agents
     COMMITMENT   the first  32 bytes for each of consecutive rounds
-    PURCHASE     its own    k, s, p, m (4 bytes each), gradients (1), seconds since the game began, effort of the round
-                            before, the host's name, agents (k), x (k, p), points (k, s, p), f (k, s), g (k, s, m);
+    PURCHASE     its own    k, s, p, m (4 bytes each), gradients (1), seconds since the game began, the host's name,
+                            agents (k), x (k, p), points (k, s, p), f (k, s), g (k, s, m);
                             where any gradient is asked for: anchor (k, p);
                             where the loss's is (gradients & 1): value (k), gradient (k, p);
                             where the constraints' are (gradients & 2): value (k, m), gradient (k, m, p)
     SCORE        its own    loss, violation, both of the baseline, disagreement
-    CLOSING      0          effort of the last round, the host's name
+    USAGE        its own    a usage, the host's name
     STOP         the last   nothing: the game ends with that round, or has ended earlier and is played on to it
     SNAPSHOT     its own    the state after that round: the last round of the game (8 bytes, 0: none), d_t (32 bytes),
                             cumulative loss and violation, both of the baseline, the sum of the skews; for each host:
-                            name, frames, bytes sent and bytes received so far (8 bytes each), seconds waited, lags
+                            name, frames, bytes sent and bytes received so far (8 bytes each), seconds waited, lags,
+                            its newest usage
 
 Numbers are little-endian: seconds and all values float64, agents int64. A name is its length (2 bytes) and its bytes.
-An effort is frames, bytes sent and bytes received (8 bytes each), and the seconds waited.
+A usage is the incarnation, the round up to which it counts, frames, bytes sent and bytes received (8 bytes each), and
+the seconds waited; all that the incarnation has spent so far.
 
 Whoever hands a fresh referee these entries one after the other has the state of the one that was told them first. A
 journal that was cut (slaternet_adversary.compaction) begins with a snapshot, and goes on with seatings and with what is
@@ -41,10 +43,10 @@ from slaternet.disk import DISK, Disk
 from slaternet.errors import Diverged
 from slaternet.journal import Durability, Journal
 from slaternet.limits import LIMITS
-from slaternet.model import Agents, Closing, Departure, Question, Role, StopAt, Tangent, Values
+from slaternet.model import Agents, Departure, Question, Role, StopAt, Tangent, Values
 from slaternet.records import Record
-from slaternet_adversary.events import Asked, Closed, Commit, Scored
-from slaternet_adversary.payloads import COUNT, Rest, effort_bytes, group_bytes, indices_bytes, name_bytes
+from slaternet_adversary.events import Asked, Commit, Scored, Used
+from slaternet_adversary.payloads import COUNT, Rest, group_bytes, indices_bytes, name_bytes, usage_bytes
 from slaternet_adversary.snapshot import Snapshot, snapshot_bytes, snapshot_of
 
 JOURNAL = Path("journal") / "adversary"
@@ -63,7 +65,7 @@ class Kind(IntEnum):
     COMMITMENT = 2
     PURCHASE = 3
     SCORE = 4
-    CLOSING = 5
+    USAGE = 5
     STOP = 6
     SNAPSHOT = 7
 
@@ -95,7 +97,7 @@ class Purchase:
     values: Values
 
 
-Entry = Seats | Commit | Purchase | Scored | Closed | StopAt | Snapshot
+Entry = Seats | Commit | Purchase | Scored | Used | StopAt | Snapshot
 
 
 def encode(entry: Entry) -> tuple[Kind, int, bytes]:
@@ -112,8 +114,8 @@ def encode(entry: Entry) -> tuple[Kind, int, bytes]:
         case Scored():
             numbers = entry.loss, entry.violation, entry.zero_loss, entry.zero_violation, entry.disagreement
             return Kind.SCORE, entry.round, _SCORE.pack(*numbers)
-        case Closed(host, closing):
-            return Kind.CLOSING, 0, effort_bytes(closing.effort) + name_bytes(host)
+        case Used(host, incarnation, usage):
+            return Kind.USAGE, usage.round, usage_bytes(incarnation, usage) + name_bytes(host)
         case StopAt(last):
             return Kind.STOP, last, b""
         case Snapshot():
@@ -125,7 +127,6 @@ def _purchase(asked: Asked, values: Values) -> bytes:
     gradients = question.loss_gradient + 2 * question.constraint_gradient
     pieces = [
         _QUESTION.pack(k, s, question.x.shape[1], m, gradients, asked.at),
-        effort_bytes(question.effort),
         name_bytes(asked.host),
         indices_bytes(question.agents),
     ]
@@ -151,9 +152,9 @@ def decode(record: Record) -> Entry:
             return rest.purchase(record.round)
         case Kind.SCORE:
             return Scored(record.round, *rest.numbers(_SCORE))
-        case Kind.CLOSING:
-            effort = rest.effort()
-            return Closed(rest.name(), Closing(effort))
+        case Kind.USAGE:
+            incarnation, usage = rest.usage()
+            return Used(rest.name(), incarnation, usage)
         case Kind.STOP:
             return StopAt(record.round)
         case Kind.SNAPSHOT:
@@ -175,12 +176,12 @@ class _Rest(Rest):
 
     def purchase(self, round: int) -> Purchase:
         k, s, p, m, gradients, at = self.numbers(_QUESTION)
-        effort, host, agents = self.effort(), self.name(), self.agents(k)
+        host, agents = self.name(), self.agents(k)
         x, points, f, g = self.array(k, p), self.array(k, s, p), self.array(k, s), self.array(k, s, m)
         anchor = self.array(k, p) if gradients else None
         loss = Tangent(self.array(k), self.array(k, p)) if gradients & 1 else None
         constraint = Tangent(self.array(k, m), self.array(k, m, p)) if gradients & 2 else None
-        question = Question(round, agents, x, points, effort, anchor, bool(gradients & 1), bool(gradients & 2))
+        question = Question(round, agents, x, points, anchor, bool(gradients & 1), bool(gradients & 2))
         return Purchase(Asked(host, question, at), Values(f, g, loss, constraint))
 
 

@@ -22,7 +22,7 @@ from slaternet_adversary.snapshot import Snapshot
 LEAST = 2 * LIMITS.checkpoint_every + LIMITS.window
 """2C + L: how far the newest round may lie from one that a host goes back to."""
 
-_TIMELESS = (Kind.CLOSING, Kind.STOP)
+_TIMELESS = (Kind.USAGE, Kind.STOP)
 _PIECE_BYTES = 1 << 20
 """What is read of the old journal between two replies."""
 

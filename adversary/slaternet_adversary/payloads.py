@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from slaternet.model import Agents, Array, Effort
+from slaternet.model import Agents, Array, Usage
 
 COUNT = struct.Struct("<I")
 _LENGTH = struct.Struct("<H")
-_EFFORT = struct.Struct("<QQQd")
+_USAGE = struct.Struct("<QQQQQd")
 
 
 def name_bytes(name: str) -> bytes:
@@ -30,9 +30,10 @@ def indices_bytes(agents: Agents) -> bytes:
     return agents.astype("<i8").tobytes()
 
 
-def effort_bytes(effort: Effort) -> bytes:
-    """Return what a round has cost."""
-    return _EFFORT.pack(effort.frames, effort.bytes_sent, effort.bytes_received, effort.waited)
+def usage_bytes(incarnation: int, usage: Usage) -> bytes:
+    """Return what an incarnation of a host has spent."""
+    numbers = usage.frames, usage.bytes_sent, usage.bytes_received
+    return _USAGE.pack(incarnation, usage.round, *numbers, usage.waited)
 
 
 @dataclass(slots=True)
@@ -53,10 +54,10 @@ class Rest:
         self.at += length
         return self.data[self.at - length : self.at].decode()
 
-    def effort(self) -> Effort:
-        """Return an effort."""
-        frames, sent, received, waited = self.numbers(_EFFORT)
-        return Effort(frames, sent, waited, received)
+    def usage(self) -> tuple[int, Usage]:
+        """Return an incarnation, and what it has spent."""
+        incarnation, *numbers = self.numbers(_USAGE)
+        return incarnation, Usage(*numbers)
 
     def agents(self, count: int) -> Agents:
         """Return so many agents."""

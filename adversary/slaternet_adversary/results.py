@@ -124,6 +124,7 @@ class Results:
         self._breaches = breaches or Breaches()
         self._totals = (0.0, 0.0, 0.0, 0.0)
         self.network = Network()
+        self._spent = self.network.spent  # when the last row was written
         self.complete = again and (folder / _SUMMARY).exists()
         """Whether the summary stood there already."""
         self._metrics = Table(folder / "metrics.csv", COLUMNS, passing=_PASSING, again=again)
@@ -145,6 +146,7 @@ class Results:
         """Go on after a round up to which everything is written, and not in the journal any more."""
         standing, round = snapshot.standing, snapshot.round
         self._totals, self.network = standing.totals, snapshot.network()
+        self._spent = self.network.spent
         row, bound = self._metrics.pass_over(round), self._commitments.pass_over(round)
         sums = ",".join(map(str, standing.totals))
         whole = row.startswith(f"{round},") and f",{sums}," in row and row.endswith(f",{standing.digest.hex()[:16]}")
@@ -171,13 +173,16 @@ class Results:
 
     def record(self, row: Record, seconds: float) -> None:
         """Append a round."""
-        score, effort, totals = row.score, row.costs.effort, row.totals
+        score, totals = row.score, row.totals
         loss, violation, away = (score.loss, score.violation, score.disagreement) if score else ("", "", "")
         self._totals = totals
-        self.network.add(row.costs)
+        skew = self.network.add(row.lags)
+        spent = self.network.spent
+        frames, sent, received, waited = (now - before for now, before in zip(spent, self._spent, strict=True))
+        self._spent = spent
         self._metrics.append(
             f"{row.round},{loss},{violation},{totals[0]},{totals[1]},{totals[2]},{totals[3]},{away},{row.agents},"
-            f"{effort.frames},{effort.bytes_sent},{effort.bytes_received},{effort.waited:.6f},{row.costs.skew:.6f},"
+            f"{frames},{sent},{received},{waited:.6f},{skew:.6f},"
             f"{seconds:.6f},{row.digest}"
         )
         if self._decisions is not None:

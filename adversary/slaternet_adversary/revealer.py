@@ -32,7 +32,6 @@ from slaternet.link import Link
 from slaternet.membership import Membership
 from slaternet.metrics import Reading
 from slaternet.model import (
-    Closing,
     ControlDown,
     Description,
     Heartbeat,
@@ -45,9 +44,10 @@ from slaternet.model import (
     Recall,
     Seating,
     StopAt,
+    Usage,
 )
 from slaternet_adversary.chronicle import Chronicle
-from slaternet_adversary.events import Asked, Closed, Commit, Event, Record, Reply, Summarise
+from slaternet_adversary.events import Asked, Commit, Event, Record, Reply, Summarise, Used
 from slaternet_adversary.isolation import PluginKilled
 from slaternet_adversary.metrics import readings
 from slaternet_adversary.recollection import recalled
@@ -300,9 +300,9 @@ class Revealer:
                 await self._recall(link, body)
             case Question():
                 await self._handle(Asked(name, body, self._runtime.seconds))
-            case Closing():
-                await self._handle(Closed(name, body))
-                self._wake.set()  # no burst will fill up any more
+            case Usage():
+                await self._handle(Used(name, self._hosts[name].incarnation, body))
+                self._wake.set()  # it may be the last: no burst will fill up any more
             case Opening():
                 raise Malformed("a stream is opened once")
             case Heartbeat():

@@ -21,9 +21,9 @@ from slaternet_adversary.chronicle import Chronicle, Entry, Purchase, Seats
 from slaternet_adversary.compaction import Keeping
 from slaternet_adversary.costs import Network
 from slaternet_adversary.events import (
-    Closed,
     Commit,
     Effect,
+    Enter,
     Evaluate,
     Evaluated,
     Event,
@@ -34,6 +34,7 @@ from slaternet_adversary.events import (
     Score,
     Scored,
     Summarise,
+    Used,
 )
 from slaternet_adversary.functions import Functions
 from slaternet_adversary.referee import Referee
@@ -119,8 +120,6 @@ class Runtime:
 
     def handle(self, event: Event) -> list[Outward]:
         """Hand an event to the referee; return what must be said to others."""
-        if isinstance(event, Closed | StopAt) and self._referee.is_news(event):
-            self._enter(event)
         if isinstance(event, LowWater) and self._keeping is not None:
             self._keeping.pass_mark(event.round)
         return self._summed_up(self._execute(self._referee.handle(event), self._buy))
@@ -188,7 +187,7 @@ class Runtime:
             case StopAt():
                 self._last = self._last[:1]  # an end that it may have had before is none
                 return self._referee.handle(entry)
-            case Closed():
+            case Used():
                 return self._referee.handle(entry)
             case Commit() | Snapshot():
                 self._take_over(entry)
@@ -252,6 +251,8 @@ class Runtime:
                     # before everything else that waits: a host stands still until it hears the values
                     done = Evaluated(effect.host, effect.round, effect.asked.question.agents, evaluate(effect))
                     todo.extendleft(reversed(self._referee.handle(done)))
+                case Enter(event):
+                    self._note(event, again=evaluate != self._buy)
                 case Reply() | Summarise():
                     out.append(effect)
                 case Play():
@@ -264,6 +265,12 @@ class Runtime:
                     self._write(effect)
                     out.append(effect)
         return out
+
+    def _note(self, event: Used | StopAt, *, again: bool) -> None:
+        if not again:
+            self._enter(event)
+        if isinstance(event, Used):
+            self._results.network.tell(event.host, event.incarnation, event.usage)
 
     def _summed_up(self, out: list[Outward]) -> list[Outward]:
         """Write the summary where the game is over: not before all is redone, for it may have been played on."""

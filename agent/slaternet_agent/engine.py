@@ -74,7 +74,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A round is finished."""
+    """A round is finished of which others shall hear."""
 
     round: int
 
@@ -318,8 +318,11 @@ class Host:
         checkpoint = self._checkpoint()
         # the frames first: others wait for them; the end last: it is said when all is kept
         if self.finished:
-            return [*checkpoint, Finish(), Report(self._round - 1)]
-        return [*self._go_on(), *checkpoint, Report(self._round - 1)]
+            return [*checkpoint, Finish()]
+        effects = [*self._go_on(), *checkpoint]
+        if (self._round - 1) % self._limits.report_every == 0:
+            effects.append(Report(self._round - 1))
+        return effects
 
     def _checkpoint(self) -> list[Effect]:
         """Return the checkpoint of the last round finished, if one is due."""

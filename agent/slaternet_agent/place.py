@@ -5,7 +5,6 @@ it has taken over from a host that never came back.
 """
 
 import asyncio
-from dataclasses import replace
 
 import structlog
 
@@ -252,6 +251,8 @@ class Place:
         effects = self._decide(event)
         if isinstance(event, Answer):
             self._tally.idle()
+            if self.host is not None and not self.host.finished:
+                self._membership.report(Progress(self.host.round - 1))
         for effect in effects:
             self._execute(effect, event)
 
@@ -262,7 +263,7 @@ class Place:
             case Ask(question):
                 self._ask(question, self._awaited(event))
             case Report(round):
-                self._membership.report(Progress(round))
+                self.reveal.tell(self._tally.usage(round))
             case Holding(round):
                 self._membership.say(effect, round)
             case Checkpoint() if self._keeper is not None:
@@ -281,8 +282,8 @@ class Place:
                 return COORDINATOR
 
     def _ask(self, question: Question, awaited: str) -> None:
-        effort = self._tally.ask(question.round, awaited)
-        self.reveal.ask(replace(question, effort=effort))
+        self._tally.ask(question.round, awaited)
+        self.reveal.ask(question)
 
     def _take_revealed(self, body: Question | Answer) -> None:
         if self.host is None and self._adoption is not None:
@@ -313,7 +314,7 @@ class Place:
     def _finish(self) -> None:
         """Say that the last round is played, to the coordinator once its checkpoint is kept."""
         last = self._seated.round - 1
-        self.reveal.close(last, self._tally.close())
+        self.reveal.tell(self._tally.usage(last), last=True)
         log.info("finished", round=last)
         if self._keeper is None:
             self._membership.finish(Progress(last))

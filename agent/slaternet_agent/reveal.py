@@ -6,7 +6,7 @@ from slaternet import codec
 from slaternet.failpoints import reach
 from slaternet.lines import Line
 from slaternet.membership import Membership
-from slaternet.model import Answer, Closing, Effort, Heartbeat, Opening, Peer, Question, Recall, RevealUp
+from slaternet.model import Answer, Heartbeat, Opening, Peer, Question, Recall, RevealUp, Usage
 
 _REVEAL = "/slaternet.v1.Adversary/Reveal"
 
@@ -21,7 +21,7 @@ class Reveal:
         self._decoder = self._new_decoder()
         self._wish: Callable[[], Recall] | None = None
         self._unanswered: list[bytes] = []
-        self._closing: list[bytes] = []
+        self._last_words: list[bytes] = []
         self.line = Line(
             adversary.name,
             adversary.address,
@@ -58,11 +58,12 @@ class Reveal:
         """Ask no more."""
         self._unanswered = []
 
-    def close(self, round: int, effort: Effort) -> None:
-        """Say, also on every stream to come, what the last round has cost."""
-        self._closing = self._encode(Closing(effort), round)
-        self._unanswered = []
-        self._say_again()
+    def tell(self, usage: Usage, *, last: bool = False) -> None:
+        """Say what the host has spent; where all is played, also on every stream to come."""
+        words = self._encode(usage, usage.round)
+        if last:
+            self._last_words, self._unanswered = words, []
+        self.line.send(words[0])
 
     def update(self, adversary: Peer) -> None:
         """Take down where the adversary is, which may have come back."""
@@ -74,7 +75,7 @@ class Reveal:
         if self._wish is not None:
             wish = self._wish()
             self.line.send(self._encode(wish, wish.round)[0])
-        for part in self._unanswered or self._closing:
+        for part in self._unanswered or self._last_words:
             self.line.send(part)
 
     def _encode(self, body: RevealUp, round: int = 0) -> list[bytes]:

@@ -10,8 +10,6 @@ from slaternet.errors import BadSpec, PluginFailed, Refused, SlaternetError
 from slaternet.limits import LIMITS
 from slaternet.model import (
     PROTOCOL,
-    Closing,
-    Effort,
     Join,
     LowWater,
     Opening,
@@ -20,10 +18,11 @@ from slaternet.model import (
     Role,
     Seating,
     Topology,
+    Usage,
 )
 from slaternet.spec import Spec
 from slaternet_adversary.build import build_referee, opened
-from slaternet_adversary.events import Asked, Closed, Record, Reply, Summarise
+from slaternet_adversary.events import Asked, Record, Reply, Summarise, Used
 from slaternet_adversary.results import Results, claim, new_folder
 from slaternet_adversary.runtime import Outward, Runtime
 from slaternet_agent import engine as agent
@@ -117,7 +116,7 @@ class Simulation:
             case coordinator.Tell(_, body):
                 self._hear(body)
             case agent.Finish():
-                self._todo.extend(self._adversary.handle(Closed(HOST, Closing(Effort()))))
+                self._todo.extend(self._adversary.handle(Used(HOST, 1, Usage(self._player.round - 1))))
             case Summarise(rounds):
                 self._over = True
                 self._watch(rounds, *self._adversary.totals[:2])

@@ -317,16 +317,6 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
-    """What a host spent on a round, from its question to the next."""
-
-    frames: int = 0
-    bytes_sent: int = 0  # on all its streams, with gRPC's prefixes
-    waited: float = 0.0  # seconds in which something was missing
-    bytes_received: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Question:
     """One purchase of values for every agent named; an anchor is there where a gradient is asked for, and only then."""
 
@@ -334,17 +324,20 @@ class Question:
     agents: Agents  # (k,)
     x: Array  # (k, p)
     points: Array  # (k, s, p)
-    effort: Effort = field(default=Effort(), compare=False)  # of the round before
     anchor: Array | None = None  # (k, p): where gradients are taken
     loss_gradient: bool = False  # with the loss's value at the anchor
     constraint_gradient: bool = False  # with the constraints' values at the anchor
 
 
 @dataclass(frozen=True, slots=True)
-class Closing:
-    """What the last round cost."""
+class Usage:
+    """What one incarnation of a host has spent since it joined, up to the end of a round."""
 
-    effort: Effort
+    round: int
+    frames: int = 0
+    bytes_sent: int = 0  # on all its streams, with gRPC's prefixes
+    bytes_received: int = 0
+    waited: float = 0.0  # seconds in which something was missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,5 +395,5 @@ ControlUp = (
 )
 ControlDown = Heartbeat | Seating | Spare | Topology | Hold | StopAt | LowWater | Over
 Gossip = Opening | Wanted | Heartbeat | Frame
-RevealUp = Opening | Heartbeat | Question | Closing | Recall
+RevealUp = Opening | Heartbeat | Question | Usage | Recall
 RevealDown = Heartbeat | Question | Answer

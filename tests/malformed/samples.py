@@ -129,7 +129,7 @@ _DOWN: list[model.ControlDown] = [
     model.LowWater(7),
     model.Over("host-2 died; start it again"),
 ]
-_QUESTION = model.Question(7, SEATS, _X, _POINTS, model.Effort(2, 1 << 40, 0.125, 9))
+_QUESTION = model.Question(7, SEATS, _X, _POINTS)
 _ANSWER = model.Answer(7, SEATS, model.Values(_POINTS[..., 0], _RANDOM.standard_normal((3, 2, 4))))
 _TANGENTS = (
     model.Tangent(_RANDOM.standard_normal(3), _X),
@@ -146,7 +146,7 @@ _REVEAL_UP: list[model.RevealUp] = [
     model.Heartbeat(),
     _QUESTION,
     replace(_QUESTION, anchor=_X, loss_gradient=True, constraint_gradient=True),
-    model.Closing(model.Effort(1, 2, 3.0, 4)),
+    model.Usage(7, 1, 2, 4, 3.0),
     model.Recall(7, 64, SEATS),
 ]
 _REVEAL_DOWN: list[model.RevealDown] = [

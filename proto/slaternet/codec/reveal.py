@@ -21,8 +21,6 @@ from slaternet.limits import LIMITS
 from slaternet.model import (
     Answer,
     Array,
-    Closing,
-    Effort,
     Head,
     Heartbeat,
     Opening,
@@ -31,12 +29,13 @@ from slaternet.model import (
     RevealDown,
     RevealUp,
     Tangent,
+    Usage,
     Values,
 )
 from slaternet.v1 import adversary_pb2 as pb
 from slaternet.v1 import common_pb2
 
-_MOST_EFFORT = 1 << 50  # the sum over all hosts of a game must fit the signed integers of arrays
+_MOST_USAGE = 1 << 50  # the sum over all hosts of a game must fit the signed integers of arrays
 
 
 def encode_reveal_up(head: Head, body: RevealUp) -> list[bytes]:
@@ -49,19 +48,20 @@ def encode_reveal_up(head: Head, body: RevealUp) -> list[bytes]:
             message = pb.RevealUp(head=about, opening=write_opening(body))
         case Heartbeat():
             message = pb.RevealUp(head=about, heartbeat=common_pb2.Heartbeat())
-        case Closing():
-            message = pb.RevealUp(head=about, closing=pb.Closing(effort=_write_effort(body.effort)))
+        case Usage(_, frames, sent, received, waited):
+            usage = pb.Usage(frames=frames, bytes_sent=sent, bytes_received=received, waited=waited)
+            message = pb.RevealUp(head=about, usage=usage)
         case Recall():
             message = pb.RevealUp(head=about, recall=pb.Recall(agents=write_ids(body.agents), last=body.last))
     return [pack(message)]
 
 
 def _questions(body: Question) -> list[pb.Question]:
-    agents, points, effort = write_ids(body.agents), body.points.shape[1], _write_effort(body.effort)
+    agents, points = write_ids(body.agents), body.points.shape[1]
     anchors = () if body.anchor is None else (body.anchor,)
     pieces = split(write_numbers(body.x, body.points, *anchors))
     if len(pieces) == 1 and not anchors:
-        return [pb.Question(agents=agents, points=points, data=pieces[0], effort=effort)]
+        return [pb.Question(agents=agents, points=points, data=pieces[0])]
     return [
         pb.Question(
             agents=agents,
@@ -69,7 +69,6 @@ def _questions(body: Question) -> list[pb.Question]:
             data=piece,
             part=part,
             parts=len(pieces) if len(pieces) > 1 else 0,
-            effort=effort,
             loss_gradient=body.loss_gradient,
             constraint_gradient=body.constraint_gradient,
         )
@@ -77,21 +76,11 @@ def _questions(body: Question) -> list[pb.Question]:
     ]
 
 
-def _write_effort(effort: Effort) -> pb.Effort:
-    return pb.Effort(
-        frames=effort.frames,
-        bytes_sent=effort.bytes_sent,
-        waited=effort.waited,
-        bytes_received=effort.bytes_received,
-    )
-
-
-def _read_effort(message: pb.Effort) -> Effort:
-    effort = Effort(message.frames, message.bytes_sent, message.waited, message.bytes_received)
-    numbers = effort.frames, effort.bytes_sent, effort.bytes_received, effort.waited
-    if not all(0 <= number <= _MOST_EFFORT for number in numbers):
-        raise Malformed("an effort is beyond what a round can take")
-    return effort
+def _read_usage(round: int, message: pb.Usage) -> Usage:
+    numbers = message.frames, message.bytes_sent, message.bytes_received
+    if max(numbers) > _MOST_USAGE or not 0.0 <= message.waited <= _MOST_USAGE:
+        raise Malformed("a usage is beyond what a game can take")
+    return Usage(round, *numbers, message.waited)
 
 
 def encode_reveal_down(head: Head, body: RevealDown) -> list[bytes]:
@@ -154,7 +143,7 @@ class _QuestionReader:
         numbers, last = read_numbers(payload), k * p * (1 + s)
         x, points = numbers[: k * p].reshape(k, p), numbers[k * p : last].reshape(k, s, p)
         anchor = numbers[last:].reshape(k, p) if True in flags else None
-        return head, Question(from_round_one(head), agents, x, points, _read_effort(message.effort), anchor, *flags)
+        return head, Question(from_round_one(head), agents, x, points, anchor, *flags)
 
 
 class RevealUpDecoder:
@@ -177,11 +166,11 @@ class RevealUpDecoder:
         self._assembly.check_idle()
         if kind == "opening":
             return head, read_opening(message.opening)
-        if kind == "closing":
-            return head, Closing(_read_effort(message.closing.effort))
+        if kind == "usage":
+            return head, _read_usage(head.round, message.usage)
         if kind == "recall":
             return head, Recall(from_round_one(head), message.recall.last, self._seats.read(message.recall.agents))
-        raise Malformed("a message on this stream is an opening, a heartbeat, a question, a recall or a closing")
+        raise Malformed("a message on this stream is an opening, a heartbeat, a question, a recall or a usage")
 
 
 class RevealDownDecoder:

@@ -123,7 +123,7 @@ def test_a_game_without_gradients_sends_the_bytes_it_always_sent() -> None:
     down = Answer(7, np.arange(2), Values(numbers(2, 1), numbers(2, 1, 3)))
     agents = np.arange(2, dtype="<u4").tobytes()
 
-    plain = pb.Question(agents=agents, points=1, data=up.x.tobytes() + up.points.tobytes(), effort=pb.Effort())
+    plain = pb.Question(agents=agents, points=1, data=up.x.tobytes() + up.points.tobytes())
     assert codec.encode_reveal_up(HEAD, up) == [pb.RevealUp(head=PB_HEAD, question=plain).SerializeToString()]
     values = pb.Answer(agents=agents, points=1, constraints=3, data=down.values.f.tobytes() + down.values.g.tobytes())
     assert codec.encode_reveal_down(HEAD, down) == [pb.RevealDown(head=PB_HEAD, answer=values).SerializeToString()]

@@ -75,9 +75,7 @@ GOSSIP: list[model.Gossip] = [
 REVEAL_UP: list[model.RevealUp] = [
     model.Opening(1, TICKET),
     model.Heartbeat(),
-    Question(
-        7, SEATS, RANDOM.standard_normal((3, 5)), RANDOM.standard_normal((3, 2, 5)), model.Effort(2, 1 << 40, 0.125, 9)
-    ),
+    Question(7, SEATS, RANDOM.standard_normal((3, 5)), RANDOM.standard_normal((3, 2, 5))),
     Question(7, SEATS, RANDOM.standard_normal((3, 5)), np.empty((3, 0, 5))),
     Question(
         7,
@@ -88,8 +86,8 @@ REVEAL_UP: list[model.RevealUp] = [
         loss_gradient=True,
         constraint_gradient=True,
     ),
-    model.Closing(model.Effort(1, 2, 3.0, 4)),
-    model.Closing(model.Effort()),
+    model.Usage(7, 2, 1 << 40, 9, 0.125),
+    model.Usage(7),
     model.Recall(7, 64, SEATS),
 ]
 REVEAL_DOWN: list[model.RevealDown] = [

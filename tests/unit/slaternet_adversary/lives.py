@@ -14,13 +14,13 @@ from small_specs import small_spec
 
 from slaternet.errors import BadSpec, Diverged
 from slaternet.limits import Limits
-from slaternet.model import Agents, Answer, Array, Closing, Effort, LowWater, Question, StopAt
+from slaternet.model import Agents, Answer, Array, LowWater, Question, StopAt, Usage
 from slaternet.sets import Box
 from slaternet_adversary import Adversary, Game, History
 from slaternet_adversary.chronicle import JOURNAL, Chronicle, Entry, Purchase, read
 from slaternet_adversary.commitments import Commitments
 from slaternet_adversary.compaction import Keeping
-from slaternet_adversary.events import Asked, Closed, Reply, Summarise
+from slaternet_adversary.events import Asked, Reply, Summarise, Used
 from slaternet_adversary.referee import Referee
 from slaternet_adversary.results import Results, retract
 from slaternet_adversary.runtime import Outward, Runtime
@@ -132,8 +132,7 @@ class Hosts:
                 x = x - answer.constraint.value / 8
         loss, constraint = self.kind.gradients
         anchor = x / 2 if loss or constraint else None
-        effort = Effort(t - 1, 10 * t, 0.25 * t, 20 * t) if t > 1 else Effort()
-        return Question(t, agents, x, np.stack((x, x + 0.1), axis=1), effort, anchor, loss, constraint)
+        return Question(t, agents, x, np.stack((x, x + 0.1), axis=1), anchor, loss, constraint)
 
     def hear(self, out: list[Outward]) -> bool:
         """Take what the adversary says; True when the game is over."""
@@ -154,10 +153,10 @@ class Hosts:
             if self.kind.stop and len(self.answers["a"]) >= 2:
                 over |= self.hear(runtime.handle(StopAt(self.kind.stop)))  # said again and again
 
-    def _next(self, host: str) -> Asked | Closed:
+    def _next(self, host: str) -> Asked | Used:
         last = self.kind.stop or self.kind.rounds
         if len(self.answers[host]) == last:
-            return Closed(host, Closing(Effort(9, 99, 0.5, 999)))
+            return Used(host, 1, Usage(last, 9, 99, 999, 0.5))
         return Asked(host, self.question(host))
 
 
@@ -223,6 +222,10 @@ def outcome(life: Life) -> dict[str, Any]:
     folder = life.folder
     with (folder / "metrics.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
+    # which row is open when a host tells what it has spent depends on when a life ends; the sums do not
+    for row in rows:
+        for name in ("frames", "bytes_sent", "bytes_received", "waited"):
+            del row[name]
     with np.load(folder / "decisions.npz") as archive:
         decisions = archive["x"].tobytes()
     values = {}

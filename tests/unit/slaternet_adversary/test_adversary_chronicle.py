@@ -11,15 +11,15 @@ from simulation.disk import SimDisk
 
 from slaternet.errors import Diverged
 from slaternet.limits import LIMITS
-from slaternet.model import Closing, Effort, Question, StopAt, Tangent, Values
+from slaternet.model import Question, StopAt, Tangent, Usage, Values
 from slaternet.records import Record
 from slaternet_adversary.chronicle import Chronicle, Entry, Purchase, Seats, decode, encode, read
-from slaternet_adversary.events import Asked, Closed, Commit, Scored
+from slaternet_adversary.events import Asked, Commit, Scored, Used
 
 K, S, P, M = 2, 3, 4, 5
 AGENTS = np.array([1, 6])
 SCORED = Scored(9, 0.1, 0.2, 0.3, -0.0, 1e-300)
-EFFORT = Effort(3, 2**63, 0.125, 7)
+USED = Used("agent-1", 2, Usage(64, 3, 2**63, 7, 0.125))
 
 
 def purchase(points: int, loss: bool, constraint: bool) -> Purchase:
@@ -31,7 +31,6 @@ def purchase(points: int, loss: bool, constraint: bool) -> Purchase:
         AGENTS,
         rng.standard_normal((K, P)),
         rng.standard_normal((K, points, P)),
-        EFFORT,
         anchor,
         loss,
         constraint,
@@ -60,7 +59,7 @@ def bits(entry: Purchase) -> list[object]:
     arrays += [] if question.anchor is None else [question.anchor]
     arrays += [array for each in tangents for array in (each.value, each.gradient)]
     flags = question.loss_gradient, question.constraint_gradient, values.loss is None, values.constraint is None
-    told = asked.host, asked.at, question.round, question.effort, *flags
+    told = asked.host, asked.at, question.round, *flags
     return [*told, *((array.shape, array.tobytes()) for array in arrays)]
 
 
@@ -80,7 +79,7 @@ def test_a_purchase_comes_back_to_the_bit(points: int, gradients: tuple[bool, bo
     [
         Commit(7, ("0f" * 32, "f0" * 32, "00" * 32)),
         SCORED,
-        Closed("agent-1", Closing(EFFORT)),
+        USED,
         StopAt(2**40),
     ],
 )
@@ -102,13 +101,14 @@ def test_the_layout_is_the_one_that_is_written_down() -> None:
     assert values.loss is not None
 
     name = "agent-ü".encode()
-    expected = struct.pack("<IIIIBd", K, 1, P, M, 1, 17.25) + struct.pack("<QQQd", 3, 2**63, 7, 0.125)
+    expected = struct.pack("<IIIIBd", K, 1, P, M, 1, 17.25)
     expected += struct.pack("<H", len(name)) + name + struct.pack("<2q", *AGENTS)
     for array in (question.x, question.points, values.f, values.g, question.anchor, *(values.loss.value,)):
         expected += array.astype("<f8").tobytes()
     expected += values.loss.gradient.astype("<f8").tobytes()
     assert encode(entry) == (3, 12, expected)
     assert encode(SCORED) == (4, 9, struct.pack("<5d", 0.1, 0.2, 0.3, -0.0, 1e-300))
+    assert encode(USED) == (5, 64, struct.pack("<5Qd", 2, 64, 3, 2**63, 7, 0.125) + struct.pack("<H", 7) + b"agent-1")
     assert encode(StopAt(5)) == (6, 5, b"")
 
 

@@ -10,6 +10,7 @@ import pytest
 from lives import Hosts, Kind, Life, Walk, lasting, outcome, played_on
 
 from slaternet.errors import BadSpec, Diverged
+from slaternet.model import Usage
 from slaternet.records import Record
 from slaternet.station import Station
 from slaternet_adversary import compaction
@@ -59,7 +60,7 @@ def rounds_of(entries: list[Entry]) -> list[int]:
 def test_a_snapshot_comes_back_to_the_bit() -> None:
     standing = Standing(2**40, None, bytes(range(32)), (0.1, -0.0, 1e-300, 3.5))
     for entry in (
-        Snapshot(standing, 0.3, {"agent-ü": Total(2**63, 2, 3, 0.1, 0.2), "b": Total()}),
+        Snapshot(standing, 0.3, {"agent-ü": Total(2**63, 2, 3, 0.1, 0.2, 7, Usage(64, 1, 2, 3, 0.5)), "b": Total()}),
         Snapshot(replace(standing, rounds=7)),
     ):
         kind, round, payload = encode(entry)

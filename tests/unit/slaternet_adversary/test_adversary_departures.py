@@ -16,13 +16,13 @@ from small_specs import small_spec
 from slaternet.departures import FOREVER, Attendance
 from slaternet.errors import Diverged, NotYours, RoundNotOpen
 from slaternet.limits import Limits
-from slaternet.model import Agents, Array, Closing, Departure, Effort, LowWater, Question, Tangent, Values
+from slaternet.model import Agents, Array, Departure, LowWater, Question, Tangent, Usage, Values
 from slaternet.sets import Box
 from slaternet.spec import Spec
 from slaternet_adversary import Adversary, Game, History
 from slaternet_adversary.chronicle import Chronicle, Purchase, Seats, read
 from slaternet_adversary.commitments import Commitments
-from slaternet_adversary.events import Asked, Closed, Reply, Summarise
+from slaternet_adversary.events import Asked, Reply, Summarise, Used
 from slaternet_adversary.recollection import recalled
 from slaternet_adversary.referee import Referee
 from slaternet_adversary.results import Results
@@ -121,8 +121,7 @@ class World:
     def question(self, host: Host, t: int) -> Question:
         agents = self.playing(host, t)
         x = np.array([self.decision(int(i), t) for i in agents])
-        effort = Effort(t - 1, 10 * t, 0.25, 1) if t > 1 else Effort()
-        return Question(t, agents, x, np.stack((x, x + 0.1), axis=1), effort, x / 2, True)
+        return Question(t, agents, x, np.stack((x, x + 0.1), axis=1), x / 2, True)
 
     def decision(self, agent: int, t: int) -> Array:
         """Return what an agent decides, from all that it was told before."""
@@ -161,7 +160,7 @@ class World:
         last = min(T, Attendance(N, self.departures).last(host.seats))
         if host.finished == last:
             host.closed = True
-            self.hear(self.runtime.handle(Closed(host.name, Closing(Effort(9, 99, 0.5, 9)))))
+            self.hear(self.runtime.handle(Used(host.name, 1, Usage(last, 9, 99, 9, 0.5))))
         elif host.entered + 1 <= min(each.finished for each in self.hosts.values() if not each.closed) + 3:
             host.entered += 1
             self.hear(self.runtime.handle(Asked(host.name, self.question(host, host.entered))))
@@ -319,14 +318,14 @@ def test_who_is_lost_or_has_left_is_not_heard(world: World) -> None:
     with pytest.raises(NotYours):
         world.runtime.handle(Asked("b", world.question(Host("b", lost.seats), 1)))
     with pytest.raises(NotYours):
-        world.runtime.handle(Closed("b", Closing(Effort())))
+        world.runtime.handle(Used("b", 1, Usage(1)))
     for t in range(1, gone.round):
         for i in lost.seats.tolist():
             world.rows.setdefault((i, t), (np.zeros(2), np.zeros((2, M)), np.zeros(P)))
     while world.hosts["c"].finished < gone.round - 1:
         world.step()
     x = np.zeros((3, P))
-    late = Question(gone.round, world.hosts["c"].seats, x, np.stack((x, x), axis=1), Effort(), x, True)
+    late = Question(gone.round, world.hosts["c"].seats, x, np.stack((x, x), axis=1), x, True)
     with pytest.raises(RoundNotOpen):
         world.runtime.handle(Asked("c", late))
 

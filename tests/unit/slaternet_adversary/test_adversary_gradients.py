@@ -9,11 +9,11 @@ import pytest
 from small_specs import small_spec
 
 from slaternet.errors import AlreadyAsked, OutsideSet, OverBudget, PluginFailed
-from slaternet.model import Agents, Answer, Array, Closing, Effort, Question, Tangent, Values
+from slaternet.model import Agents, Answer, Array, Question, Tangent, Usage, Values
 from slaternet.sets import Box
 from slaternet_adversary import Adversary, Game, History
 from slaternet_adversary.builtin.linear_regression import Functions, LinearRegression
-from slaternet_adversary.events import Asked, Closed, Evaluate, Evaluated, Played, Record, Reply
+from slaternet_adversary.events import Asked, Evaluate, Evaluated, Played, Record, Reply, Used
 from slaternet_adversary.ledger import Ledger
 from slaternet_adversary.referee import Referee
 from slaternet_adversary.results import Results, claim
@@ -303,7 +303,7 @@ def test_the_one_point_asked_about_may_be_the_decision_itself(begin: Begin) -> N
 
     runtime.work()
     (reply,) = runtime.handle(Asked("a", Question(1, SEATS, x, x[:, None])))
-    out = [*work(runtime), *runtime.handle(Closed("a", Closing(Effort())))]
+    out = [*work(runtime), *runtime.handle(Used("a", 1, Usage(1)))]
 
     functions = plugin.played[1].functions
     assert isinstance(reply, Reply)

@@ -14,7 +14,7 @@ from slaternet.errors import BadSpec, Diverged
 from slaternet.model import StopAt
 from slaternet_adversary.chronicle import Chronicle, Purchase, Seats
 from slaternet_adversary.commitments import Commitments
-from slaternet_adversary.events import Asked, Closed, Commit, Reply, Scored, Summarise
+from slaternet_adversary.events import Asked, Commit, Reply, Scored, Summarise, Used
 from slaternet_adversary.runtime import Outward, Runtime
 
 
@@ -210,4 +210,4 @@ def test_nothing_is_revealed_before_it_is_bound_and_nothing_said_twice_is_writte
                 assert bound[asked.question.round] == 1
     assert set(bound.values()) == {1}
     kinds = Counter(type(entry) for entry in life.entries)
-    assert kinds == {Seats: 1, Commit: 4, Purchase: 8, Scored: 4, Closed: 2, StopAt: 1}
+    assert kinds == {Seats: 1, Commit: 4, Purchase: 8, Scored: 4, Used: 2, StopAt: 1}

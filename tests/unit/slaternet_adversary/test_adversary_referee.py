@@ -126,7 +126,7 @@ def test_no_round_is_granted_after_the_last() -> None:
 
 def test_what_lies_before_the_low_water_mark_is_forgotten() -> None:
     arena = Arena().play(1, 5)
-    assert arena.referee.recorded == 4
+    assert arena.referee.recorded == 5
 
     assert arena.hand(LowWater(3)) == []
 
@@ -138,12 +138,14 @@ def test_what_lies_before_the_low_water_mark_is_forgotten() -> None:
 
 
 def test_what_is_not_recorded_yet_is_kept_whatever_the_mark() -> None:
-    arena = Arena().play(1, 3)
+    arena = Arena().play(1, 2)
+    arena.ask("a", 3)
     assert arena.referee.recorded == 2
 
     arena.hand(LowWater(100))
 
     assert only_reply(arena.ask("a", 3)).answer.round == 3
+    arena.ask("b", 3)
     arena.play(4, T)
     assert [record.round for record in arena.records] == [1, 2, 3, 4, 5]
 

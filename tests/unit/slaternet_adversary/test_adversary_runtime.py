@@ -8,10 +8,10 @@ import pytest
 from small_specs import small_spec
 
 from slaternet.errors import PluginFailed
-from slaternet.model import Agents, Array, Closing, Effort, Question, StopAt
+from slaternet.model import Agents, Array, Question, StopAt, Usage
 from slaternet.sets import Box
 from slaternet_adversary import Adversary, Game, History, Round
-from slaternet_adversary.events import Asked, Closed, Record, Reply, Summarise
+from slaternet_adversary.events import Asked, Record, Reply, Summarise, Used
 from slaternet_adversary.referee import Referee
 from slaternet_adversary.results import Results, claim
 from slaternet_adversary.runtime import Outward, Runtime
@@ -116,7 +116,7 @@ def play(runtime: Runtime, rounds: int) -> list[Outward]:
             out += runtime.handle(question(host, t))
         out += work(runtime)
     for host in SEATS:
-        out += runtime.handle(Closed(host, Closing(Effort(1, 2, 0.5))))
+        out += runtime.handle(Used(host, 1, Usage(rounds, 1, 2, 3, 0.5)))
     return out
 
 

@@ -27,7 +27,7 @@ from slaternet.model import (
 from slaternet.sets import Box
 from slaternet_agent.algorithms.base import Algorithm, Game
 from slaternet_agent.algorithms.zhang2024 import Zhang2024
-from slaternet_agent.engine import Ask, Effect, Event, Finish, FrameArrived, Host, PeerWants, Report, Send
+from slaternet_agent.engine import Ask, Effect, Event, Finish, FrameArrived, Host, PeerWants, Send
 from slaternet_agent.schedules import make_schedule
 
 N, P, T = 7, 3, 6
@@ -217,8 +217,7 @@ def test_a_round_is_offered_at_once_and_entered_when_all_its_rows_are_there() ->
     assert host.wanted == 2  # the rows of a round that is entered are all there
 
     effects = host.handle(answer(question))
-    assert [type(effect) for effect in effects] == [Send, Report]  # the frames first: others wait for them
-    assert effects[-1] == Report(1)
+    assert [type(effect) for effect in effects] == [Send]
     assert (host.round, host.pending) == (2, None)
 
 
@@ -260,13 +259,13 @@ def test_frames_that_come_before_the_topology_are_kept() -> None:
         assert question.x.tobytes() == REFERENCE[t - 1, SEATING[0]].tobytes()
         effects = host.handle(answer(question))
 
-    assert effects == [Finish(), Report(T)]
+    assert effects == [Finish()]
 
 
 def test_no_frame_follows_the_last_round_and_the_host_stays_to_serve() -> None:
     host, effects = played_until(T)
 
-    assert effects == [Finish(), Report(T)]
+    assert effects == [Finish()]
     assert host.finished
     assert host.handle(topology(SEATING, 0, T + 1, T + 2)) == []
     again = host.handle(PeerWants(0, T))
@@ -291,14 +290,14 @@ def test_while_held_a_host_finishes_and_offers_but_enters_nothing() -> None:
     assert host.handle(Hold()) == [Holding(2)]
 
     effects = host.handle(answer(question))
-    assert [type(effect) for effect in effects] == [Send, Report]
+    assert [type(effect) for effect in effects] == [Send]
     assert host.handle(FrameArrived(0, FRAMES[3])) == []
     assert host.handle(topology(SEATING, 0, 1, T)) == []
     assert host.handle(Hold()) == [Holding(2)]  # said again on a new stream
 
     resumed = asked(host.handle(StopAt(3)))
     assert resumed.round == 3
-    assert host.handle(answer(resumed)) == [Finish(), Report(3)]
+    assert host.handle(answer(resumed)) == [Finish()]
 
 
 def test_a_stop_at_a_round_already_finished_ends_the_game_at_once() -> None:
@@ -317,7 +316,7 @@ def test_a_stop_is_heard_while_an_answer_is_awaited() -> None:
     host.handle(Hold())
 
     assert host.handle(StopAt(3)) == []
-    assert host.handle(answer(question)) == [Finish(), Report(3)]
+    assert host.handle(answer(question)) == [Finish()]
 
 
 @pytest.mark.parametrize("first", [0, 1, 2, 4, 5, T + 3])

@@ -12,8 +12,6 @@ from slaternet.limits import LIMITS
 from slaternet.model import (
     PROTOCOL,
     Array,
-    Closing,
-    Effort,
     Finished,
     Frame,
     Holding,
@@ -25,13 +23,14 @@ from slaternet.model import (
     Role,
     Seating,
     StopAt,
+    Usage,
 )
 from slaternet.spec import Spec
 from slaternet.streams import block_length, stream
 from slaternet_adversary import Game
 from slaternet_adversary.build import build_referee, opened
 from slaternet_adversary.builtin.linear_regression import LinearRegression
-from slaternet_adversary.events import Asked, Closed, Record, Reply, Summarise
+from slaternet_adversary.events import Asked, Record, Reply, Summarise, Used
 from slaternet_adversary.ledger import Page
 from slaternet_adversary.results import Results, claim
 from slaternet_adversary.runtime import Runtime
@@ -242,7 +241,7 @@ class World:
         match body:
             case Seating(peers=peers, departures=departures):
                 self._say(self.adversary.seat(1, [(peer.name, peer.seats) for peer in peers], departures))
-            case Asked() | Closed() | LowWater() | StopAt():
+            case Asked() | Used() | LowWater() | StopAt():
                 self._say(self.adversary.handle(body))
 
     def _say(self, effects: Any) -> None:
@@ -279,7 +278,7 @@ class World:
                 case Holding():
                     self._send(name, "coordinator", effect)
                 case agent.Finish():
-                    self._send(name, "adversary", Closed(name, Closing(Effort())))
+                    self._send(name, "adversary", Used(name, 1, Usage(self.hosts[name].round - 1)))
                     self._send(name, "coordinator", Finished())
 
 
