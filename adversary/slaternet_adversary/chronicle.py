@@ -4,11 +4,12 @@
     SEATING      epoch      how many hosts (4 bytes); for each: name, how many agents (4 bytes), the agents;
                             for every departure: its round (8 bytes), how many agents (4 bytes), the agents
     COMMITMENT   the first  32 bytes for each of consecutive rounds
-    PURCHASE     its own    k, s, p, m (4 bytes each), gradients (1), seconds since the game began, the host's name,
-                            agents (k), x (k, p), points (k, s, p), f (k, s), g (k, s, m);
-                            where any gradient is asked for: anchor (k, p);
-                            where the loss's is (gradients & 1): value (k), gradient (k, p);
-                            where the constraints' are (gradients & 2): value (k, m), gradient (k, m, p)
+    PURCHASE     its own    k, s, p, m (4 bytes each), flags (1), seconds since the game began, the host's name,
+                            agents (k), x (k, p) unless it is the first point (flags & 4), points (k, s, p), f (k, s),
+                            g (k, s, m);
+                            where any gradient is asked for (flags & 3): anchor (k, p);
+                            where the loss's is (flags & 1): value (k), gradient (k, p);
+                            where the constraints' are (flags & 2): value (k, m), gradient (k, m, p)
     SCORE        its own    loss, violation, both of the baseline, disagreement
     USAGE        its own    a usage, the host's name
     STOP         the last   nothing: the game ends with that round, or has ended earlier and is played on to it
@@ -24,6 +25,10 @@ the seconds waited; all that the incarnation has spent so far.
 Whoever hands a fresh referee these entries one after the other has the state of the one that was told them first. A
 journal that was cut (slaternet_adversary.compaction) begins with a snapshot, and goes on with seatings and with what is
 of later rounds.
+
+Reserved in this version: kind 8 for a batch of purchases that are answered together, kind 9 for an amendment of the
+plugin (round, old and new hash), kind 10 for an incident (round, process, sentence, evidence); flags & 8 of a purchase
+for memos (k, w) after its other numbers, w (4 bytes) first.
 
 A purchase of an agent in a round before which, as a later seating says, it has left the game is void.
 """
@@ -124,13 +129,15 @@ def encode(entry: Entry) -> tuple[Kind, int, bytes]:
 
 def _purchase(asked: Asked, values: Values) -> bytes:
     question, (k, s, m) = asked.question, values.g.shape
-    gradients = question.loss_gradient + 2 * question.constraint_gradient
+    flags = question.loss_gradient + 2 * question.constraint_gradient + 4 * question.x_is_first_point
     pieces = [
-        _QUESTION.pack(k, s, question.x.shape[1], m, gradients, asked.at),
+        _QUESTION.pack(k, s, question.x.shape[1], m, flags, asked.at),
         name_bytes(asked.host),
         indices_bytes(question.agents),
     ]
-    arrays = [question.x, question.points, values.f, values.g]
+    arrays = [question.points, values.f, values.g]
+    if not question.x_is_first_point:
+        arrays.insert(0, question.x)
     if question.anchor is not None:
         arrays.append(question.anchor)
     for tangent in (values.loss, values.constraint):
@@ -175,13 +182,15 @@ class _Rest(Rest):
             yield Departure(self.whole(_ROUND), self.agents(self.whole(COUNT)))
 
     def purchase(self, round: int) -> Purchase:
-        k, s, p, m, gradients, at = self.numbers(_QUESTION)
+        k, s, p, m, flags, at = self.numbers(_QUESTION)
         host, agents = self.name(), self.agents(k)
-        x, points, f, g = self.array(k, p), self.array(k, s, p), self.array(k, s), self.array(k, s, m)
-        anchor = self.array(k, p) if gradients else None
-        loss = Tangent(self.array(k), self.array(k, p)) if gradients & 1 else None
-        constraint = Tangent(self.array(k, m), self.array(k, m, p)) if gradients & 2 else None
-        question = Question(round, agents, x, points, anchor, bool(gradients & 1), bool(gradients & 2))
+        gradients, first = (bool(flags & 1), bool(flags & 2)), bool(flags & 4)
+        x = None if first else self.array(k, p)
+        points, f, g = self.array(k, s, p), self.array(k, s), self.array(k, s, m)
+        anchor = self.array(k, p) if any(gradients) else None
+        loss = Tangent(self.array(k), self.array(k, p)) if flags & 1 else None
+        constraint = Tangent(self.array(k, m), self.array(k, m, p)) if flags & 2 else None
+        question = Question(round, agents, points[:, 0] if x is None else x, points, anchor, *gradients, first)
         return Purchase(Asked(host, question, at), Values(f, g, loss, constraint))
 
 

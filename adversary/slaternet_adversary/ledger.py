@@ -61,17 +61,20 @@ class Page:
     """One round of the ledger: every agent's decision, points and values, at the agent's index.
 
     There is room for as many points as the game grants, and for gradients where it grants any; `counts` says how many
-    points an agent has asked about. Agents that have left count as if they had asked; their decisions are NaN.
+    points an agent has asked about. Agents that have left count as if they had asked; their decisions are NaN. While
+    every decision is its agent's first point, `x` is a view of those points.
     """
 
     __slots__ = ("answered", "asked", "counts", "f", "g", "points", "slopes", "x")
 
-    def __init__(self, agents: int, dimension: int, points: int, constraints: int, slopes: Slopes | None) -> None:
+    def __init__(
+        self, agents: int, dimension: int, points: int, constraints: int, slopes: Slopes | None, *, first: bool
+    ) -> None:
         self.asked: NDArray[np.bool_] = np.zeros(agents, dtype=bool)
         self.counts = np.zeros(agents, dtype=np.intp)
         self.answered: NDArray[np.bool_] = np.zeros(agents, dtype=bool)
-        self.x: Array = np.empty((agents, dimension))
         self.points: Array = np.empty((agents, points, dimension))
+        self.x: Array = self.points[:, 0] if first else np.empty((agents, dimension))
         self.f: Array = np.empty((agents, points))
         self.g: Array = np.empty((agents, points, constraints))
         self.slopes = slopes
@@ -146,13 +149,16 @@ class Ledger:
             raise RoundNotOpen("the round lies outside the window of the game")
         page = self._pages.get(question.round)
         if page is None:
-            page = self._pages[question.round] = Page(*self._shape, self._slopes())
+            first = question.x_is_first_point
+            page = self._pages[question.round] = Page(*self._shape, self._slopes(), first=first)
             self._excuse(page, question.round)
         agents, count = question.agents, question.points.shape[1]
         page.asked[agents] = True
         page.counts[agents] = count
-        page.x[agents] = question.x
         page.points[agents, :count] = question.points
+        if not question.x_is_first_point and page.x.base is not None:
+            page.x = page.x.copy()
+        page.x[agents] = question.x
         if page.slopes is not None:
             page.slopes.enter(question)
         self._last[agents] = question.round

@@ -61,12 +61,14 @@ def whole(pieces: list[Purchase]) -> tuple[Question, Answer]:
         return Tangent(rows(each.value for each in some), rows(each.gradient for each in some)) if some else None
 
     anchors = [each.anchor for each in questions if each.anchor is not None]
+    first, points = all(each.x_is_first_point for each in questions), rows(each.points for each in questions)
     question = replace(
         questions[0],
         agents=agents[order],
-        x=rows(each.x for each in questions),
-        points=rows(each.points for each in questions),
+        x=points[:, 0] if first else rows(each.x for each in questions),
+        points=points,
         anchor=rows(anchors) if anchors else None,
+        x_is_first_point=first,
     )
     f, g = rows(each.f for each in values), rows(each.g for each in values)
     loss, constraint = tangent(each.loss for each in values), tangent(each.constraint for each in values)

@@ -210,7 +210,8 @@ class Referee:
             raise NotYours("a host may ask only for the agents seated there")
         if question.points.shape[1] > self._points:
             raise OverBudget(f"the game grants {self._points} points per agent and round")
-        if not self._set.encloses(question.x) or not self._set.encloses(question.points):
+        decided = question.x_is_first_point or self._set.encloses(question.x)
+        if not decided or not self._set.encloses(question.points):
             raise OutsideSet("decisions and points must lie in the feasible set")
         if question.anchor is not None:
             self._check_anchor(question, question.anchor)

@@ -60,7 +60,7 @@ class Adoption:
             raise Malformed("an answer that is recalled follows its question")
         question, self._question = self._question, None
         check_answer(message, question)
-        decision = Decision(question.x, question.points, question.anchor)
+        decision = Decision(np.ascontiguousarray(question.x), question.points, question.anchor)
         self._state = self._algorithm.update(self._state, decision, message.values, message.round)
         self._round = message.round
 

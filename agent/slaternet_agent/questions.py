@@ -18,12 +18,14 @@ def question_of(decision: Decision, feedback: Feedback, round: int, seats: Agent
         raise ValueError(f"a decision asks about more than the {feedback.points} points declared")
     if decision.anchor is not None and decision.anchor.shape != (k, p):
         raise ValueError("a decision needs an anchor (k, p) for the k agents of the host, or none")
-    question = Question(round, seats, decision.x, decision.points)
+    x, points = decision.x, decision.points
+    first = points.shape[1] > 0 and x.tobytes() == points[:, 0].tobytes()
+    question = Question(round, seats, points[:, 0] if first else x, points, x_is_first_point=first)
     if not feedback.loss_gradient and not feedback.constraint_gradient:
         return question
     return replace(
         question,
-        anchor=decision.x if decision.anchor is None else decision.anchor,
+        anchor=x if decision.anchor is None else decision.anchor,
         loss_gradient=feedback.loss_gradient,
         constraint_gradient=feedback.constraint_gradient,
     )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Agents = NDArray[np.intp]
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Version of the wire protocol; processes of different versions refuse each other."""
 COORDINATOR = "coordinator"
 """The coordinator's name."""
@@ -327,6 +327,7 @@ class Question:
     anchor: Array | None = None  # (k, p): where gradients are taken
     loss_gradient: bool = False  # with the loss's value at the anchor
     constraint_gradient: bool = False  # with the constraints' values at the anchor
+    x_is_first_point: bool = False  # then x is points[:, 0], and neither sent nor journalled besides
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from pathlib import Path
 from slaternet.disk import Buffer, File
 from slaternet.errors import BadSpec, Diverged
 
-VERSION = 1
+VERSION = 2
 """Changes with the layout above and with that of any payload."""
 
 Title = dict[str, str]

@@ -56,7 +56,8 @@ def altering(round: int, *, x: float = 0.0, points: float = 0.0, f: float = 0.0,
 
     def altered(entry: Purchase) -> Purchase:
         asked, values = entry.asked, entry.values
-        question = replace(asked.question, x=nudged(asked.question.x, x), points=nudged(asked.question.points, points))
+        asks = asked.question
+        question = replace(asks, x=nudged(asks.x, x), points=nudged(asks.points, points), x_is_first_point=False)
         values = replace(values, f=nudged(values.f, f), g=nudged(values.g, g))
         return Purchase(replace(asked, question=question), values)
 

@@ -162,7 +162,8 @@ def test_every_number_of_a_purchase_is_guarded(name: str, played: Run, tmp_path:
 
 
 def _asking(entry: Purchase, name: str, array: Any) -> Purchase:
-    return replace(entry, asked=replace(entry.asked, question=replace(entry.asked.question, **{name: array})))
+    question = replace(entry.asked.question, **{name: array}, x_is_first_point=False)
+    return replace(entry, asked=replace(entry.asked, question=question))
 
 
 def _selling(entry: Purchase, name: str, array: Any) -> Purchase:

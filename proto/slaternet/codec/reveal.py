@@ -59,9 +59,11 @@ def encode_reveal_up(head: Head, body: RevealUp) -> list[bytes]:
 def _questions(body: Question) -> list[pb.Question]:
     agents, points = write_ids(body.agents), body.points.shape[1]
     anchors = () if body.anchor is None else (body.anchor,)
-    pieces = split(write_numbers(body.x, body.points, *anchors))
+    first = body.x_is_first_point
+    numbers = (body.points, *anchors) if first else (body.x, body.points, *anchors)
+    pieces = split(write_numbers(*numbers))
     if len(pieces) == 1 and not anchors:
-        return [pb.Question(agents=agents, points=points, data=pieces[0])]
+        return [pb.Question(agents=agents, points=points, data=pieces[0], x_is_first_point=first)]
     return [
         pb.Question(
             agents=agents,
@@ -71,6 +73,7 @@ def _questions(body: Question) -> list[pb.Question]:
             parts=len(pieces) if len(pieces) > 1 else 0,
             loss_gradient=body.loss_gradient,
             constraint_gradient=body.constraint_gradient,
+            x_is_first_point=first,
         )
         for part, piece in enumerate(pieces)
     ]
@@ -135,15 +138,19 @@ class _QuestionReader:
         seats = message.agents
         agents = self._seats.read(seats)
         k, s, p = agents.size, below(message.points, LIMITS.points), self._dimension
-        flags = message.loss_gradient, message.constraint_gradient
-        shape, rows = (head, seats, s, flags), 1 + s + (True in flags)
+        flags, first = (message.loss_gradient, message.constraint_gradient), message.x_is_first_point
+        if first and not s:
+            raise Malformed("a decision that is the first point needs a point")
+        shape, rows = (head, seats, s, flags, first), (not first) + s + (True in flags)
         payload = self._assembly.take(message.data, message.part, message.parts, shape, 8 * k * p * rows)
         if payload is None:
             return None
-        numbers, last = read_numbers(payload), k * p * (1 + s)
-        x, points = numbers[: k * p].reshape(k, p), numbers[k * p : last].reshape(k, s, p)
+        numbers, begin = read_numbers(payload), 0 if first else k * p
+        last = begin + k * s * p
+        points = numbers[begin:last].reshape(k, s, p)
+        x = points[:, 0] if first else numbers[:begin].reshape(k, p)
         anchor = numbers[last:].reshape(k, p) if True in flags else None
-        return head, Question(from_round_one(head), agents, x, points, anchor, *flags)
+        return head, Question(from_round_one(head), agents, x, points, anchor, *flags, first)
 
 
 class RevealUpDecoder:

@@ -112,6 +112,7 @@ class Question(_message.Message):
     DATA_FIELD_NUMBER: _builtins.int
     PART_FIELD_NUMBER: _builtins.int
     PARTS_FIELD_NUMBER: _builtins.int
+    X_IS_FIRST_POINT_FIELD_NUMBER: _builtins.int
     LOSS_GRADIENT_FIELD_NUMBER: _builtins.int
     CONSTRAINT_GRADIENT_FIELD_NUMBER: _builtins.int
     agents: _builtins.bytes
@@ -119,13 +120,15 @@ class Question(_message.Message):
     points: _builtins.int
     """s, points per agent; at most what the game grants; 0 (absent): the decision alone"""
     data: _builtins.bytes
-    """float64 little-endian, finite: decisions (k, p), then points (k, s, p), then where a"""
+    """float64 little-endian, finite: decisions (k, p) unless x_is_first_point, then points"""
     part: _builtins.int
-    """gradient is asked for anchors (k, p); of this part
+    """(k, s, p), then where a gradient is asked for anchors (k, p); of this part
     as in Frame
     """
     parts: _builtins.int
     """as in Frame"""
+    x_is_first_point: _builtins.bool
+    """each decision is the agent's first point, of which there must be one"""
     loss_gradient: _builtins.bool
     """asks for the loss and its gradient at the anchor, where the game grants it"""
     constraint_gradient: _builtins.bool
@@ -138,12 +141,13 @@ class Question(_message.Message):
         data: _builtins.bytes = ...,
         part: _builtins.int = ...,
         parts: _builtins.int = ...,
+        x_is_first_point: _builtins.bool = ...,
         loss_gradient: _builtins.bool = ...,
         constraint_gradient: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "constraint_gradient", b"constraint_gradient", "data", b"data", "loss_gradient", b"loss_gradient", "part", b"part", "parts", b"parts", "points", b"points"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "constraint_gradient", b"constraint_gradient", "data", b"data", "loss_gradient", b"loss_gradient", "part", b"part", "parts", b"parts", "points", b"points", "x_is_first_point", b"x_is_first_point"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

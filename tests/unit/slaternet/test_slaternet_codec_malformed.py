@@ -188,6 +188,8 @@ def _answer(**fields: Any) -> bytes:
         {"agents": ids(1, 0)},
         {"data": F8[:8]},
         {"data": floats(*[1.0] * 19, math.nan)},
+        {"x_is_first_point": True},  # and yet the decisions
+        {"x_is_first_point": True, "points": 0, "data": b""},
     ],
 )
 def test_a_faulty_question_is_malformed(fields: dict[str, Any]) -> None:

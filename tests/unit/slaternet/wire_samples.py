@@ -72,6 +72,7 @@ GOSSIP: list[model.Gossip] = [
     model.Heartbeat(),
     Frame(7, SEATS, RANDOM.standard_normal((3, 5))),
 ]
+POINTS = RANDOM.standard_normal((3, 2, 5))
 REVEAL_UP: list[model.RevealUp] = [
     model.Opening(1, TICKET),
     model.Heartbeat(),
@@ -86,6 +87,7 @@ REVEAL_UP: list[model.RevealUp] = [
         loss_gradient=True,
         constraint_gradient=True,
     ),
+    Question(7, SEATS, POINTS[:, 0], POINTS, x_is_first_point=True),
     model.Usage(7, 2, 1 << 40, 9, 0.125),
     model.Usage(7),
     model.Recall(7, 64, SEATS),

@@ -107,6 +107,10 @@ def test_the_layout_is_the_one_that_is_written_down() -> None:
         expected += array.astype("<f8").tobytes()
     expected += values.loss.gradient.astype("<f8").tobytes()
     assert encode(entry) == (3, 12, expected)
+    alike = replace(question, x=question.points[:, 0], x_is_first_point=True)
+    shorter = encode(replace(entry, asked=replace(entry.asked, question=alike)))
+    begin = len(struct.pack("<IIIIBd", K, 1, P, M, 5, 17.25) + struct.pack("<H", len(name)) + name) + 8 * len(AGENTS)
+    assert shorter[2][begin:] == expected[begin + 8 * K * P :]
     assert encode(SCORED) == (4, 9, struct.pack("<5d", 0.1, 0.2, 0.3, -0.0, 1e-300))
     assert encode(USED) == (5, 64, struct.pack("<5Qd", 2, 64, 3, 2**63, 7, 0.125) + struct.pack("<H", 7) + b"agent-1")
     assert encode(StopAt(5)) == (6, 5, b"")
