@@ -51,7 +51,7 @@ from slaternet.limits import LIMITS
 from slaternet.model import Agents, Departure, Question, Role, StopAt, Tangent, Values
 from slaternet.records import Record
 from slaternet_adversary.events import Asked, Commit, Scored, Used
-from slaternet_adversary.payloads import COUNT, Rest, group_bytes, indices_bytes, name_bytes, usage_bytes
+from slaternet_adversary.payloads import COUNT, LENGTH, Rest, group_bytes, name_bytes, usage_bytes
 from slaternet_adversary.snapshot import Snapshot, snapshot_bytes, snapshot_of
 
 JOURNAL = Path("journal") / "adversary"
@@ -105,36 +105,31 @@ class Purchase:
 Entry = Seats | Commit | Purchase | Scored | Used | StopAt | Snapshot
 
 
-def encode(entry: Entry) -> tuple[Kind, int, bytes]:
-    """Return an entry as a record's kind, round and payload."""
+def encode(entry: Entry) -> tuple[Kind, int, tuple[bytes, ...]]:
+    """Return an entry as a record's kind and round, and its payload in pieces."""
     match entry:
         case Seats(hosts, epoch, departures):
             seats = (name_bytes(name) + group_bytes(agents) for name, agents in hosts)
             partings = (_ROUND.pack(each.round) + group_bytes(each.agents) for each in departures)
-            return Kind.SEATING, epoch, b"".join((COUNT.pack(len(hosts)), *seats, *partings))
+            return Kind.SEATING, epoch, (COUNT.pack(len(hosts)), *seats, *partings)
         case Commit(round, commitments):
-            return Kind.COMMITMENT, round, b"".join(map(bytes.fromhex, commitments))
+            return Kind.COMMITMENT, round, tuple(map(bytes.fromhex, commitments))
         case Purchase(asked, values):
             return Kind.PURCHASE, asked.question.round, _purchase(asked, values)
         case Scored():
             numbers = entry.loss, entry.violation, entry.zero_loss, entry.zero_violation, entry.disagreement
-            return Kind.SCORE, entry.round, _SCORE.pack(*numbers)
+            return Kind.SCORE, entry.round, (_SCORE.pack(*numbers),)
         case Used(host, incarnation, usage):
-            return Kind.USAGE, usage.round, usage_bytes(incarnation, usage) + name_bytes(host)
+            return Kind.USAGE, usage.round, (usage_bytes(incarnation, usage), name_bytes(host))
         case StopAt(last):
-            return Kind.STOP, last, b""
+            return Kind.STOP, last, ()
         case Snapshot():
-            return Kind.SNAPSHOT, entry.round, snapshot_bytes(entry)
+            return Kind.SNAPSHOT, entry.round, (snapshot_bytes(entry),)
 
 
-def _purchase(asked: Asked, values: Values) -> bytes:
-    question, (k, s, m) = asked.question, values.g.shape
+def _purchase(asked: Asked, values: Values) -> tuple[bytes, ...]:
+    question, name, (k, s, m) = asked.question, asked.host.encode(), values.g.shape
     flags = question.loss_gradient + 2 * question.constraint_gradient + 4 * question.x_is_first_point
-    pieces = [
-        _QUESTION.pack(k, s, question.x.shape[1], m, flags, asked.at),
-        name_bytes(asked.host),
-        indices_bytes(question.agents),
-    ]
     arrays = [question.points, values.f, values.g]
     if not question.x_is_first_point:
         arrays.insert(0, question.x)
@@ -143,7 +138,11 @@ def _purchase(asked: Asked, values: Values) -> bytes:
     for tangent in (values.loss, values.constraint):
         if tangent is not None:
             arrays += tangent.value, tangent.gradient
-    return b"".join([*pieces, *(np.asarray(each, "<f8").tobytes() for each in arrays)])
+    return (
+        _QUESTION.pack(k, s, question.x.shape[1], m, flags, asked.at) + LENGTH.pack(len(name)) + name,
+        question.agents.astype("<i8").tobytes(),
+        *[np.asarray(each, "<f8").tobytes() for each in arrays],
+    )
 
 
 def decode(record: Record) -> Entry:
@@ -255,7 +254,9 @@ class Chronicle:
         With the last purchase of a round of which hosts write checkpoints, a loss of power as well: checkpoints survive
         one, and who goes on from them must find here all that came before.
         """
-        self.journal.append(*encode(entry), sync=self._completes(entry))
+        kind, round, payload = encode(entry)
+        counts = kind == Kind.SEATING or (kind == Kind.PURCHASE and round % LIMITS.checkpoint_every == 0)
+        self.journal.append(kind, round, *payload, sync=counts and self._completes(entry))
 
     def _completes(self, entry: Entry) -> bool:
         """Count who has bought in a round of checkpoints, and say whether this was the last."""

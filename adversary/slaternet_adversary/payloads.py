@@ -10,24 +10,19 @@ import numpy as np
 from slaternet.model import Agents, Array, Usage
 
 COUNT = struct.Struct("<I")
-_LENGTH = struct.Struct("<H")
+LENGTH = struct.Struct("<H")
 _USAGE = struct.Struct("<QQQQQd")
 
 
 def name_bytes(name: str) -> bytes:
     """Return a name: its length and its bytes."""
     data = name.encode()
-    return _LENGTH.pack(len(data)) + data
+    return LENGTH.pack(len(data)) + data
 
 
 def group_bytes(agents: Agents) -> bytes:
     """Return how many agents, and which."""
-    return COUNT.pack(len(agents)) + indices_bytes(agents)
-
-
-def indices_bytes(agents: Agents) -> bytes:
-    """Return agents, int64 each."""
-    return agents.astype("<i8").tobytes()
+    return COUNT.pack(len(agents)) + agents.astype("<i8").tobytes()
 
 
 def usage_bytes(incarnation: int, usage: Usage) -> bytes:
@@ -50,7 +45,7 @@ class Rest:
 
     def name(self) -> str:
         """Return a name."""
-        length = self.whole(_LENGTH)
+        length = self.whole(LENGTH)
         self.at += length
         return self.data[self.at - length : self.at].decode()
 

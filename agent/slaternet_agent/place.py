@@ -10,6 +10,7 @@ import structlog
 
 from slaternet.departures import Attendance
 from slaternet.errors import Diverged, Malformed, Mismatch, NotSeated, PluginFailed, Refused, SlaternetError, Unready
+from slaternet.limits import LIMITS
 from slaternet.lines import Line
 from slaternet.link import Link
 from slaternet.membership import Membership
@@ -61,6 +62,8 @@ class Place:
         self._early: list[Topology | Hold | StopAt] = []  # heard before there is an engine to hear it
         self._adoption: Adoption | None = None
         self._patience: Patience | None = None
+        self._loop = asyncio.get_running_loop()
+        self._reported_at = 0.0
         self.host: Host | None = None
         """The engine, once all that it goes on from is there."""
         self.peers: Peers | None = None
@@ -251,7 +254,9 @@ class Place:
         effects = self._decide(event)
         if isinstance(event, Answer):
             self._tally.idle()
-            if self.host is not None and not self.host.finished:
+            now = self._loop.time()
+            if now - self._reported_at >= LIMITS.report_seconds and self.host is not None and not self.host.finished:
+                self._reported_at = now
                 self._membership.report(Progress(self.host.round - 1))
         for effect in effects:
             self._execute(effect, event)
@@ -263,6 +268,8 @@ class Place:
             case Ask(question):
                 self._ask(question, self._awaited(event))
             case Report(round):
+                self._reported_at = self._loop.time()
+                self._membership.report(Progress(round))
                 self.reveal.tell(self._tally.usage(round))
             case Holding(round):
                 self._membership.say(effect, round)

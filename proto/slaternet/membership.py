@@ -124,8 +124,6 @@ class Membership:
         self._decoder = codec.ControlDownDecoder()
         self._progress = Progress(0)
         self._checkpoint = 0
-        self._reported = 0
-        self._reported_at = 0.0
         self._attending = False
         self._missed: set[str] = set()
         self._finished = False
@@ -299,13 +297,10 @@ class Membership:
         self._line.send(codec.encode_control_up(self.head(round), body))
 
     def report(self, progress: Progress) -> None:
-        """Report progress, as often as others need it and no oftener."""
-        self._progress = progress
-        now = asyncio.get_running_loop().time()
-        if progress.round - self._reported < LIMITS.report_every and now - self._reported_at < LIMITS.report_seconds:
-            return
-        self._reported, self._reported_at = progress.round, now
-        self.say(progress, progress.round)
+        """Report progress, if it is any."""
+        if progress.round > self._progress.round:
+            self._progress = progress
+            self.say(progress, progress.round)
 
     def keep(self, round: int) -> None:
         """Say that what this process needs to go on from a round is durable."""
@@ -314,7 +309,7 @@ class Membership:
 
     def begin_again(self) -> None:
         """Forget how far this process had come: with a new seating it plays rounds once more."""
-        self._progress, self._checkpoint, self._reported, self._finished = Progress(0), 0, 0, False
+        self._progress, self._checkpoint, self._finished = Progress(0), 0, False
 
     def finish(self, progress: Progress) -> None:
         """Say that this process has done all it had to do."""

@@ -32,7 +32,8 @@ _START = struct.Struct("<8sIH")
 _HEAD = struct.Struct("<QHQ")
 _CHECK = struct.Struct("<I")
 _SEAL_BYTES = hashlib.sha256().digest_size
-_HEAD_BYTES = _HEAD.size + _CHECK.size + _SEAL_BYTES
+HEAD_BYTES = _HEAD.size + _CHECK.size + _SEAL_BYTES
+"""How long the head of a record is."""
 _CHUNK_BYTES = 1 << 20
 
 
@@ -57,23 +58,13 @@ def seal_of(beginning: bytes) -> bytes:
     return beginning[-_SEAL_BYTES:]
 
 
-def size_of(*payload: Buffer) -> int:
-    """Return how many bytes a payload has that is given in pieces."""
-    return sum(memoryview(piece).nbytes for piece in payload)
-
-
 def head_bytes(before: bytes, kind: int, round: int, *payload: Buffer) -> bytes:
     """Return what stands before a payload, given in pieces, that follows the seal `before`."""
-    head = _HEAD.pack(size_of(*payload), kind, round)
-    return head + _CHECK.pack(zlib.crc32(head)) + _seal(before, head, *payload)
-
-
-def _seal(before: bytes, head: Buffer, *payload: Buffer) -> bytes:
-    digest = hashlib.sha256(before)
-    digest.update(head)
+    head = _HEAD.pack(sum([memoryview(piece).nbytes for piece in payload]), kind, round)
+    digest = hashlib.sha256(before + head)
     for piece in payload:
         digest.update(piece)
-    return digest.digest()
+    return head + _CHECK.pack(zlib.crc32(head)) + digest.digest()
 
 
 class Reader:
@@ -97,8 +88,8 @@ class Reader:
 
     def _next(self) -> Record | None:
         """Return the next record; None where the file ends, or a crash has torn it."""
-        start = self._bytes(self.end, _HEAD_BYTES)
-        if len(start) < _HEAD_BYTES:
+        start = self._bytes(self.end, HEAD_BYTES)
+        if len(start) < HEAD_BYTES:
             return None
         head, check, seal = start[: _HEAD.size], start[_HEAD.size : -_SEAL_BYTES], bytes(start[-_SEAL_BYTES:])
         if _CHECK.pack(zlib.crc32(head)) != check:
@@ -106,13 +97,16 @@ class Reader:
         length, kind, round = _HEAD.unpack(head)
         if length > self._largest:
             raise self._damaged(f"it claims {length} bytes where {self._largest} are allowed")
-        payload = self._bytes(self.end + _HEAD_BYTES, length)
+        payload = self._bytes(self.end + HEAD_BYTES, length)
         if len(payload) < length:
             return None
-        if _seal(self.seal, head, payload) != seal:
+        digest = hashlib.sha256(self.seal)
+        digest.update(head)
+        digest.update(payload)
+        if digest.digest() != seal:
             raise self._damaged("it was changed, or does not follow the one before it")
         self.count += 1
-        self.end += _HEAD_BYTES + length
+        self.end += HEAD_BYTES + length
         self.seal = seal
         return Record(kind, round, bytes(payload))
 

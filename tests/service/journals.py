@@ -28,7 +28,8 @@ def rewrite(path: Path, entries: list[Entry], title: Title) -> None:
     pieces = [title_bytes(title)]
     seal = seal_of(pieces[0])
     for entry in entries:
-        kind, round, payload = encode(entry)
+        kind, round, pieces_of_entry = encode(entry)
+        payload = b"".join(pieces_of_entry)
         head = head_bytes(seal, kind, round, payload)
         pieces += head, payload
         seal = seal_of(head)

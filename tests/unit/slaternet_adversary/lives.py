@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 from simulation.disk import Died, SimDisk
 from small_specs import small_spec
+from telling import Telling, Told
 
 from slaternet.errors import BadSpec, Diverged
 from slaternet.limits import Limits
-from slaternet.model import Agents, Answer, Array, LowWater, Question, StopAt, Usage
+from slaternet.model import Agents, Answer, Array, Finished, LowWater, Question, StopAt, Usage
 from slaternet.sets import Box
 from slaternet_adversary import Adversary, Game, History
 from slaternet_adversary.chronicle import JOURNAL, Chronicle, Entry, Purchase, read
 from slaternet_adversary.commitments import Commitments
 from slaternet_adversary.compaction import Keeping
-from slaternet_adversary.events import Asked, Reply, Summarise, Used
+from slaternet_adversary.events import Asked, Reply, Used
 from slaternet_adversary.referee import Referee
 from slaternet_adversary.results import Results, retract
-from slaternet_adversary.runtime import Outward, Runtime
 from slaternet_adversary.snapshot import Snapshot
 
 N, P, M, T = 3, 2, 2, 4
@@ -134,15 +134,15 @@ class Hosts:
         anchor = x / 2 if loss or constraint else None
         return Question(t, agents, x, np.stack((x, x + 0.1), axis=1), anchor, loss, constraint)
 
-    def hear(self, out: list[Outward]) -> bool:
+    def hear(self, out: list[Told]) -> bool:
         """Take what the adversary says; True when the game is over."""
         for effect in out:
             if isinstance(effect, Reply):
                 assert effect.answer.round == len(self.answers[effect.host]) + 1
                 self.answers[effect.host].append(effect.answer)
-        return any(isinstance(effect, Summarise) for effect in out)
+        return any(isinstance(effect, Finished) for effect in out)
 
-    def play(self, runtime: Runtime, said: list[Outward]) -> None:
+    def play(self, runtime: Telling, said: list[Told]) -> None:
         """Play to the end; the adversary does a piece of its work after every question."""
         over = self.hear(said + runtime.seat(1, SEATS.items()))
         while not over:
@@ -172,7 +172,7 @@ class Life:
     keep: int = 0
     """How many rounds the journal keeps at least; 0: all."""
 
-    def run(self, work: Callable[[Runtime, list[Outward]], None]) -> None:
+    def run(self, work: Callable[[Telling, list[Told]], None]) -> None:
         """Live once: go on from the journal where there is one, then do the work."""
         self.lives += 1
         again = JOURNAL.name in self.disk.names((self.folder / JOURNAL).parent)
@@ -180,8 +180,8 @@ class Life:
         opened = (Chronicle.resume if again else Chronicle.begin)(self.folder, "id", disk=self.disk)
         results = Results(self.folder, SPEC, run="id", again=again)
         keeping = Keeping(opened.journal, self.keep) if self.keep else None
-        runtime = Runtime(Walk(self.kind.history), self.kind.referee(), results, lambda: 0.0, opened, keeping)
-        said: list[Outward] = []
+        runtime = Telling(Walk(self.kind.history), self.kind.referee(), results, lambda: 0.0, opened, keeping)
+        said: list[Told] = []
         try:
             if again:
                 for entry in opened.replay():

@@ -46,8 +46,12 @@ def purchase(points: int, loss: bool, constraint: bool) -> Purchase:
 
 
 def again(entry: Entry) -> Entry:
+    return decode(Record(*written(entry)))
+
+
+def written(entry: Entry) -> tuple[int, int, bytes]:
     kind, round, payload = encode(entry)
-    return decode(Record(kind, round, payload))
+    return kind, round, b"".join(payload)
 
 
 def bits(entry: Purchase) -> list[object]:
@@ -106,14 +110,14 @@ def test_the_layout_is_the_one_that_is_written_down() -> None:
     for array in (question.x, question.points, values.f, values.g, question.anchor, *(values.loss.value,)):
         expected += array.astype("<f8").tobytes()
     expected += values.loss.gradient.astype("<f8").tobytes()
-    assert encode(entry) == (3, 12, expected)
+    assert written(entry) == (3, 12, expected)
     alike = replace(question, x=question.points[:, 0], x_is_first_point=True)
-    shorter = encode(replace(entry, asked=replace(entry.asked, question=alike)))
+    shorter = written(replace(entry, asked=replace(entry.asked, question=alike)))
     begin = len(struct.pack("<IIIIBd", K, 1, P, M, 5, 17.25) + struct.pack("<H", len(name)) + name) + 8 * len(AGENTS)
     assert shorter[2][begin:] == expected[begin + 8 * K * P :]
-    assert encode(SCORED) == (4, 9, struct.pack("<5d", 0.1, 0.2, 0.3, -0.0, 1e-300))
-    assert encode(USED) == (5, 64, struct.pack("<5Qd", 2, 64, 3, 2**63, 7, 0.125) + struct.pack("<H", 7) + b"agent-1")
-    assert encode(StopAt(5)) == (6, 5, b"")
+    assert written(SCORED) == (4, 9, struct.pack("<5d", 0.1, 0.2, 0.3, -0.0, 1e-300))
+    assert written(USED) == (5, 64, struct.pack("<5Qd", 2, 64, 3, 2**63, 7, 0.125) + struct.pack("<H", 7) + b"agent-1")
+    assert written(StopAt(5)) == (6, 5, b"")
 
 
 def test_an_entry_of_no_known_kind_is_damage() -> None:

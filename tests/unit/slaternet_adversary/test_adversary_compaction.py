@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from lives import Hosts, Kind, Life, Walk, lasting, outcome, played_on
+from telling import Telling, Told
 
 from slaternet.errors import BadSpec, Diverged
 from slaternet.model import Usage
@@ -19,7 +20,6 @@ from slaternet_adversary.chronicle import Kind as EntryKind
 from slaternet_adversary.compaction import LEAST, check_keep
 from slaternet_adversary.costs import Total
 from slaternet_adversary.events import Commit, Scored, Standing
-from slaternet_adversary.runtime import Outward, Runtime
 from slaternet_adversary.service import AdversaryService
 from slaternet_adversary.snapshot import Snapshot
 
@@ -63,9 +63,9 @@ def test_a_snapshot_comes_back_to_the_bit() -> None:
         Snapshot(standing, 0.3, {"agent-ü": Total(2**63, 2, 3, 0.1, 0.2, 7, Usage(64, 1, 2, 3, 0.5)), "b": Total()}),
         Snapshot(replace(standing, rounds=7)),
     ):
-        kind, round, payload = encode(entry)
+        kind, round, pieces = encode(entry)
         assert (kind, round) == (EntryKind.SNAPSHOT, 2**40)
-        assert decode(Record(kind, round, payload)) == entry
+        assert decode(Record(kind, round, b"".join(pieces))) == entry
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -74,7 +74,7 @@ def test_the_journal_keeps_the_newest_rounds_and_the_game_is_the_same(name: str,
     lengths = []
 
     class Watched(Hosts):
-        def hear(self, out: list[Outward]) -> bool:
+        def hear(self, out: list[Told]) -> bool:
             lengths.append(len(rounds_of(life.entries)))
             return super().hear(out)
 
@@ -249,7 +249,7 @@ def test_a_snapshot_is_the_first_entry_or_none(tmp_path: Path) -> None:
     life, _ = cut_short(tmp_path)
     snapshot = life.entries[0]
 
-    def snap_again(runtime: Runtime, said: list[Outward]) -> None:
+    def snap_again(runtime: Telling, said: list[Told]) -> None:
         runtime.redo(snapshot)
 
     with pytest.raises(Diverged, match="the journal has a snapshot where it does not begin"):

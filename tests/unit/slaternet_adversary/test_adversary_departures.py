@@ -12,21 +12,21 @@ import numpy as np
 import pytest
 from lives import Bowls
 from small_specs import small_spec
+from telling import Telling, Told
 
 from slaternet.departures import FOREVER, Attendance
 from slaternet.errors import Diverged, NotYours, RoundNotOpen
 from slaternet.limits import Limits
-from slaternet.model import Agents, Array, Departure, LowWater, Question, Tangent, Usage, Values
+from slaternet.model import Agents, Array, Departure, Finished, LowWater, Question, Tangent, Usage, Values
 from slaternet.sets import Box
 from slaternet.spec import Spec
 from slaternet_adversary import Adversary, Game, History
 from slaternet_adversary.chronicle import Chronicle, Purchase, Seats, read
 from slaternet_adversary.commitments import Commitments
-from slaternet_adversary.events import Asked, Reply, Summarise, Used
+from slaternet_adversary.events import Asked, Reply, Used
 from slaternet_adversary.recollection import recalled
 from slaternet_adversary.referee import Referee
 from slaternet_adversary.results import Results
-from slaternet_adversary.runtime import Outward, Runtime
 
 N, P, M, T = 5, 2, 2, 9
 BOX = Box(P, -1.0, 1.0)
@@ -96,7 +96,7 @@ class World:
         )
         results = Results(self.folder, SPEC, run="id", again=again)
         self.chronicle = chronicle
-        self.runtime = Runtime(Walk(self.history), referee, results, lambda: 0.0, chronicle)
+        self.runtime = Telling(Walk(self.history), referee, results, lambda: 0.0, chronicle)
         if again:
             for entry in chronicle.replay():
                 self.runtime.redo(entry)
@@ -131,11 +131,11 @@ class World:
             x = x / 2 + np.tanh(f[0] - f[1] + g.sum(axis=0)) / 4 - slope / 8
         return x
 
-    def hear(self, out: list[Outward]) -> None:
+    def hear(self, out: list[Told]) -> None:
         for effect in out:
             if isinstance(effect, Reply):
                 self.take(effect)
-            self.over |= isinstance(effect, Summarise)
+            self.over |= isinstance(effect, Finished)
 
     def take(self, reply: Reply) -> None:
         host, answer = self.hosts[reply.host], reply.answer

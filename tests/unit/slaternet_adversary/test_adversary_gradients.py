@@ -3,21 +3,22 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
 from small_specs import small_spec
+from telling import Telling, Told
 
 from slaternet.errors import AlreadyAsked, OutsideSet, OverBudget, PluginFailed
 from slaternet.model import Agents, Answer, Array, Question, Tangent, Usage, Values
 from slaternet.sets import Box
 from slaternet_adversary import Adversary, Game, History
 from slaternet_adversary.builtin.linear_regression import Functions, LinearRegression
-from slaternet_adversary.events import Asked, Evaluate, Evaluated, Played, Record, Reply, Used
+from slaternet_adversary.events import Asked, Evaluate, Evaluated, Played, Reply, Used
 from slaternet_adversary.ledger import Ledger
 from slaternet_adversary.referee import Referee
 from slaternet_adversary.results import Results, claim
-from slaternet_adversary.runtime import Outward, Runtime
 
 N, P, M = 4, 3, 2
 BOX = Box(P, -1.0, 1.0)
@@ -204,13 +205,13 @@ class Begin:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.begun: list[Runtime] = []
+        self.begun: list[Telling] = []
 
-    def __call__(self, plugin: Adversary) -> Runtime:
+    def __call__(self, plugin: Adversary) -> Telling:
         folder = self._folder / str(len(self.begun))
         claim(folder)
         referee = Referee(N, BOX, points=1, constraints=M, rounds=1, loss_gradient=True, constraint_gradient=True)
-        self.begun.append(Runtime(plugin, referee, Results(folder, SPEC, run="id")))
+        self.begun.append(Telling(plugin, referee, Results(folder, SPEC, run="id")))
         self.begun[-1].seat(1, [("a", SEATS)])
         return self.begun[-1]
 
@@ -223,14 +224,14 @@ def begin(tmp_path: Path) -> Iterator[Begin]:
         runtime.close()
 
 
-def work(runtime: Runtime) -> list[Outward]:
-    out: list[Outward] = []
+def work(runtime: Telling) -> list[Told]:
+    out: list[Told] = []
     while not runtime.idle:
         out += runtime.work()
     return out
 
 
-def ask(runtime: Runtime, asked: Question) -> Answer:
+def ask(runtime: Telling, asked: Question) -> Answer:
     (reply,) = [each for each in [*runtime.handle(Asked("a", asked)), *work(runtime)] if isinstance(each, Reply)]
     return reply.answer
 
@@ -303,12 +304,14 @@ def test_the_one_point_asked_about_may_be_the_decision_itself(begin: Begin) -> N
 
     runtime.work()
     (reply,) = runtime.handle(Asked("a", Question(1, SEATS, x, x[:, None])))
-    out = [*work(runtime), *runtime.handle(Used("a", 1, Usage(1)))]
+    work(runtime)
+    with mock.patch.object(Results, "record") as recorded:
+        runtime.handle(Used("a", 1, Usage(1)))
 
     functions = plugin.played[1].functions
     assert isinstance(reply, Reply)
     assert reply.answer.values.f[:, 0].tobytes() == functions.loss(SEATS, x[:, None])[:, 0].tobytes()
-    (record,) = [each for each in out if isinstance(each, Record)]
+    record = recorded.call_args.args[0]
     assert record.x.tobytes() == x.tobytes()
     assert record.score is not None
     everywhere = functions.loss(SEATS, np.broadcast_to(x, (N, N, P)))  # of each agent at each decision

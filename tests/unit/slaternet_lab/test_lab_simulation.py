@@ -11,6 +11,7 @@ from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS
 from slaternet.model import (
     PROTOCOL,
+    Answer,
     Array,
     Finished,
     Frame,
@@ -30,7 +31,7 @@ from slaternet.streams import block_length, stream
 from slaternet_adversary import Game
 from slaternet_adversary.build import build_referee, opened
 from slaternet_adversary.builtin.linear_regression import LinearRegression
-from slaternet_adversary.events import Asked, Record, Reply, Summarise, Used
+from slaternet_adversary.events import Asked, Used
 from slaternet_adversary.ledger import Page
 from slaternet_adversary.results import Results, claim
 from slaternet_adversary.runtime import Runtime
@@ -187,6 +188,7 @@ class World:
         with opened(spec) as (plugin, self._description):  # in this process: nothing ends with the block
             pass
         self.adversary = Runtime(plugin, build_referee(spec, self._description), Results(folder, spec, run="id"))
+        self.adversary.audience = self
         register = Register(spec.run.agents, hosts=hosts, secret=bytes(32), fingerprint="")
         graph = build_graph(spec.graph, spec.run.agents, spec.run.seed)
         self.coordinator = Coordinator(graph, register, spec.run.rounds, departures=spec.leaving)
@@ -208,7 +210,7 @@ class World:
                 self._tell(coordinator.StopAsked())
             choice = self._chance.randrange(len(self._streams) + (not self.adversary.idle))
             if choice == len(self._streams):
-                self._say(self.adversary.work())
+                self.adversary.work()
             else:
                 self._deliver(list(self._streams)[choice])
 
@@ -240,19 +242,19 @@ class World:
     def _reveal(self, body: Any) -> None:
         match body:
             case Seating(peers=peers, departures=departures):
-                self._say(self.adversary.seat(1, [(peer.name, peer.seats) for peer in peers], departures))
+                self.adversary.seat(1, [(peer.name, peer.seats) for peer in peers], departures)
             case Asked() | Used() | LowWater() | StopAt():
-                self._say(self.adversary.handle(body))
+                self.adversary.handle(body)
 
-    def _say(self, effects: Any) -> None:
-        for effect in effects:
-            match effect:
-                case Reply(host, answer):
-                    self._send("adversary", host, answer)
-                case Record(round, totals=totals):
-                    self._send("adversary", "coordinator", Progress(round, totals[0], totals[1]))
-                case Summarise():
-                    self._send("adversary", "coordinator", Finished())
+    def reply(self, host: str, answer: Answer) -> None:
+        self._send("adversary", host, answer)
+
+    def report(self, progress: Progress) -> None:
+        self._send("adversary", "coordinator", progress)
+
+    def finish(self, progress: Progress) -> None:
+        self.report(progress)
+        self._send("adversary", "coordinator", Finished())
 
     def _hear(self, name: str, by: str, body: Any) -> None:
         if isinstance(body, Seating):
