@@ -199,9 +199,9 @@ class Referee:
         else:
             self._waiting[question.round].append(evaluate)
         effects += self._chain_on()
-        if not self._history:
+        if not self._history and question.round >= self._playing:
             effects += self._prepare(question.round + 1)
-        return effects + self._record()
+        return effects + self._record() if self._recorded < self._chained else effects
 
     def _check(self, host: str, question: Question) -> None:
         """Apply the reveal rule, as far as one question can be judged by itself."""
@@ -279,18 +279,18 @@ class Referee:
     def _record(self) -> list[Effect]:
         """Record every round in order that is chained and scored; the last also when every host has told its usage."""
         effects: list[Effect] = []
-        while self._recorded < self._chained and self._is_complete(self._recorded + 1):
-            self._recorded += 1
-            effects.append(self._row(self._recorded))
+        while self._recorded < self._chained:
+            round = self._recorded + 1
+            scored = round in self._scores or round % self._score_every != 0
+            told = round != self._ledger.rounds or self._accounts.complete(round)
+            if not scored or not told or round > self._played:
+                break
+            self._recorded = round
+            effects.append(self._row(round))
         if self._recorded == self._ledger.rounds and not self._summarised and self._accounts.complete(self._recorded):
             self._summarised = True
             effects.append(Summarise(self._recorded, self._chain[0].hex()))
         return effects
-
-    def _is_complete(self, round: int) -> bool:
-        scored = round in self._scores or round % self._score_every != 0
-        told = round != self._ledger.rounds or self._accounts.complete(round)
-        return round <= self._played and scored and told
 
     def _row(self, round: int) -> Record:
         score = self._scores.pop(round, None)

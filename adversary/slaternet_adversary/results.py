@@ -178,11 +178,11 @@ class Results:
         self._totals = totals
         skew = self.network.add(row.lags)
         spent = self.network.spent
-        frames, sent, received, waited = (now - before for now, before in zip(spent, self._spent, strict=True))
-        self._spent = spent
+        before, self._spent = self._spent, spent
+        frames, sent, received = spent[0] - before[0], spent[1] - before[1], spent[2] - before[2]
         self._metrics.append(
             f"{row.round},{loss},{violation},{totals[0]},{totals[1]},{totals[2]},{totals[3]},{away},{row.agents},"
-            f"{frames},{sent},{received},{waited:.6f},{skew:.6f},"
+            f"{frames},{sent},{received},{spent[3] - before[3]:.6f},{skew:.6f},"
             f"{seconds:.6f},{row.digest}"
         )
         if self._decisions is not None:

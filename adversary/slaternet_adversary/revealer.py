@@ -88,6 +88,7 @@ class Revealer:
         self._plugin_killed = plugin_killed
         self._thread = thread
         self._loop = asyncio.get_running_loop()
+        self._reported_at = 0.0
         self._queue: deque[tuple[_Work, asyncio.Future[None] | None]] = deque()
         self._working = True
         self._chronicle = chronicle
@@ -186,22 +187,20 @@ class Revealer:
         if (link := self._links.get(host)) is None:
             return
         for part in codec.encode_reveal_down(self._membership.head(answer.round), answer):
-            self._in_loop(link.send, part)
+            if self._thread is None:
+                link.send(part)
+            else:
+                self._loop.call_soon_threadsafe(link.send, part)
         reach("adversary_after_answer")
 
     def report(self, progress: Progress) -> None:
         """Say how far the game is scored."""
-        self._in_loop(self._membership.report, progress)
+        self._reported_at = self._loop.time()
+        self._loop.call_soon_threadsafe(self._membership.report, progress)
 
     def finish(self, progress: Progress) -> None:
         """Say that the summary is written."""
-        self._in_loop(self._membership.finish, progress)
-
-    def _in_loop(self, say: Callable[[T], None], what: T) -> None:
-        if self._thread is None:
-            say(what)
-        else:
-            self._loop.call_soon_threadsafe(say, what)
+        self._loop.call_soon_threadsafe(self._membership.finish, progress)
 
     async def _work(self) -> None:
         """Do what waits in bursts, and in any case before long: scores are what others see of the game."""
@@ -218,8 +217,8 @@ class Revealer:
                     else:
                         await self._perform_apart(self._thread)
                     await asyncio.sleep(0)  # a question that has come meanwhile goes first
-                if not self._membership.failed:
-                    self._membership.report(self._runtime.progress)
+                if self._loop.time() - self._reported_at >= LIMITS.report_seconds and not self._membership.failed:
+                    self.report(self._runtime.progress)
         finally:
             self._working = False
             for _, done in self._queue:
@@ -301,9 +300,10 @@ class Revealer:
         try:
             while (data := await link.read()) is not None:
                 message = decoder.decode(data)
-                if message is not None:
-                    self._membership.check(message[0], name)
-                    await self._take(link, peer, message[1])
+                if message is None:
+                    continue
+                self._membership.check(message[0], name)
+                await self._take(link, peer, message[1])
         finally:
             if self._links.get(name) is link:
                 del self._links[name]
@@ -315,7 +315,8 @@ class Revealer:
                 await self._hand_over(Asked(peer.name, body, self._runtime.seconds))
             case Usage():
                 await self._hand_over(Used(peer.name, peer.incarnation, body))
-                self._wake.set()  # it may be the last: no burst will fill up any more
+                if body.round == self._membership.spec.run.rounds:
+                    self._wake.set()  # no burst will fill up any more
             case Recall():
                 await self._recall(link, body)
             case Opening():

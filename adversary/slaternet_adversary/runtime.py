@@ -85,6 +85,8 @@ class Runtime:
         self._seats: Seats | None = None
         self._plays: deque[Play] = deque()
         self._scores: deque[Score] = deque()
+        self.due = False
+        """Whether work should be done now: functions are missing, or enough rounds wait to be scored in one burst."""
         self._redone: Entry | None = None  # while the journal is redone
         self._end: Summarise | None = None  # of the game, unless it is played on
 
@@ -92,11 +94,6 @@ class Runtime:
     def idle(self) -> bool:
         """Whether no work waits."""
         return not (self._plays or self._scores or (self._keeping is not None and self._keeping.due))
-
-    @property
-    def due(self) -> bool:
-        """Whether work should be done now: functions are missing, or enough rounds wait to be scored in one burst."""
-        return bool(self._plays) or len(self._scores) >= LIMITS.burst
 
     @property
     def seconds(self) -> float:
@@ -151,15 +148,17 @@ class Runtime:
             reach("adversary_before_play")
             played = self._functions.play(self._plays.popleft())
             reach("adversary_after_play")
-            self.handle(played)
+            self.due = bool(self._plays) or len(self._scores) >= LIMITS.burst
+            self._execute(self._referee.handle(played))
             return
         scored = self._functions.score(self._scores[0]) if self._scores else None
         if self._keeping is not None and (scored is not None or not self._scores):
             self._keeping.step(self._results.sync)  # a piece for each score, lest they never leave time for it
         if scored is not None:
             self._scores.popleft()
+            self.due = len(self._scores) >= LIMITS.burst
             self._enter(scored)
-            self.handle(scored)
+            self._execute(self._referee.handle(scored))
 
     def rehearse(self, round: int) -> None:
         """Have the functions of a round fixed that comes before a snapshot, each in its turn: none is left out."""
@@ -257,8 +256,10 @@ class Runtime:
                             self.audience.reply(host, answer)
                     case Play():
                         self._plays.append(effect)
+                        self.due = True
                     case Score():
                         self._scores.append(effect)
+                        self.due = self.due or len(self._scores) >= LIMITS.burst
                     case Enter(event):
                         self._enter(event)
                         if isinstance(event, Used):
@@ -276,7 +277,8 @@ class Runtime:
 
     def _buy(self, asked: Asked) -> Values:
         values = self._functions.evaluate(asked.question)
-        self._enter(Purchase(asked, values))  # before the reply
+        if self._chronicle is not None:
+            self._chronicle.append(Purchase(asked, values))  # before the reply
         reach("adversary_after_grant")
         return values
 

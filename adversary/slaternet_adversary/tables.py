@@ -23,7 +23,7 @@ class Table:
     def append(self, *rows: str) -> None:
         """Add rows, each without its end of line."""
         for row in rows:
-            if not self._repeats(row):
+            if self._settled or not self._repeats(row):
                 self._file.write(row.encode() + b"\n")
         self._file.flush()
 
@@ -40,8 +40,6 @@ class Table:
 
     def _repeats(self, row: str) -> bool:
         """Pass over the row of an earlier life that says the same; what a crash has torn goes."""
-        if self._settled:
-            return False
         at = self._file.tell()
         old = self._file.readline()
         if not old.endswith(b"\n"):

@@ -147,7 +147,7 @@ class Place:
         seats = self._seating.seats
         log.info("seated", agents=len(seats), first=int(seats[0]), peers=len(self._seating.peers))
         if host.finished:  # in an earlier life
-            self._finish()
+            self._finish(host.round - 1)
         early, self._early = self._early, []
         for body in early:
             self.obey(body)
@@ -224,25 +224,6 @@ class Place:
         if not self._membership.failed:
             self._membership.say(Waiting(round, names), round)
 
-    @property
-    def _seated(self) -> Host:
-        if self.host is None:
-            raise NotSeated("this host has no seats yet")
-        return self.host
-
-    def _decide(self, event: Event) -> list[Effect]:
-        """Hand an event to the engine."""
-        host = self._seated
-        if self._membership.failed:
-            return []
-        try:
-            return host.handle(event)
-        except (Refused, Unready, Diverged):
-            raise  # what came in was wrong
-        except Exception as error:
-            self._blame(error, f"in round {host.round}")
-            return []
-
     def _blame(self, error: Exception, when: str) -> None:
         """Stand at the plugin edge: what a user's algorithm raises ends the game, not just a stream."""
         name = self._membership.spec.algorithm.name
@@ -251,46 +232,55 @@ class Place:
 
     def handle(self, event: Event) -> None:
         """Hand an event to the engine, and do what comes of it."""
-        effects = self._decide(event)
+        host, peers = self.host, self.peers
+        if host is None or peers is None:
+            raise NotSeated("this host has no seats yet")
+        if self._membership.failed:
+            return
+        try:
+            effects = host.handle(event)
+        except (Refused, Unready, Diverged):
+            raise  # what came in was wrong
+        except Exception as error:
+            self._blame(error, f"in round {host.round}")
+            return
         if isinstance(event, Answer):
             self._tally.idle()
-            now = self._loop.time()
-            if now - self._reported_at >= LIMITS.report_seconds and self.host is not None and not self.host.finished:
-                self._reported_at = now
-                self._membership.report(Progress(self.host.round - 1))
+            if self._loop.time() - self._reported_at >= LIMITS.report_seconds and not host.finished:
+                effects.append(Report(host.round - 1))
+        self._execute(effects, event, host, peers)
+
+    def _execute(self, effects: list[Effect], event: Event, host: Host, peers: Peers) -> None:
         for effect in effects:
-            self._execute(effect, event)
+            match effect:
+                case Send(peer, frame):
+                    self._tally.frames_sent += peers.send(peer, frame, later=isinstance(event, PeerWants))
+                case Ask(question):
+                    self._tally.ask(question.round, self._awaited(event, peers))
+                    self.reveal.ask(question)
+                case Report(round):
+                    self._report(round)
+                case Holding(round):
+                    self._membership.say(effect, round)
+                case Checkpoint() if self._keeper is not None:
+                    self._keeper.write(effect)
+                case Finish():
+                    self._finish(host.round - 1)
 
-    def _execute(self, effect: Effect, event: Event) -> None:
-        match effect:
-            case Send(peer, frame) if self.peers is not None:
-                self._tally.frames_sent += self.peers.send(peer, frame, later=isinstance(event, PeerWants))
-            case Ask(question):
-                self._ask(question, self._awaited(event))
-            case Report(round):
-                self._reported_at = self._loop.time()
-                self._membership.report(Progress(round))
-                self.reveal.tell(self._tally.usage(round))
-            case Holding(round):
-                self._membership.say(effect, round)
-            case Checkpoint() if self._keeper is not None:
-                self._keeper.write(effect)
-            case Finish():
-                self._finish()
-
-    def _awaited(self, event: Event) -> str:
+    def _awaited(self, event: Event, peers: Peers) -> str:
         """Return who has sent the last thing that was missing before a question; empty: nothing was."""
         match event:
-            case FrameArrived(peer) if self.peers is not None:
-                return self.peers.names[peer]
+            case FrameArrived(peer):
+                return peers.names[peer]
             case Answer():
                 return ""
             case _:
                 return COORDINATOR
 
-    def _ask(self, question: Question, awaited: str) -> None:
-        self._tally.ask(question.round, awaited)
-        self.reveal.ask(question)
+    def _report(self, round: int) -> None:
+        self._reported_at = self._loop.time()
+        self._membership.report(Progress(round))
+        self.reveal.tell(self._tally.usage(round))
 
     def _take_revealed(self, body: Question | Answer) -> None:
         if self.host is None and self._adoption is not None:
@@ -312,15 +302,13 @@ class Place:
             self._begin()
 
     def _take_answer(self, answer: Answer) -> None:
-        pending = self._seated.pending
-        if pending is not None and pending.round == answer.round:
+        if self.host is not None and (pending := self.host.pending) is not None and pending.round == answer.round:
             self.reveal.answered()
             self._tally.answered(self.reveal.name)
         self.handle(answer)
 
-    def _finish(self) -> None:
+    def _finish(self, last: int) -> None:
         """Say that the last round is played, to the coordinator once its checkpoint is kept."""
-        last = self._seated.round - 1
         self.reveal.tell(self._tally.usage(last), last=True)
         log.info("finished", round=last)
         if self._keeper is None:

@@ -36,6 +36,8 @@ def check_answer(answer: Answer, question: Question) -> None:
     values = answer.values
     if values.f.shape != question.points.shape[:2] or not np.array_equal(answer.agents, question.agents):
         raise Malformed("an answer must cover the agents and points of its question")
+    if not (values.loss or values.constraint or question.loss_gradient or question.constraint_gradient):
+        return
     (k, p), m = question.x.shape, values.g.shape[-1]
     if _shapes(values.loss) != (((k,), (k, p)) if question.loss_gradient else None) or (
         _shapes(values.constraint) != (((k, m), (k, m, p)) if question.constraint_gradient else None)

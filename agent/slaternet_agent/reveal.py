@@ -17,6 +17,8 @@ class Reveal:
     def __init__(self, membership: Membership, adversary: Peer, hear: Callable[[Question | Answer], None]) -> None:
         self._membership = membership
         self._adversary = adversary
+        self.name = adversary.name
+        """Who answers."""
         self._hear = hear
         self._decoder = self._new_decoder()
         self._wish: Callable[[], Recall] | None = None
@@ -34,16 +36,12 @@ class Reveal:
             opened=self._say_again,
         )
 
-    @property
-    def name(self) -> str:
-        """Who answers."""
-        return self._adversary.name
-
     def ask(self, question: Question) -> None:
         """Ask, until it is said that the answer has come."""
-        self._unanswered = self._encode(question, question.round)
+        self._unanswered = codec.encode_reveal_up(self._membership.head(question.round), question)
         reach("agent_before_query")
-        self._say_again()
+        for part in self._unanswered:
+            self.line.send(part)
 
     def recall(self, wish: Callable[[], Recall]) -> None:
         """Ask for what stands in the journal, on every new stream for what is then still lacking."""

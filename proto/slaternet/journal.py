@@ -16,7 +16,7 @@ from typing import Self
 from slaternet.disk import DISK, DRAFT, Buffer, Disk, File, draft, publish
 from slaternet.errors import BadSpec, Diverged, RunFailed, SlaternetError
 from slaternet.limits import LIMITS, Limits
-from slaternet.records import HEAD_BYTES, Reader, Record, Title, head_bytes, seal_of, title_bytes
+from slaternet.records import HEAD_BYTES, SEAL_BYTES, Reader, Record, Title, head_bytes, seal_of, title_bytes
 
 
 class Durability(StrEnum):
@@ -132,7 +132,7 @@ class Journal:
             with suppress(SlaternetError):  # what is left then is torn, and the next replay cuts it off
                 self._file.truncate(self._end)
             raise
-        self._seal = seal_of(record[:HEAD_BYTES])
+        self._seal = record[HEAD_BYTES - SEAL_BYTES : HEAD_BYTES]
         self._end += len(record)
 
     def _check_open(self) -> None:

@@ -109,7 +109,8 @@ class Membership:
         meter: Meter,
         state: State,
     ) -> None:
-        self._applicant = applicant
+        self.name = applicant.name
+        """The name under which this process plays."""
         self._state = state
         self.security = security
         self.meter = meter
@@ -128,7 +129,8 @@ class Membership:
         self._missed: set[str] = set()
         self._finished = False
         self._failure: SlaternetError | None = None
-        self._abandoned = False
+        self.failed = False
+        """Whether this process cannot go on."""
         self._told = ""
         self._over: asyncio.Future[Over] = asyncio.get_running_loop().create_future()
         self._line = Line(
@@ -177,11 +179,6 @@ class Membership:
         joined = cls(coordinator, applicant, head, welcome, breaches or Breaches(), security, meter or Meter(), state)
         state.remember(joined.run, joined.spec.digest())
         return joined
-
-    @property
-    def name(self) -> str:
-        """The name under which this process plays."""
-        return self._applicant.name
 
     @property
     def line(self) -> Line:
@@ -241,7 +238,8 @@ class Membership:
 
     def check(self, head: Head, peer: str) -> None:
         """Refuse a message that does not belong on the stream of this peer."""
-        self._check_run(head)
+        if head.run != self.run:
+            self._check_run(head)
         if head.sender != peer or head.epoch != self.epoch:
             raise NotYours("a message must come from the host and the epoch of its stream")
 
@@ -317,22 +315,17 @@ class Membership:
         self.say(progress, progress.round)
         self.say(Finished(), progress.round)
 
-    @property
-    def failed(self) -> bool:
-        """Whether this process cannot go on."""
-        return self._failure is not None or self._abandoned
-
     def fail(self, error: SlaternetError, told: str = "") -> None:
         """Say that this process cannot go on: the game ends for all. Others hear `told`; by default, the error."""
         if not self.failed:
-            self._failure, self._told = error, told or str(error)
+            self._failure, self._told, self.failed = error, told or str(error), True
             log.error("cannot go on", reason=str(error))
             self.say(Failed(self._told))
 
     def abandon(self, error: SlaternetError) -> None:
         """Leave the game, which waits for this process to be started again once it can go on."""
         if not self.failed and not self._over.done():
-            self._abandoned = True
+            self.failed = True
             log.error("leaving", reason=str(error))
             self._over.set_exception(error)
 

@@ -31,8 +31,9 @@ _MAGIC = b"SLATERN\n"
 _START = struct.Struct("<8sIH")
 _HEAD = struct.Struct("<QHQ")
 _CHECK = struct.Struct("<I")
-_SEAL_BYTES = hashlib.sha256().digest_size
-HEAD_BYTES = _HEAD.size + _CHECK.size + _SEAL_BYTES
+SEAL_BYTES = hashlib.sha256().digest_size
+"""How long a seal is; it ends the head of a record."""
+HEAD_BYTES = _HEAD.size + _CHECK.size + SEAL_BYTES
 """How long the head of a record is."""
 _CHUNK_BYTES = 1 << 20
 
@@ -55,7 +56,7 @@ def title_bytes(title: Title) -> bytes:
 
 def seal_of(beginning: bytes) -> bytes:
     """Return the seal at the end of a title or of a record's head."""
-    return beginning[-_SEAL_BYTES:]
+    return beginning[-SEAL_BYTES:]
 
 
 def head_bytes(before: bytes, kind: int, round: int, *payload: Buffer) -> bytes:
@@ -91,7 +92,7 @@ class Reader:
         start = self._bytes(self.end, HEAD_BYTES)
         if len(start) < HEAD_BYTES:
             return None
-        head, check, seal = start[: _HEAD.size], start[_HEAD.size : -_SEAL_BYTES], bytes(start[-_SEAL_BYTES:])
+        head, check, seal = start[: _HEAD.size], start[_HEAD.size : -SEAL_BYTES], bytes(start[-SEAL_BYTES:])
         if _CHECK.pack(zlib.crc32(head)) != check:
             raise self._damaged("its head does not fit its checksum")
         length, kind, round = _HEAD.unpack(head)
@@ -137,10 +138,10 @@ class Reader:
                 f"{self._path} has version {version} and this Slaternet reads {VERSION}; "
                 "use the Slaternet that wrote it, or begin the whole game anew"
             )
-        text, seal = (self._file.read(_START.size + skip, size) for skip, size in ((0, length), (length, _SEAL_BYTES)))
+        text, seal = (self._file.read(_START.size + skip, size) for skip, size in ((0, length), (length, SEAL_BYTES)))
         if hashlib.sha256(start + text).digest() != seal:
             raise self._damaged("its title does not fit its checksum")
-        self.end = _START.size + length + _SEAL_BYTES
+        self.end = _START.size + length + SEAL_BYTES
         lines = (line.partition(" ") for line in text.decode(errors="replace").split("\n"))
         return {key: value for key, _, value in lines}, seal
 

@@ -3,15 +3,15 @@
 from slaternet.codec.parts import Assembly, split
 from slaternet.codec.wire import (
     HEARTBEAT,
+    ID,
+    NUMBER,
     SeatReader,
-    below,
     from_round_one,
     pack,
     parse,
     read_head,
     read_numbers,
     read_opening,
-    write_head,
     write_ids,
     write_numbers,
     write_opening,
@@ -40,10 +40,13 @@ _MOST_USAGE = 1 << 50  # the sum over all hosts of a game must fit the signed in
 
 def encode_reveal_up(head: Head, body: RevealUp) -> list[bytes]:
     """Return the messages that carry `body`: several where a question travels in parts."""
-    about = write_head(head)
+    about = common_pb2.Head(run=head.run, epoch=head.epoch, round=head.round, sender=head.sender)
     match body:
         case Question():
-            return [pack(pb.RevealUp(head=about, question=question)) for question in _questions(body)]
+            questions = _questions(body)
+            if len(questions) > 1:
+                return [pack(pb.RevealUp(head=about, question=question)) for question in questions]
+            message = pb.RevealUp(head=about, question=questions[0])
         case Opening():
             message = pb.RevealUp(head=about, opening=write_opening(body))
         case Heartbeat():
@@ -57,13 +60,14 @@ def encode_reveal_up(head: Head, body: RevealUp) -> list[bytes]:
 
 
 def _questions(body: Question) -> list[pb.Question]:
-    agents, points = write_ids(body.agents), body.points.shape[1]
-    anchors = () if body.anchor is None else (body.anchor,)
-    first = body.x_is_first_point
-    numbers = (body.points, *anchors) if first else (body.x, body.points, *anchors)
+    agents, points, first = body.agents.astype(ID).tobytes(), body.points.shape[1], body.x_is_first_point
+    if body.anchor is None and first and body.points.nbytes <= LIMITS.part_bytes:
+        data = body.points.astype(NUMBER, copy=False).tobytes()
+        return [pb.Question(agents=agents, points=points, data=data, x_is_first_point=True)]
+    numbers = [body.points] if first else [body.x, body.points]
+    if body.anchor is not None:
+        numbers.append(body.anchor)
     pieces = split(write_numbers(*numbers))
-    if len(pieces) == 1 and not anchors:
-        return [pb.Question(agents=agents, points=points, data=pieces[0], x_is_first_point=first)]
     return [
         pb.Question(
             agents=agents,
@@ -88,10 +92,13 @@ def _read_usage(round: int, message: pb.Usage) -> Usage:
 
 def encode_reveal_down(head: Head, body: RevealDown) -> list[bytes]:
     """Return the messages that carry `body`: several where it travels in parts."""
-    about = write_head(head)
+    about = common_pb2.Head(run=head.run, epoch=head.epoch, round=head.round, sender=head.sender)
     match body:
         case Answer():
-            return [pack(pb.RevealDown(head=about, answer=answer)) for answer in _answers(body)]
+            answers = _answers(body)
+            if len(answers) > 1:
+                return [pack(pb.RevealDown(head=about, answer=answer)) for answer in answers]
+            return [pack(pb.RevealDown(head=about, answer=answers[0]))]
         case Question():
             return [pack(pb.RevealDown(head=about, question=question)) for question in _questions(body)]
         case Heartbeat():
@@ -99,16 +106,16 @@ def encode_reveal_down(head: Head, body: RevealDown) -> list[bytes]:
 
 
 def _answers(body: Answer) -> list[pb.Answer]:
-    agents = write_ids(body.agents)
-    values = body.values
-    _, points, constraints = values.g.shape
+    agents, values = body.agents.astype(ID).tobytes(), body.values
+    f, g = values.f.astype(NUMBER, copy=False), values.g.astype(NUMBER, copy=False)
+    _, points, constraints = g.shape
+    if values.loss is None and values.constraint is None and f.nbytes + g.nbytes <= LIMITS.part_bytes:
+        return [pb.Answer(agents=agents, points=points, constraints=constraints, data=f.tobytes() + g.tobytes())]
     slopes: list[Array] = []
     for tangent in (values.loss, values.constraint):
         if tangent is not None:
             slopes += (tangent.value, tangent.gradient)
-    pieces = split(write_numbers(values.f, values.g, *slopes))
-    if len(pieces) == 1 and not slopes:
-        return [pb.Answer(agents=agents, points=points, constraints=constraints, data=pieces[0])]
+    pieces = split(write_numbers(f, g, *slopes))
     return [
         pb.Answer(
             agents=agents,
@@ -137,10 +144,10 @@ class _QuestionReader:
         """Return what is asked; None where it is an unfinished part."""
         seats = message.agents
         agents = self._seats.read(seats)
-        k, s, p = agents.size, below(message.points, LIMITS.points), self._dimension
+        k, s, p = agents.size, message.points, self._dimension
         flags, first = (message.loss_gradient, message.constraint_gradient), message.x_is_first_point
-        if first and not s:
-            raise Malformed("a decision that is the first point needs a point")
+        if s > LIMITS.points or (first and not s):
+            raise Malformed("a count is above its limit, or a decision that is the first point has none")
         shape, rows = (head, seats, s, flags, first), (not first) + s + (True in flags)
         payload = self._assembly.take(message.data, message.part, message.parts, shape, 8 * k * p * rows)
         if payload is None:
@@ -150,7 +157,7 @@ class _QuestionReader:
         points = numbers[begin:last].reshape(k, s, p)
         x = points[:, 0] if first else numbers[:begin].reshape(k, p)
         anchor = numbers[last:].reshape(k, p) if True in flags else None
-        return head, Question(from_round_one(head), agents, x, points, anchor, *flags, first)
+        return head, Question(head.round or from_round_one(head), agents, x, points, anchor, *flags, first)
 
 
 class RevealUpDecoder:
@@ -204,9 +211,10 @@ class RevealDownDecoder:
     def _answer(self, head: Head, message: pb.Answer) -> tuple[Head, RevealDown] | None:
         seats = message.agents
         agents = self._seats.read(seats)
-        k, s = agents.size, below(message.points, LIMITS.points)
-        m = below(message.constraints, LIMITS.constraints)
-        flags, p = (message.loss_gradient, message.constraint_gradient), below(message.dimension, LIMITS.dimension)
+        k, s, m, p = agents.size, message.points, message.constraints, message.dimension
+        flags = message.loss_gradient, message.constraint_gradient
+        if s > LIMITS.points or m > LIMITS.constraints or p > LIMITS.dimension:
+            raise Malformed("a count is above its limit")
         if (True in flags) != (p > 0):
             raise Malformed("an answer says its dimension where it holds gradients, and only there")
         shape, values, slopes = (head, seats, s, m, flags, p), s * (1 + m), 1 + p
@@ -217,11 +225,11 @@ class RevealDownDecoder:
         numbers = read_numbers(payload)
         f, g = numbers[: k * s].reshape(k, s), numbers[k * s : k * values].reshape(k, s, m)
         if not p:
-            return head, Answer(from_round_one(head), agents, Values(f, g))
+            return head, Answer(head.round or from_round_one(head), agents, Values(f, g))
         rest = numbers[k * values :]
         loss = _tangent(rest[: k * slopes], (k,), p) if flags[0] else None
         constraint = _tangent(rest[k * slopes * flags[0] :], (k, m), p) if flags[1] else None
-        return head, Answer(from_round_one(head), agents, Values(f, g, loss, constraint))
+        return head, Answer(head.round or from_round_one(head), agents, Values(f, g, loss, constraint))
 
 
 def _tangent(numbers: Array, shape: tuple[int, ...], dimension: int) -> Tangent:

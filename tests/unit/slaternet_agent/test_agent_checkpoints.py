@@ -184,6 +184,7 @@ class World:
                 self._under_way.append((by, effect))
             case Finish():
                 self.lives[by].over = True
+                self.lives[by].finished = self.lives[by].host.round - 1
 
     def _same(self, key: tuple[object, ...], bits: bytes) -> None:
         assert self.said.setdefault(key, bits) == bits, key

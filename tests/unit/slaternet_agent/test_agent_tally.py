@@ -7,6 +7,18 @@ from slaternet.model import Usage
 from slaternet_agent.tally import Tally
 
 
+def sent(traffic: Traffic, data: bytes) -> None:
+    """Count a message as a link does that sends it."""
+    traffic.sent_messages += 1
+    traffic.sent_bytes += len(data) + PREFIX
+
+
+def received(traffic: Traffic, data: bytes) -> None:
+    """Count a message as a link does that has received it."""
+    traffic.received_messages += 1
+    traffic.received_bytes += len(data) + PREFIX
+
+
 class Clock:
     def __init__(self) -> None:
         self.now = 100.0
@@ -27,12 +39,12 @@ class Host:
         """Ask; return how long it has stood still before its questions so far."""
         self.clock.now += after
         self.tally.ask(round, awaited)
-        self.reveal.send(b"question")
+        sent(self.reveal, b"question")
         return self.tally.usage(round).waited
 
     def answer(self, *, after: float) -> None:
         self.clock.now += after
-        self.reveal.receive(b"answer")
+        received(self.reveal, b"answer")
         self.tally.answered("adversary")
         self.clock.now += 1000.0  # the update: nobody is waited for
         self.tally.idle()
@@ -70,17 +82,17 @@ def test_a_usage_is_all_that_was_sent_and_received() -> None:
     host = Host()
     question, answer = len(b"question") + PREFIX, len(b"answer") + PREFIX
 
-    host.gossip.send(b"frame of round 1")
+    sent(host.gossip, b"frame of round 1")
     host.tally.frames_sent += 1
     host.ask(1, after=1.0, awaited="agent-2")
     host.answer(after=1.0)
-    host.gossip.send(b"frame of round 2")
-    host.reveal.send(b"a heartbeat")
+    sent(host.gossip, b"frame of round 2")
+    sent(host.reveal, b"a heartbeat")
     host.tally.frames_sent += 1
     one = host.tally.usage(1)
     host.ask(2, after=0.0, awaited="")
     host.answer(after=1.0)
-    host.gossip.receive(b"frame sent again")
+    received(host.gossip, b"frame sent again")
     two = host.tally.usage(2)
 
     assert one == Usage(1, 2, 2 * (16 + PREFIX) + question + 11 + PREFIX, answer)
