@@ -35,7 +35,7 @@ from slaternet.model import (
 from slaternet_agent.algorithms.base import Algorithm, Decision
 from slaternet_agent.mixing import Board, Mixer, Plan, plans
 from slaternet_agent.questions import check_answer, question_of
-from slaternet_agent.states import covered, restored, saved, taken
+from slaternet_agent.states import agents_of, saved, taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class _Boards(dict[int, Board]):
 
 
 class Host:
-    """The agents seated at one host, playing: from round 1, or on from a checkpoint of an earlier life.
+    """The agents seated at one host, playing: from round 1, or on from their state after round `since`.
 
     A durable one gives out checkpoints.
     """
@@ -121,7 +121,8 @@ class Host:
         limits: Limits = LIMITS,
         *,
         durable: bool = False,
-        since: Checkpoint | None = None,
+        since: int = 0,
+        state: Any = None,  # noqa: ANN401  the state is the algorithm's own type
     ) -> None:
         self._algorithm = algorithm
         self._attendance = Attendance(agents, seating.departures)
@@ -137,25 +138,24 @@ class Host:
         for index, peer in enumerate(seating.peers):
             self._owner[peer.seats] = index
 
-        mark = since.round if since is not None else 0
-        if max(mark, seating.low_water) >= self._until:  # all have left: nothing is to be played, or remembered
-            mark, since = self._until, None
-        self._sit(min(mark + 1, self._until))
-        self._state = algorithm.start(self._seats) if since is None else self._go_back(since)
+        if max(since, seating.low_water) >= self._until:  # all have left: nothing is to be played, or remembered
+            since, state = self._until, None
+        self._sit(min(since + 1, self._until))
+        self._state = algorithm.start(self._seats) if state is None else self._go_back(since, state)
         if durable:
             saved(self._state)  # a state that cannot be kept is refused before it is needed
         self._durable = durable
-        self._kept = mark  # the newest checkpoint
-        self._round = mark + 1
-        self._offered = mark
+        self._kept = since  # the newest checkpoint
+        self._round = since + 1
+        self._offered = since
         self._question: Question | None = None
         self._decision: Decision | None = None
         # Kept from the low-water mark on, so that whatever a peer lacks can be sent again.
         self._plans: dict[int, Plan] = {}
         self._boards = _Boards(agents, algorithm.width)
         self._sent: dict[int, tuple[Array, Agents]] = {}  # rows, and where each agent's stands
-        self._known = mark
-        self._forgotten = mark + 1 if mark else 0  # the first round of which anything is kept
+        self._known = since
+        self._forgotten = since + 1 if since else 0  # the first round of which anything is kept
 
     def _end(self, rounds: int | None) -> int | None:
         """Return the last round of a host in a game of so many rounds: its agents may leave before."""
@@ -171,15 +171,15 @@ class Host:
         self._place = np.zeros(self._agents, dtype=np.intp)
         self._place[self._seats] = np.arange(len(self._seats))
 
-    def _go_back(self, since: Checkpoint) -> Any:  # noqa: ANN401  the state is the algorithm's own type
-        """Return the state of the agents here from a checkpoint, which may hold others besides."""
-        lacking = np.setdiff1d(self._seats, covered(since.payload))
+    def _go_back(self, since: int, state: Any) -> Any:  # noqa: ANN401
+        """Return the state of the agents here from one that may hold others besides."""
+        lacking = np.setdiff1d(self._seats, agents_of(state))
         if lacking.size:
             raise Mismatch(
-                f"the checkpoint of round {since.round} holds nothing of agent {lacking[0]}, which plays on here; put "
+                f"the checkpoint of round {since} holds nothing of agent {lacking[0]}, which plays on here; put "
                 "back what was kept with these seats"
             )
-        return taken(self._algorithm, restored(self._algorithm, since.payload), self._seats)
+        return taken(self._algorithm, state, self._seats)
 
     @property
     def round(self) -> int:

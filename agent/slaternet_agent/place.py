@@ -5,7 +5,9 @@ it has taken over from a host that never came back.
 """
 
 import asyncio
+from typing import Any
 
+import numpy as np
 import structlog
 
 from slaternet.departures import Attendance
@@ -27,13 +29,13 @@ from slaternet.model import (
     Waiting,
 )
 from slaternet_agent.adoption import Adoption
-from slaternet_agent.algorithms.base import Algorithm
 from slaternet_agent.build import build_algorithm
 from slaternet_agent.engine import Ask, Checkpoint, Effect, Event, Finish, FrameArrived, Host, PeerWants, Report, Send
 from slaternet_agent.keeper import Keeper
 from slaternet_agent.patience import Patience
 from slaternet_agent.peers import Peers
 from slaternet_agent.reveal import Reveal
+from slaternet_agent.states import agents_of, restored, saved
 from slaternet_agent.tally import Tally
 
 log = structlog.get_logger()
@@ -69,22 +71,23 @@ class Place:
         self.peers: Peers | None = None
         self.reveal = Reveal(membership, seating.adversary, self._take_revealed)
         try:
-            algorithm = build_algorithm(membership.spec, seating.description)
-            self._adoption = self._past(algorithm)
+            self._algorithm = build_algorithm(membership.spec, seating.description)
+            kept = self._kept()
         except SlaternetError as error:
             self._give_up(error)
         except Exception as error:
             self._blame(error, "before round 1")
         else:
-            self._algorithm = algorithm
             self._keep_up(self.reveal.line)
-            self._begin_or_recall()
+            if (adoption := self._adoption) is None:
+                self._begin(kept)
+            else:
+                self.reveal.recall(lambda: adoption.wish)
 
-    def _past(self, algorithm: Algorithm) -> Adoption | None:
-        """Return what is left of an earlier life; None: the host goes on from the beginning."""
-        mark, seats = self._seating.low_water, self._seating.seats
-        attendance = Attendance(self._membership.spec.run.agents, self._seating.departures)
-        needed = attendance.of(seats, mark + 1)
+    def _kept(self) -> Any:  # noqa: ANN401  the state is the algorithm's own type
+        """Return the state that is left of an earlier life, if any; begin an adoption where it lacks agents."""
+        mark, run = self._seating.low_water, self._membership.spec.run
+        needed = Attendance(run.agents, self._seating.departures).of(self._seating.seats, mark + 1)
         if not mark or not needed.size:
             return None
         if self._keeper is None:
@@ -92,15 +95,18 @@ class Place:
                 f"{self._membership.name} must go on from round {mark}, and has kept nothing; start it with the "
                 "--state it had before"
             )
-        kept = self._keeper.recall(mark, dispensable=self._seating.recall)
-        adoption = Adoption(algorithm, kept, needed, mark)
-        if adoption.missing.size and not self._seating.recall:
+        payload = self._keeper.recall(mark, dispensable=self._seating.recall)
+        kept = None if payload is None else restored(self._algorithm, payload)
+        missing = needed if kept is None else np.setdiff1d(needed, agents_of(kept))
+        if missing.size and not self._seating.recall:
             raise Mismatch(
-                f"the checkpoint of round {mark} lacks {adoption.missing.size} of the {needed.size} agents of "
+                f"the checkpoint of round {mark} lacks {missing.size} of the {needed.size} agents of "
                 f"{self._membership.name}; put back the right one, or start the whole game anew"
             )
-        log.info("coming back", after=mark, recalling=len(adoption.missing))
-        return adoption
+        if missing.size:
+            self._adoption = Adoption(self._algorithm, kept, needed, mark)
+        log.info("coming back", after=mark, recalling=len(missing))
+        return kept
 
     def _give_up(self, error: SlaternetError) -> None:
         """End the game for all, unless it has begun: it waits then until this host is started with what it lacks."""
@@ -109,25 +115,13 @@ class Place:
         else:
             self._membership.fail(error)
 
-    def _begin_or_recall(self) -> None:
-        adoption = self._adoption
-        if adoption is None or adoption.complete:
-            self._begin()
-        else:
-            self.reveal.recall(lambda: adoption.wish)
-
-    def _begin(self) -> None:
-        """Make the engine, and gossip."""
-        spec, adoption = self._membership.spec, self._adoption
+    def _begin(self, state: Any) -> None:  # noqa: ANN401
+        """Make the engine, from the state after round M where there is one, and gossip."""
+        since = 0 if state is None else self._seating.low_water
+        run, durable = self._membership.spec.run, self._keeper is not None
         try:
-            since = None if adoption is None else adoption.checkpoint
             self.host = Host(
-                self._algorithm,
-                self._seating,
-                spec.run.agents,
-                spec.run.rounds,
-                durable=self._keeper is not None,
-                since=since,
+                self._algorithm, self._seating, run.agents, run.rounds, durable=durable, since=since, state=state
             )
         except SlaternetError as error:
             self._give_up(error)
@@ -135,8 +129,8 @@ class Place:
         except Exception as error:
             self._blame(error, "before round 1")
             return
-        if since is not None and adoption is not None and adoption.missing.size and self._keeper is not None:
-            self._keeper.write(since)  # a next life need not recall it again
+        if self._adoption is not None and self._keeper is not None:
+            self._keeper.write(Checkpoint(since, saved(state)))  # a next life need not recall it again
         host = self.host
         self.peers = Peers(
             self._membership, self._seating, self._algorithm.width, hear=self.handle, wanted=lambda: host.wanted
@@ -299,7 +293,7 @@ class Place:
             return
         if adoption.complete:
             self.reveal.recalled()
-            self._begin()
+            self._begin(adoption.state)
 
     def _take_answer(self, answer: Answer) -> None:
         if self.host is not None and (pending := self.host.pending) is not None and pending.round == answer.round:

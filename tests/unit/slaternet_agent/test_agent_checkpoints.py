@@ -43,7 +43,7 @@ from slaternet_agent.engine import (
     Report,
     Send,
 )
-from slaternet_agent.states import covered
+from slaternet_agent.states import covered, restored
 
 N, P, M, T = 5, 2, 2, 11
 DEPARTURES = (Departure(4, np.array([2])), Departure(6, np.array([0, 3])), Departure(8, np.array([1])))
@@ -114,7 +114,16 @@ def new_host(
 ) -> Host:
     peers = tuple(Peer(f"host-{i}", "", 1, seats) for i, seats in enumerate(seating) if i != host)
     seated = Seating(seating[host], peers, departures=DEPARTURES if leave else (), low_water=mark)
-    return Host(made_anew(name), seated, N, T, FEW, durable=True, since=since)
+    return gone_back(made_anew(name), seated, since, durable=True)
+
+
+def gone_back(
+    algorithm: Algorithm, seated: Seating, since: Checkpoint | None, rounds: int | None = T, **options: Any
+) -> Host:
+    """Return a host that goes on from a checkpoint, if there is one."""
+    if since is not None:
+        options |= {"since": since.round, "state": restored(algorithm, since.payload)}
+    return Host(algorithm, seated, N, rounds, FEW, **options)
 
 
 @dataclass
@@ -295,7 +304,7 @@ def test_hosts_die_in_these_worlds_and_come_back_from_later_rounds_than_the_firs
 
 def alone(since: Checkpoint | None = None, **options: Any) -> Host:
     rounds = options.pop("rounds", T)
-    return Host(made_anew("zhang2024"), Seating(np.arange(N), ()), N, rounds, FEW, since=since, **options)
+    return gone_back(made_anew("zhang2024"), Seating(np.arange(N), ()), since, rounds, **options)
 
 
 def played(host: Host, last: int = T) -> list[Effect]:
