@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from slaternet.environment import prepare
+from slaternet.model import Values
 
 prepare()  # gRPC as the game has it
 
@@ -25,7 +26,7 @@ import uvloop
 
 from slaternet import codec
 from slaternet.limits import LIMITS
-from slaternet.model import Answer, Effort, Frame, Head, Progress, Question
+from slaternet.model import Answer, Frame, Head, Progress, Question
 from slaternet_coordinator.graphs.erdos_renyi import Paper
 from slaternet_coordinator.topology import cut
 
@@ -47,8 +48,8 @@ def messages(agents: int) -> tuple[bytes, bytes, bytes]:
     ids, rng = np.arange(agents), np.random.default_rng(1)
     rows, points = rng.random((agents, DIMENSION)), rng.random((agents, POINTS, DIMENSION))
     frame = Frame(1000, ids, rows)
-    question = Question(1000, ids, rows, points, Effort(1, 20_000, 1e-3))
-    answer = Answer(1000, ids, points[:, :, 0].copy(), points[:, :, :CONSTRAINTS].copy())
+    question = Question(1000, ids, rows, points)
+    answer = Answer(1000, ids, Values(points[:, :, 0].copy(), points[:, :, :CONSTRAINTS].copy()))
     return (
         codec.encode_gossip(head, frame)[0],
         codec.encode_reveal_up(head, question)[0],

@@ -4,24 +4,31 @@
     SEATING      epoch      how many hosts (4 bytes); for each: name, how many agents (4 bytes), the agents;
                             for every departure: its round (8 bytes), how many agents (4 bytes), the agents
     COMMITMENT   the first  32 bytes for each of consecutive rounds
-    PURCHASE     its own    k, s, p, m (4 bytes each), gradients (1), seconds since the game began, effort of the round
-                            before, the host's name, agents (k), x (k, p), points (k, s, p), f (k, s), g (k, s, m);
-                            where any gradient is asked for: anchor (k, p);
-                            where the loss's is (gradients & 1): value (k), gradient (k, p);
-                            where the constraints' are (gradients & 2): value (k, m), gradient (k, m, p)
+    PURCHASE     its own    k, s, p, m (4 bytes each), flags (1), seconds since the game began, the host's name,
+                            agents (k), x (k, p) unless it is the first point (flags & 4), points (k, s, p), f (k, s),
+                            g (k, s, m);
+                            where any gradient is asked for (flags & 3): anchor (k, p);
+                            where the loss's is (flags & 1): value (k), gradient (k, p);
+                            where the constraints' are (flags & 2): value (k, m), gradient (k, m, p)
     SCORE        its own    loss, violation, both of the baseline, disagreement
-    CLOSING      0          effort of the last round, the host's name
+    USAGE        its own    a usage, the host's name
     STOP         the last   nothing: the game ends with that round, or has ended earlier and is played on to it
     SNAPSHOT     its own    the state after that round: the last round of the game (8 bytes, 0: none), d_t (32 bytes),
                             cumulative loss and violation, both of the baseline, the sum of the skews; for each host:
-                            name, frames, bytes sent and bytes received so far (8 bytes each), seconds waited, lags
+                            name, frames, bytes sent and bytes received so far (8 bytes each), seconds waited, lags,
+                            its newest usage
 
 Numbers are little-endian: seconds and all values float64, agents int64. A name is its length (2 bytes) and its bytes.
-An effort is frames, bytes sent and bytes received (8 bytes each), and the seconds waited.
+A usage is the incarnation, the round up to which it counts, frames, bytes sent and bytes received (8 bytes each), and
+the seconds waited; all that the incarnation has spent so far.
 
 Whoever hands a fresh referee these entries one after the other has the state of the one that was told them first. A
 journal that was cut (slaternet_adversary.compaction) begins with a snapshot, and goes on with seatings and with what is
 of later rounds.
+
+Reserved in this version: kind 8 for a batch of purchases that are answered together, kind 9 for an amendment of the
+plugin (round, old and new hash), kind 10 for an incident (round, process, sentence, evidence); flags & 8 of a purchase
+for memos (k, w) after its other numbers, w (4 bytes) first.
 
 A purchase of an agent in a round before which, as a later seating says, it has left the game is void.
 """
@@ -41,10 +48,10 @@ from slaternet.disk import DISK, Disk
 from slaternet.errors import Diverged
 from slaternet.journal import Durability, Journal
 from slaternet.limits import LIMITS, Limits
-from slaternet.model import Agents, Closing, Departure, Question, Role, StopAt, Tangent
+from slaternet.model import Agents, Departure, Question, Role, StopAt, Tangent, Values
 from slaternet.records import Record
-from slaternet_adversary.events import Asked, Closed, Commit, Evaluated, Scored
-from slaternet_adversary.payloads import COUNT, Rest, effort_bytes, group_bytes, indices_bytes, name_bytes
+from slaternet_adversary.events import Asked, Commit, Scored, Used
+from slaternet_adversary.payloads import COUNT, LENGTH, Rest, group_bytes, name_bytes, usage_bytes
 from slaternet_adversary.snapshot import Snapshot, snapshot_bytes, snapshot_of
 
 JOURNAL = Path("journal") / "adversary"
@@ -63,7 +70,7 @@ class Kind(IntEnum):
     COMMITMENT = 2
     PURCHASE = 3
     SCORE = 4
-    CLOSING = 5
+    USAGE = 5
     STOP = 6
     SNAPSHOT = 7
 
@@ -92,50 +99,50 @@ class Purchase:
     """A question that was granted, and the values it bought."""
 
     asked: Asked
-    values: Evaluated
+    values: Values
 
 
-Entry = Seats | Commit | Purchase | Scored | Closed | StopAt | Snapshot
+Entry = Seats | Commit | Purchase | Scored | Used | StopAt | Snapshot
 
 
-def encode(entry: Entry) -> tuple[Kind, int, bytes]:
-    """Return an entry as a record's kind, round and payload."""
+def encode(entry: Entry) -> tuple[Kind, int, tuple[bytes, ...]]:
+    """Return an entry as a record's kind and round, and its payload in pieces."""
     match entry:
         case Seats(hosts, epoch, departures):
             seats = (name_bytes(name) + group_bytes(agents) for name, agents in hosts)
             partings = (_ROUND.pack(each.round) + group_bytes(each.agents) for each in departures)
-            return Kind.SEATING, epoch, b"".join((COUNT.pack(len(hosts)), *seats, *partings))
+            return Kind.SEATING, epoch, (COUNT.pack(len(hosts)), *seats, *partings)
         case Commit(round, commitments):
-            return Kind.COMMITMENT, round, b"".join(map(bytes.fromhex, commitments))
+            return Kind.COMMITMENT, round, tuple(map(bytes.fromhex, commitments))
         case Purchase(asked, values):
             return Kind.PURCHASE, asked.question.round, _purchase(asked, values)
         case Scored():
             numbers = entry.loss, entry.violation, entry.zero_loss, entry.zero_violation, entry.disagreement
-            return Kind.SCORE, entry.round, _SCORE.pack(*numbers)
-        case Closed(host, closing):
-            return Kind.CLOSING, 0, effort_bytes(closing.effort) + name_bytes(host)
+            return Kind.SCORE, entry.round, (_SCORE.pack(*numbers),)
+        case Used(host, incarnation, usage):
+            return Kind.USAGE, usage.round, (usage_bytes(incarnation, usage), name_bytes(host))
         case StopAt(last):
-            return Kind.STOP, last, b""
+            return Kind.STOP, last, ()
         case Snapshot():
-            return Kind.SNAPSHOT, entry.round, snapshot_bytes(entry)
+            return Kind.SNAPSHOT, entry.round, (snapshot_bytes(entry),)
 
 
-def _purchase(asked: Asked, values: Evaluated) -> bytes:
-    question, (k, s, m) = asked.question, values.g.shape
-    gradients = question.loss_gradient + 2 * question.constraint_gradient
-    pieces = [
-        _QUESTION.pack(k, s, question.x.shape[1], m, gradients, asked.at),
-        effort_bytes(question.effort),
-        name_bytes(asked.host),
-        indices_bytes(question.agents),
-    ]
-    arrays = [question.x, question.points, values.f, values.g]
+def _purchase(asked: Asked, values: Values) -> tuple[bytes, ...]:
+    question, name, (k, s, m) = asked.question, asked.host.encode(), values.g.shape
+    flags = question.loss_gradient + 2 * question.constraint_gradient + 4 * question.x_is_first_point
+    arrays = [question.points, values.f, values.g]
+    if not question.x_is_first_point:
+        arrays.insert(0, question.x)
     if question.anchor is not None:
         arrays.append(question.anchor)
     for tangent in (values.loss, values.constraint):
         if tangent is not None:
             arrays += tangent.value, tangent.gradient
-    return b"".join([*pieces, *(np.asarray(each, "<f8").tobytes() for each in arrays)])
+    return (
+        _QUESTION.pack(k, s, question.x.shape[1], m, flags, asked.at) + LENGTH.pack(len(name)) + name,
+        question.agents.astype("<i8").tobytes(),
+        *[np.asarray(each, "<f8").tobytes() for each in arrays],
+    )
 
 
 def decode(record: Record) -> Entry:
@@ -151,9 +158,9 @@ def decode(record: Record) -> Entry:
             return rest.purchase(record.round)
         case Kind.SCORE:
             return Scored(record.round, *rest.numbers(_SCORE))
-        case Kind.CLOSING:
-            effort = rest.effort()
-            return Closed(rest.name(), Closing(effort))
+        case Kind.USAGE:
+            incarnation, usage = rest.usage()
+            return Used(rest.name(), incarnation, usage)
         case Kind.STOP:
             return StopAt(record.round)
         case Kind.SNAPSHOT:
@@ -174,14 +181,16 @@ class _Rest(Rest):
             yield Departure(self.whole(_ROUND), self.agents(self.whole(COUNT)))
 
     def purchase(self, round: int) -> Purchase:
-        k, s, p, m, gradients, at = self.numbers(_QUESTION)
-        effort, host, agents = self.effort(), self.name(), self.agents(k)
-        x, points, f, g = self.array(k, p), self.array(k, s, p), self.array(k, s), self.array(k, s, m)
-        anchor = self.array(k, p) if gradients else None
-        loss = Tangent(self.array(k), self.array(k, p)) if gradients & 1 else None
-        constraint = Tangent(self.array(k, m), self.array(k, m, p)) if gradients & 2 else None
-        question = Question(round, agents, x, points, effort, anchor, bool(gradients & 1), bool(gradients & 2))
-        return Purchase(Asked(host, question, at), Evaluated(host, round, agents, f, g, loss, constraint))
+        k, s, p, m, flags, at = self.numbers(_QUESTION)
+        host, agents = self.name(), self.agents(k)
+        gradients, first = (bool(flags & 1), bool(flags & 2)), bool(flags & 4)
+        x = None if first else self.array(k, p)
+        points, f, g = self.array(k, s, p), self.array(k, s), self.array(k, s, m)
+        anchor = self.array(k, p) if any(gradients) else None
+        loss = Tangent(self.array(k), self.array(k, p)) if flags & 1 else None
+        constraint = Tangent(self.array(k, m), self.array(k, m, p)) if flags & 2 else None
+        question = Question(round, agents, points[:, 0] if x is None else x, points, anchor, *gradients, first)
+        return Purchase(Asked(host, question, at), Values(f, g, loss, constraint))
 
 
 def begun(folder: Path, *, disk: Disk = DISK) -> bool:
@@ -262,16 +271,19 @@ class Chronicle:
         With the last purchase of a round of which hosts write checkpoints, a loss of power as well: checkpoints survive
         one, and who goes on from them must find here all that came before.
         """
-        self.journal.append(*encode(entry), sync=self._completes(entry))
+        kind, round, payload = encode(entry)
+        counts = kind == Kind.SEATING or (kind == Kind.PURCHASE and round % LIMITS.checkpoint_every == 0)
+        self.journal.append(kind, round, *payload, sync=counts and self._completes(entry))
 
     def _completes(self, entry: Entry) -> bool:
         """Count who has bought in a round of checkpoints, and say whether this was the last."""
         if isinstance(entry, Seats):
             self._attendance = Attendance(sum(len(agents) for _, agents in entry.hosts), entry.departures)
-        if not isinstance(entry, Purchase) or entry.values.round % self.limits.checkpoint_every:
+        if not isinstance(entry, Purchase) or entry.asked.question.round % self.limits.checkpoint_every:
             return False
-        round, bought = entry.values.round, self._bought.setdefault(entry.values.round, set())
-        bought.update(entry.values.agents.tolist())
+        round, agents = entry.asked.question.round, entry.asked.question.agents
+        bought = self._bought.setdefault(round, set())
+        bought.update(agents.tolist())
         if not bought.issuperset(self._attendance.players(round).tolist()):
             return False
         del self._bought[round]

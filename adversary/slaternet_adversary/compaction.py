@@ -22,7 +22,7 @@ from slaternet_adversary.snapshot import Snapshot
 LEAST = 2 * LIMITS.checkpoint_every + LIMITS.window
 """2C + L: how far the newest round may lie from one that a host goes back to."""
 
-_TIMELESS = (Kind.CLOSING, Kind.STOP)
+_TIMELESS = (Kind.USAGE, Kind.STOP)
 _PIECE_BYTES = 1 << 20
 """What is read of the old journal between two replies."""
 
@@ -43,7 +43,7 @@ class Compaction:
         self._journal = journal
         self._snapshot = snapshot
         self._rewriting = journal.rewrite()
-        self._rewriting.append(*encode(snapshot))
+        self._append(snapshot)
         self._left = self._rewriting.remainder
         self._reached = False
         """Whether what follows is needed: the round after the snapshot's is committed to."""
@@ -72,9 +72,13 @@ class Compaction:
                 return
             self._reached = True
             first = max(commit.round, last + 1)
-            self._rewriting.append(*encode(Commit(first, commit.commitments[first - commit.round :])))
+            self._append(Commit(first, commit.commitments[first - commit.round :]))
         elif record.kind == Kind.SEATING or (self._reached and (record.round > last or record.kind in _TIMELESS)):
             self._rewriting.append(record.kind, record.round, record.payload)
+
+    def _append(self, entry: Snapshot | Commit) -> None:
+        kind, round, payload = encode(entry)
+        self._rewriting.append(kind, round, b"".join(payload))
 
     def abandon(self) -> None:
         """Leave the journal as it is."""

@@ -1,64 +1,32 @@
-"""What a game costs its hosts: what they say they have spent on each round, and when their questions came."""
+"""What a game costs its hosts: what they say they have spent, and when their questions came."""
 
 from collections import defaultdict
-from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass
 
-from slaternet.departures import FOREVER
-from slaternet.model import Effort
+from slaternet.model import Usage
 
+Lags = Mapping[str, float]
+"""Seconds by which a host's question came after the first of its round."""
 
-@dataclass(frozen=True, slots=True)
-class Costs:
-    """What one round has cost, by host."""
-
-    efforts: Mapping[str, Effort]
-    lags: Mapping[str, float]  # seconds by which a host's question came after the first of the round
-
-    @property
-    def effort(self) -> Effort:
-        """What all hosts together have spent."""
-        frames = sent = received = 0
-        waited = 0.0
-        for one in self.efforts.values():
-            frames += one.frames
-            sent += one.bytes_sent
-            received += one.bytes_received
-            waited += one.waited
-        return Effort(frames, sent, waited, received)
-
-    @property
-    def skew(self) -> float:
-        """Seconds between the first and the last host's question."""
-        return max(self.lags.values(), default=0.0)
+_NOTHING = Usage(0)
 
 
 class Accounts:
-    """Books every host's effort of every round, once, and when it asked; a round is settled when all have told."""
+    """When hosts have asked, and up to which round each has told what it has spent."""
 
     def __init__(self) -> None:
-        self._told: dict[str, int] = {}  # per host the last round whose effort is known
-        self._last: dict[str, int] = {}  # per host the last round whose effort it will tell
-        self._even = True  # all hosts tell of the same rounds
-        self._settled = 0  # the last round that had been settled when the books were opened
-        self._spent: defaultdict[int, dict[str, Effort]] = defaultdict(dict)
+        self._last: dict[str, int] = {}  # by host the last round that it plays
+        self._told: dict[str, int] = {}  # by host the last round that its usage covers
         self._asked: defaultdict[int, dict[str, float]] = defaultdict(dict)
 
-    def restore(self, round: int) -> None:
-        """Begin after a round that is settled; before any host is expected to tell anything."""
-        self._settled = round
+    def seat(self, last: Mapping[str, int]) -> None:
+        """Expect usages of these hosts, and of no others, up to the last round that each plays.
 
-    def open(self, host: str, told: int = 0, last: int = FOREVER) -> None:
-        """Expect a host to tell its efforts of the rounds beyond one, and none beyond the last that it plays."""
-        self._told[host] = max(self._told.get(host, self._settled), told)
-        self._last[host] = last
-        self._even = self._even and self._told[host] == self._settled and last >= FOREVER - 1
-
-    def keep(self, hosts: Container[str]) -> None:
-        """Expect nothing any more of hosts other than these."""
-        for gone in [host for host in self._told if host not in hosts]:
-            del self._told[gone], self._last[gone]
-            self._even = False
+        Hosts may play rounds once more in a new seating, so they tell again.
+        """
+        self._last = dict(last)
+        self._told = dict.fromkeys(last, 0)
 
     def __contains__(self, host: str) -> bool:
         return host in self._told
@@ -67,72 +35,91 @@ class Accounts:
         """Book when a host's question of a round came."""
         self._asked[round][host] = at
 
-    def expects(self, host: str, round: int) -> bool:
-        """Whether it is this round's effort that a host has to tell next."""
-        return round == self._told[host] + 1
+    def tell(self, host: str, round: int) -> bool:
+        """Book that a host has told what it spent up to a round; False where that is no news."""
+        if round <= self._told[host]:
+            return False
+        self._told[host] = round
+        return True
 
-    def spend(self, host: str, round: int, effort: Effort) -> None:
-        """Book what a host has spent on a round."""
-        if self.expects(host, round):
-            self._told[host] = round
-            self._spent[round][host] = effort
+    def complete(self, rounds: int) -> bool:
+        """Whether every host has told what it spent in a game of so many rounds."""
+        return all(told >= min(rounds, self._last[host]) for host, told in self._told.items())
 
-    def complete(self, round: int) -> bool:
-        """Whether every host has told what it spent on a round."""
-        if self._even:
-            return len(self._spent.get(round, ())) == len(self._told)
-        return all(told >= min(round, self._last[host]) for host, told in self._told.items())
-
-    def settle(self, round: int) -> Costs:
-        """Return the costs of a round and forget it."""
+    def settle(self, round: int) -> Lags:
+        """Return when the questions of a round came, and forget it."""
         asked = self._asked.pop(round, {})
         first = min(asked.values(), default=0.0)
-        return Costs(self._spent.pop(round, {}), {host: at - first for host, at in asked.items()})
+        return {host: at - first for host, at in asked.items()}
 
 
 @dataclass(slots=True)
 class Total:
-    """What a host has cost so far."""
+    """What a host has cost so far, in all its incarnations."""
 
     frames: int = 0
     bytes_sent: int = 0
     bytes_received: int = 0
     waited: float = 0.0
     lag: float = 0.0
+    incarnation: int = 0  # the newest that has told anything
+    newest: Usage = _NOTHING  # what that one has told last
+
+    def tell(self, incarnation: int, usage: Usage) -> None:
+        """Add what an incarnation has spent since it was last heard; what it said before counts once."""
+        if incarnation < self.incarnation:
+            return
+        before = self.newest if incarnation == self.incarnation else _NOTHING
+        self.incarnation, self.newest = incarnation, Usage(*map(max, astuple(before), astuple(usage)))
+        self.frames += self.newest.frames - before.frames
+        self.bytes_sent += self.newest.bytes_sent - before.bytes_sent
+        self.bytes_received += self.newest.bytes_received - before.bytes_received
+        self.waited += self.newest.waited - before.waited
 
 
 class Network:
-    """The costs of all rounds so far, for whoever wants to know."""
+    """What the game has cost so far, for everyone who wants to know."""
 
     def __init__(self) -> None:
         self.rounds = 0
         self.skew = 0.0
         self.hosts: dict[str, Total] = {}
+        self.spent = (0, 0, 0, 0.0)
+        """Frames, bytes sent and received, and seconds waited, of all hosts together."""
 
-    def add(self, costs: Costs) -> None:
-        """Add a round."""
+    def add(self, lags: Lags) -> float:
+        """Add a round; return the seconds between its first and its last question."""
+        skew = max(lags.values(), default=0.0)
         self.rounds += 1
-        self.skew += costs.skew
-        for host, effort in costs.efforts.items():
-            total = self.hosts.get(host)
-            if total is None:
-                total = self.hosts[host] = Total()
-            total.frames += effort.frames
-            total.bytes_sent += effort.bytes_sent
-            total.bytes_received += effort.bytes_received
-            total.waited += effort.waited
-            total.lag += costs.lags.get(host, 0.0)
+        self.skew += skew
+        for host, lag in lags.items():
+            if host not in self.hosts:
+                self.hosts[host] = Total()
+            self.hosts[host].lag += lag
+        return skew
+
+    def tell(self, host: str, incarnation: int, usage: Usage) -> None:
+        """Add what a host has spent since it was last heard."""
+        self.hosts.setdefault(host, Total()).tell(incarnation, usage)
+        self.sum_up()
+
+    def sum_up(self) -> None:
+        """Add up what the hosts have spent."""
+        spent = [(each.frames, each.bytes_sent, each.bytes_received, each.waited) for each in self.hosts.values()]
+        frames, sent, received, waited = zip(*spent, strict=True)
+        self.spent = sum(frames), sum(sent), sum(received), sum(waited)
 
     def summary(self, seats: Mapping[str, int]) -> dict[str, object]:
         """Return sums, and means over the rounds of what is a delay, in all and by host."""
         rounds = max(self.rounds, 1)
         everyone = {**seats, **self.hosts}  # also those that have left
         totals = {host: self.hosts.get(host, Total()) for host in everyone}
+        frames, sent, received, waited = self.spent
         return {
-            "frames": sum(total.frames for total in totals.values()),
-            "bytes_sent": sum(total.bytes_sent for total in totals.values()),
-            "bytes_received": sum(total.bytes_received for total in totals.values()),
-            "waited": sum(total.waited for total in totals.values()),
+            "frames": frames,
+            "bytes_sent": sent,
+            "bytes_received": received,
+            "waited": waited,
             "skew": self.skew / rounds,
             "hosts": {
                 host: {

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from slaternet.model import Agents, Answer, Array, Closing, LowWater, Question, StopAt, Tangent
-from slaternet_adversary.costs import Costs
+from slaternet.model import Agents, Answer, Array, LowWater, Question, StopAt, Usage, Values
+from slaternet_adversary.costs import Lags
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,11 +16,12 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Closed:
-    """A host has played its last round."""
+class Used:
+    """A host tells what it has spent."""
 
     host: str
-    closing: Closing
+    incarnation: int
+    usage: Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +33,12 @@ class Played:
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """Values of a question, and its tangents where they were asked for."""
+    """The values of a question."""
 
     host: str
     round: int
     agents: Agents
-    f: Array
-    g: Array
-    loss: Tangent | None = None
-    constraint: Tangent | None = None
+    values: Values
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +53,14 @@ class Scored:
     disagreement: float
 
 
-Event = Asked | Closed | Played | Evaluated | Scored | LowWater | StopAt
+Event = Asked | Used | Played | Evaluated | Scored | LowWater | StopAt
+
+
+@dataclass(frozen=True, slots=True)
+class Enter:
+    """Write an event in the journal, before anything comes of it."""
+
+    event: Used | StopAt
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +131,7 @@ class Record:
     score: Scored | None  # None: this round is not scored
     totals: tuple[float, float, float, float]  # cumulative loss, violation, and both of the baseline
     agents: int  # that have played
-    costs: Costs
+    lags: Lags
     digest: str
     x: Array
     standing: Standing | None = None  # after rounds with which a burst of commitments ends: where a journal may be cut
@@ -140,4 +145,4 @@ class Summarise:
     digest: str
 
 
-Effect = Commit | Play | Evaluate | Reply | Score | Record | Summarise
+Effect = Enter | Commit | Play | Evaluate | Reply | Score | Record | Summarise

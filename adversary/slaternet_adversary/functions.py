@@ -3,11 +3,11 @@
 import math
 
 from slaternet.errors import PluginFailed
-from slaternet.model import Question, Tangent
+from slaternet.model import Question, Tangent, Values
 from slaternet.plugins import plugin_edge
 from slaternet_adversary.api import Adversary, History
 from slaternet_adversary.calls import CheckedRound, adversary_edge, failure, name_of
-from slaternet_adversary.events import Asked, Evaluated, Play, Played, Score, Scored
+from slaternet_adversary.events import Play, Played, Score, Scored
 from slaternet_adversary.scores import Scoring
 
 
@@ -48,13 +48,13 @@ class Functions:
         self._scoring = None
         return scored
 
-    def evaluate(self, asked: Asked) -> Evaluated:
+    def evaluate(self, question: Question) -> Values:
         """Return the values that a question asks for."""
-        question, at = asked.question, self._rounds[asked.question.round]
+        at = self._rounds[question.round]
         f, g = (at.asked(method, question.agents, question.points) for method in ("loss", "constraint"))
         loss = _tangent(at, question, "loss") if question.loss_gradient else None
         constraint = _tangent(at, question, "constraint") if question.constraint_gradient else None
-        return Evaluated(asked.host, question.round, question.agents, f, g, loss, constraint)
+        return Values(f, g, loss, constraint)
 
 
 def _tangent(at: CheckedRound, question: Question, what: str) -> Tangent | None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from slaternet.departures import Attendance
 from slaternet.errors import AlreadyAsked, Forgotten, RoundNotOpen
-from slaternet.model import Agents, Array, Question, Tangent
+from slaternet.model import Agents, Array, Question, Tangent, Values
 
 
 class Slopes:
@@ -41,9 +41,9 @@ class Slopes:
             return False
         return question.anchor is None or self._anchor[agents].tobytes() == question.anchor.tobytes()
 
-    def fill(self, agents: Agents, loss: Tangent | None, constraint: Tangent | None) -> None:
+    def fill(self, agents: Agents, values: Values) -> None:
         """Write what was bought."""
-        for kept, bought in ((self._loss, loss), (self._constraint, constraint)):
+        for kept, bought in ((self._loss, values.loss), (self._constraint, values.constraint)):
             if kept is not None and bought is not None:
                 kept.value[agents] = bought.value
                 kept.gradient[agents] = bought.gradient
@@ -61,17 +61,20 @@ class Page:
     """One round of the ledger: every agent's decision, points and values, at the agent's index.
 
     There is room for as many points as the game grants, and for gradients where it grants any; `counts` says how many
-    points an agent has asked about. Agents that have left count as if they had asked; their decisions are NaN.
+    points an agent has asked about. Agents that have left count as if they had asked; their decisions are NaN. While
+    every decision is its agent's first point, `x` is a view of those points.
     """
 
     __slots__ = ("answered", "asked", "counts", "f", "g", "points", "slopes", "x")
 
-    def __init__(self, agents: int, dimension: int, points: int, constraints: int, slopes: Slopes | None) -> None:
+    def __init__(
+        self, agents: int, dimension: int, points: int, constraints: int, slopes: Slopes | None, *, first: bool
+    ) -> None:
         self.asked: NDArray[np.bool_] = np.zeros(agents, dtype=bool)
         self.counts = np.zeros(agents, dtype=np.intp)
         self.answered: NDArray[np.bool_] = np.zeros(agents, dtype=bool)
-        self.x: Array = np.empty((agents, dimension))
         self.points: Array = np.empty((agents, points, dimension))
+        self.x: Array = self.points[:, 0] if first else np.empty((agents, dimension))
         self.f: Array = np.empty((agents, points))
         self.g: Array = np.empty((agents, points, constraints))
         self.slopes = slopes
@@ -146,13 +149,16 @@ class Ledger:
             raise RoundNotOpen("the round lies outside the window of the game")
         page = self._pages.get(question.round)
         if page is None:
-            page = self._pages[question.round] = Page(*self._shape, self._slopes())
+            first = question.x_is_first_point
+            page = self._pages[question.round] = Page(*self._shape, self._slopes(), first=first)
             self._excuse(page, question.round)
         agents, count = question.agents, question.points.shape[1]
         page.asked[agents] = True
         page.counts[agents] = count
-        page.x[agents] = question.x
         page.points[agents, :count] = question.points
+        if not question.x_is_first_point and page.x.base is not None:
+            page.x = page.x.copy()
+        page.x[agents] = question.x
         if page.slopes is not None:
             page.slopes.enter(question)
         self._last[agents] = question.round
@@ -199,30 +205,22 @@ class Ledger:
         page = self._pages.get(round)
         return page is not None and int(np.count_nonzero(page.asked)) == len(page.asked)
 
-    def values(self, round: int, agents: Agents) -> tuple[Array, Array, Tangent | None, Tangent | None] | None:
-        """Return f, g and the tangents bought, or None while they are still being evaluated."""
+    def values(self, round: int, agents: Agents) -> Values | None:
+        """Return the values bought, or None while they are still being evaluated."""
         page = self._pages[round]
         if not page.answered[agents].all():
             return None
         count = page.counts[agents[0]]  # of all of them: they were asked about in one question
         tangents = (None, None) if page.slopes is None else page.slopes.of(agents)
-        return page.f[agents, :count], page.g[agents, :count], *tangents
+        return Values(page.f[agents, :count], page.g[agents, :count], *tangents)
 
-    def fill(
-        self,
-        round: int,
-        agents: Agents,
-        f: Array,
-        g: Array,
-        loss: Tangent | None = None,
-        constraint: Tangent | None = None,
-    ) -> None:
+    def fill(self, round: int, agents: Agents, values: Values) -> None:
         """Write the values of a purchase."""
-        page, count = self._pages[round], f.shape[1]
-        page.f[agents, :count] = f
-        page.g[agents, :count] = g
+        page, count = self._pages[round], values.f.shape[1]
+        page.f[agents, :count] = values.f
+        page.g[agents, :count] = values.g
         if page.slopes is not None:
-            page.slopes.fill(agents, loss, constraint)
+            page.slopes.fill(agents, values)
         page.answered[agents] = True
 
     def forget_before(self, mark: int) -> None:

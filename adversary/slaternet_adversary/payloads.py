@@ -7,32 +7,28 @@ from typing import Any
 
 import numpy as np
 
-from slaternet.model import Agents, Array, Effort
+from slaternet.model import Agents, Array, Usage
 
 COUNT = struct.Struct("<I")
-_LENGTH = struct.Struct("<H")
-_EFFORT = struct.Struct("<QQQd")
+LENGTH = struct.Struct("<H")
+_USAGE = struct.Struct("<QQQQQd")
 
 
 def name_bytes(name: str) -> bytes:
     """Return a name: its length and its bytes."""
     data = name.encode()
-    return _LENGTH.pack(len(data)) + data
+    return LENGTH.pack(len(data)) + data
 
 
 def group_bytes(agents: Agents) -> bytes:
     """Return how many agents, and which."""
-    return COUNT.pack(len(agents)) + indices_bytes(agents)
+    return COUNT.pack(len(agents)) + agents.astype("<i8").tobytes()
 
 
-def indices_bytes(agents: Agents) -> bytes:
-    """Return agents, int64 each."""
-    return agents.astype("<i8").tobytes()
-
-
-def effort_bytes(effort: Effort) -> bytes:
-    """Return what a round has cost."""
-    return _EFFORT.pack(effort.frames, effort.bytes_sent, effort.bytes_received, effort.waited)
+def usage_bytes(incarnation: int, usage: Usage) -> bytes:
+    """Return what an incarnation of a host has spent."""
+    numbers = usage.frames, usage.bytes_sent, usage.bytes_received
+    return _USAGE.pack(incarnation, usage.round, *numbers, usage.waited)
 
 
 @dataclass(slots=True)
@@ -49,14 +45,14 @@ class Rest:
 
     def name(self) -> str:
         """Return a name."""
-        length = self.whole(_LENGTH)
+        length = self.whole(LENGTH)
         self.at += length
         return self.data[self.at - length : self.at].decode()
 
-    def effort(self) -> Effort:
-        """Return an effort."""
-        frames, sent, received, waited = self.numbers(_EFFORT)
-        return Effort(frames, sent, waited, received)
+    def usage(self) -> tuple[int, Usage]:
+        """Return an incarnation, and what it has spent."""
+        incarnation, *numbers = self.numbers(_USAGE)
+        return incarnation, Usage(*numbers)
 
     def agents(self, count: int) -> Agents:
         """Return so many agents."""

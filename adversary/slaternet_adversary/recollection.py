@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from slaternet.disk import DISK, Disk
 from slaternet.errors import Diverged
-from slaternet.model import Agents, Answer, Array, Question, Tangent
+from slaternet.model import Agents, Answer, Array, Question, Tangent, Values
 from slaternet_adversary.chronicle import JOURNAL, Purchase, read
 from slaternet_adversary.ledger import part
 
@@ -26,11 +26,11 @@ def recalled(
     for entry in read(folder, disk=disk):
         if first > last:
             return
-        if not isinstance(entry, Purchase) or not first <= entry.values.round <= last:
+        if not isinstance(entry, Purchase) or not first <= entry.asked.question.round <= last:
             continue
-        if (own := np.isin(entry.values.agents, agents)).any():
-            found.setdefault(entry.values.round, []).append(_some(entry, own))
-        while sum(len(each.values.agents) for each in found.get(first, ())) == len(agents):
+        if (own := np.isin(entry.asked.question.agents, agents)).any():
+            found.setdefault(entry.asked.question.round, []).append(_some(entry, own))
+        while sum(len(each.asked.question.agents) for each in found.get(first, ())) == len(agents):
             yield whole(found.pop(first))
             first += 1
     if first <= last:
@@ -42,14 +42,7 @@ def _some(purchase: Purchase, own: NDArray[np.bool_]) -> Purchase:
     values = purchase.values
     return Purchase(
         replace(purchase.asked, question=part(purchase.asked.question, own)),
-        replace(
-            values,
-            agents=values.agents[own],
-            f=values.f[own],
-            g=values.g[own],
-            loss=_rows(values.loss, own),
-            constraint=_rows(values.constraint, own),
-        ),
+        Values(values.f[own], values.g[own], _rows(values.loss, own), _rows(values.constraint, own)),
     )
 
 
@@ -68,16 +61,18 @@ def whole(pieces: list[Purchase]) -> tuple[Question, Answer]:
         return Tangent(rows(each.value for each in some), rows(each.gradient for each in some)) if some else None
 
     anchors = [each.anchor for each in questions if each.anchor is not None]
+    first, points = all(each.x_is_first_point for each in questions), rows(each.points for each in questions)
     question = replace(
         questions[0],
         agents=agents[order],
-        x=rows(each.x for each in questions),
-        points=rows(each.points for each in questions),
+        x=points[:, 0] if first else rows(each.x for each in questions),
+        points=points,
         anchor=rows(anchors) if anchors else None,
+        x_is_first_point=first,
     )
     f, g = rows(each.f for each in values), rows(each.g for each in values)
     loss, constraint = tangent(each.loss for each in values), tangent(each.constraint for each in values)
-    return question, Answer(question.round, question.agents, f, g, loss, constraint)
+    return question, Answer(question.round, question.agents, Values(f, g, loss, constraint))
 
 
 def _rows(tangent: Tangent | None, own: NDArray[np.bool_]) -> Tangent | None:

@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from slaternet.departures import Attendance
-from slaternet.errors import NotYours, OutsideSet, OverBudget
+from slaternet.errors import NotYours, OutsideSet, OverBudget, RoundNotOpen
 from slaternet.limits import LIMITS, Limits
 from slaternet.model import Agents, Answer, Array, Departure, LowWater, Question, StopAt
 from slaternet.sets import FeasibleSet
@@ -24,9 +24,9 @@ from slaternet_adversary.commitments import Commitments
 from slaternet_adversary.costs import Accounts
 from slaternet_adversary.events import (
     Asked,
-    Closed,
     Commit,
     Effect,
+    Enter,
     Evaluate,
     Evaluated,
     Event,
@@ -38,6 +38,7 @@ from slaternet_adversary.events import (
     Scored,
     Standing,
     Summarise,
+    Used,
 )
 from slaternet_adversary.ledger import Ledger, part
 
@@ -87,6 +88,7 @@ class Referee:
         self._played = 0
         self._playing = 0
         self._burst = limits.burst
+        self._window = limits.window
         self._cuts: deque[tuple[int, int | None]] = deque()
         """The round before each burst that is not recorded yet, and the last of the game as it was known then."""
 
@@ -117,7 +119,6 @@ class Referee:
         self._totals = standing.totals
         self._ledger.restore(standing.round)
         self._ledger.rounds = standing.rounds
-        self._accounts.restore(standing.round)
 
     def seat(self, hosts: Iterable[tuple[str, Agents]], departures: Iterable[Departure] = ()) -> list[Effect]:
         """Say which host speaks for which agents, and who leaves when; the first seating begins the game.
@@ -128,11 +129,9 @@ class Referee:
         self._ledger.depart(self._attendance)
         seated = dict(hosts)
         self._owner.fill(-1)
-        self._accounts.keep(seated)
+        self._accounts.seat({name: self._attendance.last(seats) for name, seats in seated.items()})
         for name, seats in seated.items():
             self._owner[seats] = self._hosts.setdefault(name, len(self._hosts))
-            # who takes over tells what it spends from the last round on that was bought before
-            self._accounts.open(name, max(self._ledger.last(seats) - 1, 0), self._attendance.last(seats))
         self._reassign()
         return [*self._prepare(self._chained + 1), *self._chain_on(), *self._record()]
 
@@ -163,33 +162,25 @@ class Referee:
             case Played(round):
                 self._played = round
                 return list(self._waiting.pop(round, ()))
-            case Closed(host, closing):
-                self._check_seated(host)
-                self._accounts.spend(host, self._last_of(host), closing.effort)
-                return self._record()
+            case Used():
+                return self._book(event)
             case LowWater(mark):
                 self._ledger.forget_before(min(mark, self._recorded + 1))
                 return []
             case StopAt(last):
-                return self._end_with(last) if self.is_news(event) else []
+                if last == self._ledger.rounds:
+                    return []  # said again
+                # where all rounds up to an earlier last one are recorded, the game is played on
+                self._ledger.rounds, self._summarised = last, False
+                return [Enter(event), *self._prepare(self._chained + 1), *self._record()]
 
-    def is_news(self, event: Closed | StopAt) -> bool:
-        """Whether an event changes anything; whoever says it again, to be sure that it was heard, changes nothing."""
-        if isinstance(event, StopAt):
-            return event.round != self._ledger.rounds
-        return event.host in self._accounts and self._accounts.expects(event.host, self._last_of(event.host))
-
-    def _check_seated(self, host: str) -> None:
-        if host not in self._accounts:
+    def _book(self, used: Used) -> list[Effect]:
+        """Book what a host has spent; of a round that it has told already, nothing."""
+        if used.host not in self._accounts:
             raise NotYours("no agent is seated at this host any more")
-
-    def _end_with(self, last: int) -> list[Effect]:
-        """Take down the last round; where all up to an earlier one are recorded, the game is played on."""
-        self._ledger.rounds, self._summarised = last, False
-        return self._prepare(self._chained + 1) + self._record()
-
-    def _last_of(self, host: str) -> int:
-        return self._ledger.last(np.flatnonzero(self._owner == self._hosts[host]))
+        if used.usage.round > self._chained + 1 + self._window:
+            raise RoundNotOpen("a host tells what it has spent on rounds that it has played")
+        return [Enter(used), *self._record()] if self._accounts.tell(used.host, used.usage.round) else []
 
     def _grant(self, asked: Asked) -> list[Effect]:
         host, question = asked.host, asked.question
@@ -201,7 +192,6 @@ class Referee:
             self._apart[host, question.round] = question
             asked = replace(asked, question=new)
         self._accounts.ask(host, question.round, asked.at)
-        self._accounts.spend(host, question.round - 1, question.effort)
         evaluate = Evaluate(asked)
         effects: list[Effect] = []
         if question.round <= self._played:
@@ -209,9 +199,9 @@ class Referee:
         else:
             self._waiting[question.round].append(evaluate)
         effects += self._chain_on()
-        if not self._history:
+        if not self._history and question.round >= self._playing:
             effects += self._prepare(question.round + 1)
-        return effects + self._record()
+        return effects + self._record() if self._recorded < self._chained else effects
 
     def _check(self, host: str, question: Question) -> None:
         """Apply the reveal rule, as far as one question can be judged by itself."""
@@ -220,7 +210,8 @@ class Referee:
             raise NotYours("a host may ask only for the agents seated there")
         if question.points.shape[1] > self._points:
             raise OverBudget(f"the game grants {self._points} points per agent and round")
-        if not self._set.encloses(question.x) or not self._set.encloses(question.points):
+        decided = question.x_is_first_point or self._set.encloses(question.x)
+        if not decided or not self._set.encloses(question.points):
             raise OutsideSet("decisions and points must lie in the feasible set")
         if question.anchor is not None:
             self._check_anchor(question, question.anchor)
@@ -240,15 +231,15 @@ class Referee:
                 self._apart[key] = question
             return []
         self._apart.pop(key, None)
-        return [Reply(host, Answer(question.round, question.agents, *values))]
+        return [Reply(host, Answer(question.round, question.agents, values))]
 
     def _reply(self, done: Evaluated) -> list[Effect]:
-        values, key = (done.f, done.g, done.loss, done.constraint), (done.host, done.round)
-        self._ledger.fill(done.round, done.agents, *values)
+        key = done.host, done.round
+        self._ledger.fill(done.round, done.agents, done.values)
         if key in self._apart:
             question = self._apart[key]
             return [] if question is None else self._reply_again(done.host, question)
-        return [Reply(done.host, Answer(done.round, done.agents, *values))]
+        return [Reply(done.host, Answer(done.round, done.agents, done.values))]
 
     def _prepare(self, round: int) -> list[Effect]:
         """Commit to the functions up to a round and have them fixed; if decisions do not matter, a burst ahead."""
@@ -286,19 +277,20 @@ class Referee:
         return effects
 
     def _record(self) -> list[Effect]:
-        """Record every round in order that is chained, scored, and whose hosts have told their effort."""
+        """Record every round in order that is chained and scored; the last also when every host has told its usage."""
         effects: list[Effect] = []
-        while self._recorded < self._chained and self._is_complete(self._recorded + 1):
-            self._recorded += 1
-            effects.append(self._row(self._recorded))
-        if self._recorded == self._ledger.rounds and not self._summarised:
+        while self._recorded < self._chained:
+            round = self._recorded + 1
+            scored = round in self._scores or round % self._score_every != 0
+            told = round != self._ledger.rounds or self._accounts.complete(round)
+            if not scored or not told or round > self._played:
+                break
+            self._recorded = round
+            effects.append(self._row(round))
+        if self._recorded == self._ledger.rounds and not self._summarised and self._accounts.complete(self._recorded):
             self._summarised = True
             effects.append(Summarise(self._recorded, self._chain[0].hex()))
         return effects
-
-    def _is_complete(self, round: int) -> bool:
-        scored = round in self._scores or round % self._score_every != 0
-        return round <= self._played and scored and self._accounts.complete(round)
 
     def _row(self, round: int) -> Record:
         score = self._scores.pop(round, None)
@@ -311,9 +303,9 @@ class Referee:
                 zero_violation + score.zero_violation,
             )
         del self._chain[0]
-        x, costs = self._ledger.page(round).x, self._accounts.settle(round)
+        x, lags = self._ledger.page(round).x, self._accounts.settle(round)
         players = len(self._attendance.players(round))
-        return Record(round, score, self._totals, players, costs, self._chain[0].hex()[:16], x, self._standing(round))
+        return Record(round, score, self._totals, players, lags, self._chain[0].hex()[:16], x, self._standing(round))
 
     def _standing(self, round: int) -> Standing | None:
         while self._cuts and self._cuts[0][0] < round:

@@ -133,6 +133,7 @@ class Results:
         self._totals = (0.0, 0.0, 0.0, 0.0)
         self.network = Network()
         self.complete = again and _SUMMARY in disk.names(folder)
+        self._spent = self.network.spent  # when the last row was written
         """Whether the summary stood there already."""
         self._metrics = Table(folder / "metrics.csv", COLUMNS, passing=_PASSING, again=again, disk=disk)
         self._commitments = Table(folder / "commitments.csv", ("round", "commitment"), again=again, disk=disk)
@@ -153,6 +154,7 @@ class Results:
         """Go on after a round up to which everything is written, and not in the journal any more."""
         standing, round = snapshot.standing, snapshot.round
         self._totals, self.network = standing.totals, snapshot.network()
+        self._spent = self.network.spent
         row, bound = self._metrics.pass_over(round), self._commitments.pass_over(round)
         sums = ",".join(map(str, standing.totals))
         whole = row.startswith(f"{round},") and f",{sums}," in row and row.endswith(f",{standing.digest.hex()[:16]}")
@@ -179,13 +181,16 @@ class Results:
 
     def record(self, row: Record, seconds: float) -> None:
         """Append a round."""
-        score, effort, totals = row.score, row.costs.effort, row.totals
+        score, totals = row.score, row.totals
         loss, violation, away = (score.loss, score.violation, score.disagreement) if score else ("", "", "")
         self._totals = totals
-        self.network.add(row.costs)
+        skew = self.network.add(row.lags)
+        spent = self.network.spent
+        before, self._spent = self._spent, spent
+        frames, sent, received = spent[0] - before[0], spent[1] - before[1], spent[2] - before[2]
         self._metrics.append(
             f"{row.round},{loss},{violation},{totals[0]},{totals[1]},{totals[2]},{totals[3]},{away},{row.agents},"
-            f"{effort.frames},{effort.bytes_sent},{effort.bytes_received},{effort.waited:.6f},{row.costs.skew:.6f},"
+            f"{frames},{sent},{received},{spent[3] - before[3]:.6f},{skew:.6f},"
             f"{seconds:.6f},{row.digest}"
         )
         if self._decisions is not None:

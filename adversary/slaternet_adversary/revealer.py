@@ -32,7 +32,7 @@ from slaternet.link import Link
 from slaternet.membership import Membership
 from slaternet.metrics import Reading
 from slaternet.model import (
-    Closing,
+    Answer,
     ControlDown,
     Description,
     Heartbeat,
@@ -43,21 +43,23 @@ from slaternet.model import (
     Progress,
     Question,
     Recall,
+    RevealUp,
     Seating,
     StopAt,
+    Usage,
 )
 from slaternet_adversary.chronicle import Chronicle
-from slaternet_adversary.events import Asked, Closed, Commit, Event, Record, Reply, Summarise
+from slaternet_adversary.events import Asked, Commit, Event, Used
 from slaternet_adversary.isolation import PluginKilled
 from slaternet_adversary.metrics import readings
 from slaternet_adversary.recollection import recalled
-from slaternet_adversary.runtime import Outward, Runtime
+from slaternet_adversary.runtime import Runtime
 from slaternet_adversary.snapshot import Snapshot
 
 log = structlog.get_logger()
 
 T = TypeVar("T")
-_Work = Callable[[], list[Outward]]
+_Work = Callable[[], None]
 _FATAL = (PluginFailed, RunFailed, Diverged)
 
 
@@ -81,9 +83,12 @@ class Revealer:
     ) -> None:
         self._membership = membership
         self._runtime = runtime
+        runtime.audience = self
         self._durable = durable
         self._plugin_killed = plugin_killed
         self._thread = thread
+        self._loop = asyncio.get_running_loop()
+        self._reported_at = 0.0
         self._queue: deque[tuple[_Work, asyncio.Future[None] | None]] = deque()
         self._working = True
         self._chronicle = chronicle
@@ -165,31 +170,37 @@ class Revealer:
                 await self._redo(functools.partial(self._runtime.rehearse, round))
             if isinstance(entry, Commit):  # of every burst of rounds, be they scored or not: no more need be remembered
                 await self._redo(functools.partial(self._runtime.handle, LowWater(self._membership.low_water)))
-        self._say(self._runtime.recovered())
+        self._runtime.recovered()
         log.info("going on from the journal", recorded=self.round)
 
-    async def _redo(self, work: Callable[[], object]) -> None:
+    async def _redo(self, work: _Work) -> None:
         if self._thread is None:
             work()
             await asyncio.sleep(0)  # whoever wants to stop us need not wait for all of it
         else:
             await within(self._thread, work)
 
-    def _say(self, effects: list[Outward]) -> None:
-        for effect in effects:
-            match effect:
-                case Reply(host, answer):
-                    if (link := self._links.get(host)) is not None:
-                        for part in codec.encode_reveal_down(self._membership.head(answer.round), answer):
-                            link.send(part)
-                        reach("adversary_after_answer")
-                case Record(round, totals=totals):
-                    self._membership.report(Progress(round, totals[0], totals[1]))
-                case Summarise(rounds):
-                    loss, violation, *_ = self._runtime.totals
-                    self._membership.finish(Progress(rounds, loss, violation))
-        if self._runtime.due:
-            self._wake.set()
+    # what the runtime tells, from the thread in which it works
+
+    def reply(self, host: str, answer: Answer) -> None:
+        """Answer a host's question, unless its stream has ended: then it asks again."""
+        if (link := self._links.get(host)) is None:
+            return
+        for part in codec.encode_reveal_down(self._membership.head(answer.round), answer):
+            if self._thread is None:
+                link.send(part)
+            else:
+                self._loop.call_soon_threadsafe(link.send, part)
+        reach("adversary_after_answer")
+
+    def report(self, progress: Progress) -> None:
+        """Say how far the game is scored."""
+        self._reported_at = self._loop.time()
+        self._loop.call_soon_threadsafe(self._membership.report, progress)
+
+    def finish(self, progress: Progress) -> None:
+        """Say that the summary is written."""
+        self._loop.call_soon_threadsafe(self._membership.finish, progress)
 
     async def _work(self) -> None:
         """Do what waits in bursts, and in any case before long: scores are what others see of the game."""
@@ -206,19 +217,20 @@ class Revealer:
                     else:
                         await self._perform_apart(self._thread)
                     await asyncio.sleep(0)  # a question that has come meanwhile goes first
+                if self._loop.time() - self._reported_at >= LIMITS.report_seconds and not self._membership.failed:
+                    self.report(self._runtime.progress)
         finally:
             self._working = False
             for _, done in self._queue:
                 _settle(done)
 
-    async def _handle(self, event: Event) -> None:
-        """Hand an event to the referee; a host that asks after a failure hears no more than that there was one."""
-        work = functools.partial(self._runtime.handle, event)
+    async def _hand_over(self, event: Asked | Used) -> None:
+        """Hand what a host says to the runtime; one that asks after a failure hears no more than that there was one."""
         if self._thread is None:
-            self._perform(work)
+            self._perform(self._runtime.handle, event)
         elif self._working:
-            done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._queue.append((work, done))
+            done: asyncio.Future[None] = self._loop.create_future()
+            self._queue.append((functools.partial(self._runtime.handle, event), done))
             self._wake.set()
             await done
         if self._membership.failed and isinstance(event, Asked):
@@ -232,20 +244,24 @@ class Revealer:
             self._queue.append((work, None))
             self._wake.set()
 
-    def _perform(self, work: _Work) -> None:
+    def _perform(self, work: Callable[..., None], *event: Event) -> None:
         """Do something that calls the plugin or writes results; the first failure ends the game for all."""
         if self._membership.failed:
             return
         try:
-            self._say(work())
+            work(*event)
         except _FATAL as error:
             self._fail(error)
+        if self._runtime.due:
+            self._wake.set()
 
     async def _perform_apart(self, thread: Executor) -> None:
         """Do in the thread what has queued first, or else a piece of work; a refusal is its asker's alone."""
         work, done = self._queue.popleft() if self._queue else (self._runtime.work, None)
         try:
-            self._say(await within(thread, work))
+            await within(thread, work)
+            if self._runtime.due:
+                self._wake.set()
         except _FATAL as error:
             self._fail(error)
         except SlaternetError as refusal:
@@ -283,26 +299,26 @@ class Revealer:
         link.keep_alive(lambda: codec.encode_reveal_down(self._membership.head(), Heartbeat())[0])
         try:
             while (data := await link.read()) is not None:
-                await self._take(link, decoder, data)
+                message = decoder.decode(data)
+                if message is None:
+                    continue
+                self._membership.check(message[0], name)
+                await self._take(link, peer, message[1])
         finally:
             if self._links.get(name) is link:
                 del self._links[name]
                 self._membership.miss(name)
 
-    async def _take(self, link: Link, decoder: codec.RevealUpDecoder, data: bytes) -> None:
-        name, message = link.host, decoder.decode(data)
-        if message is None:
-            return
-        head, body = message
-        self._membership.check(head, name)
+    async def _take(self, link: Link, peer: Peer, body: RevealUp) -> None:
         match body:
+            case Question():
+                await self._hand_over(Asked(peer.name, body, self._runtime.seconds))
+            case Usage():
+                await self._hand_over(Used(peer.name, peer.incarnation, body))
+                if body.round == self._membership.spec.run.rounds:
+                    self._wake.set()  # no burst will fill up any more
             case Recall():
                 await self._recall(link, body)
-            case Question():
-                await self._handle(Asked(name, body, self._runtime.seconds))
-            case Closing():
-                await self._handle(Closed(name, body))
-                self._wake.set()  # no burst will fill up any more
             case Opening():
                 raise Malformed("a stream is opened once")
             case Heartbeat():

@@ -1,4 +1,4 @@
-"""Executes the referee's effects that need the plugin or the disk, and hands on those that need a wire.
+"""Executes the referee's effects: calls the plugin, writes journal and results, and tells others what they may know.
 
 Plugin calls happen one at a time. Replies go first: `handle` evaluates a question at once, while fixing functions of
 rounds ahead and scoring finished rounds wait as pieces of work that the caller does between replies, in bursts.
@@ -11,19 +11,21 @@ follows its snapshot: the plugin fixes those of the rounds that are gone.
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from slaternet.errors import Diverged, Refused, RunFailed, Unready
 from slaternet.failpoints import reach
 from slaternet.limits import LIMITS, Limits
-from slaternet.model import Agents, Departure, LowWater, StopAt
+from slaternet.model import Agents, Answer, Departure, LowWater, Progress, StopAt, Values
 from slaternet_adversary.api import Adversary
 from slaternet_adversary.chronicle import Chronicle, Entry, Purchase, Seats
 from slaternet_adversary.compaction import Keeping
 from slaternet_adversary.costs import Network
 from slaternet_adversary.events import (
-    Closed,
+    Asked,
     Commit,
     Effect,
+    Enter,
     Evaluate,
     Evaluated,
     Event,
@@ -34,17 +36,32 @@ from slaternet_adversary.events import (
     Score,
     Scored,
     Summarise,
+    Used,
 )
 from slaternet_adversary.functions import Functions
 from slaternet_adversary.referee import Referee
 from slaternet_adversary.results import Results
 from slaternet_adversary.snapshot import Snapshot
 
-Outward = Reply | Record | Summarise
+
+class Audience(Protocol):
+    """Those who hear what comes of the game."""
+
+    def reply(self, host: str, answer: Answer) -> None:
+        """Answer a host's question."""
+
+    def report(self, progress: Progress) -> None:
+        """Say how far the game is scored, every few rounds."""
+
+    def finish(self, progress: Progress) -> None:
+        """Say that the summary is written."""
 
 
 class Runtime:
     """A plugin under a referee, writing its results, and a journal where it is given one."""
+
+    audience: Audience
+    """Set by those who drive it, before anything happens."""
 
     def __init__(
         self,
@@ -70,17 +87,15 @@ class Runtime:
         self._seats: Seats | None = None
         self._plays: deque[Play] = deque()
         self._scores: deque[Score] = deque()
-        self._last: list[Outward] = []  # that was redone: a round, and where it was the last, the end
+        self.due = False
+        """Whether work should be done now: functions are missing, or enough rounds wait to be scored in one burst."""
+        self._redone: Entry | None = None  # while the journal is redone
+        self._end: Summarise | None = None  # of the game, unless it is played on
 
     @property
     def idle(self) -> bool:
         """Whether no work waits."""
         return not (self._plays or self._scores or (self._keeping is not None and self._keeping.due))
-
-    @property
-    def due(self) -> bool:
-        """Whether work should be done now: functions are missing, or enough rounds wait to be scored in one burst."""
-        return bool(self._plays) or len(self._scores) >= self._limits.burst
 
     @property
     def seconds(self) -> float:
@@ -93,13 +108,17 @@ class Runtime:
         return self._referee.totals
 
     @property
+    def progress(self) -> Progress:
+        """How far the game is scored."""
+        loss, violation, *_ = self._referee.totals
+        return Progress(self._referee.recorded, loss, violation)
+
+    @property
     def network(self) -> Network:
         """What the rounds recorded so far have cost."""
         return self._results.network
 
-    def seat(
-        self, epoch: int, hosts: Iterable[tuple[str, Agents]], departures: Iterable[Departure] = ()
-    ) -> list[Outward]:
+    def seat(self, epoch: int, hosts: Iterable[tuple[str, Agents]], departures: Iterable[Departure] = ()) -> None:
         """Begin the game with these hosts and their agents, or go on with them in a new epoch.
 
         What is said of an epoch once more must be the same.
@@ -108,44 +127,40 @@ class Runtime:
         if self._seats is not None and epoch <= self._seats.epoch:
             if epoch == self._seats.epoch:
                 self._seats.compare(seats)
-            return []
+            return
         self._enter(seats)
         if self._began is None:
             self._began = self._clock()
-        return self._summed_up(self._execute(self._begin(seats), self._buy))
+        self._execute(self._begin(seats))
 
     def _begin(self, seats: Seats) -> list[Effect]:
         self._seats = seats
         self._results.depart(seats.departures)
         return self._referee.seat(seats.hosts, seats.departures)
 
-    def handle(self, event: Event) -> list[Outward]:
-        """Hand an event to the referee; return what must be said to others."""
-        if isinstance(event, Closed | StopAt) and self._referee.is_news(event):
-            self._enter(event)
+    def handle(self, event: Event) -> None:
+        """Hand an event to the referee, and do what comes of it."""
         if isinstance(event, LowWater) and self._keeping is not None:
             self._keeping.pass_mark(event.round)
-        return self._summed_up(self._execute(self._referee.handle(event), self._buy))
+        self._execute(self._referee.handle(event))
 
-    def work(self) -> list[Outward]:
+    def work(self) -> None:
         """Do one piece of the waiting work: fixing functions first, then scoring; the journal is cut beside it."""
         if self._plays:
             reach("adversary_before_play")
             played = self._functions.play(self._plays.popleft())
             reach("adversary_after_play")
-            return self.handle(played)
+            self.due = bool(self._plays) or len(self._scores) >= self._limits.burst
+            self._execute(self._referee.handle(played))
+            return
         scored = self._functions.score(self._scores[0]) if self._scores else None
-        if scored is not None or not self._scores:  # a piece for each score, lest they never leave time for it
-            self._cut()
-        if scored is None:
-            return []
-        self._scores.popleft()
-        self._enter(scored)
-        return self.handle(scored)
-
-    def _cut(self) -> None:
-        if self._keeping is not None:
-            self._keeping.step(self._results.sync)
+        if self._keeping is not None and (scored is not None or not self._scores):
+            self._keeping.step(self._results.sync)  # a piece for each score, lest they never leave time for it
+        if scored is not None:
+            self._scores.popleft()
+            self.due = len(self._scores) >= self._limits.burst
+            self._enter(scored)
+            self._execute(self._referee.handle(scored))
 
     def rehearse(self, round: int) -> None:
         """Have the functions of a round fixed that comes before a snapshot, each in its turn: none is left out."""
@@ -155,24 +170,17 @@ class Runtime:
 
     def redo(self, entry: Entry) -> None:
         """Take in what the journal says has happened; nobody is told. Diverged where it cannot have happened."""
-
-        def recall(effect: Evaluate) -> Evaluated:
-            if not isinstance(entry, Purchase):
-                raise Diverged(f"the journal lacks the values of {effect.host} in round {effect.round}; put it back")
-            return entry.values
-
+        self._redone = entry
         try:
-            effects = self._take(entry)
+            self._execute(self._take(entry))
         except (Refused, Unready) as error:
             raise Diverged(f"the journal has an entry against the rules: {error}; put back the right one") from None
-        out = self._execute(effects, recall)
         while self._plays:
-            out += self._execute(self._referee.handle(self._play_again(self._plays.popleft())), recall)
-        for effect in out:
-            if isinstance(effect, Record):
-                self._last = [effect]
-            elif isinstance(effect, Summarise):
-                self._last.append(effect)
+            effect = self._plays.popleft()
+            # nobody will ask for the functions where every round of the game is recorded
+            played = Played(effect.round) if self._results.complete else self._functions.play(effect)
+            self._execute(self._referee.handle(played))
+        self._redone = None
 
     def _take(self, entry: Entry) -> list[Effect]:
         match entry:
@@ -187,33 +195,27 @@ class Runtime:
                         f"the journal has a score of round {round} before its decisions; put back the right one"
                     )
                 return self._referee.handle(entry)
-            case StopAt():
-                self._last = self._last[:1]  # an end that it may have had before is none
+            case StopAt() | Used():
+                if isinstance(entry, StopAt):
+                    self._end = None  # one that it may have had before is none
                 return self._referee.handle(entry)
-            case Closed():
-                return self._referee.handle(entry)
-            case Commit() | Snapshot():
-                self._take_over(entry)
-                return []
+            case Commit():
+                self._results.commit(entry)
+            case Snapshot():
+                self._restore(entry)
+        return []
 
-    def _take_over(self, entry: Commit | Snapshot) -> None:
-        if isinstance(entry, Commit):
-            self._results.commit(entry)
-            return
+    def _restore(self, snapshot: Snapshot) -> None:
         if self._seats is not None:
             raise Diverged("the journal has a snapshot where it does not begin; put back the right one")
-        self._results.restore(entry)
-        self._referee.restore(entry.standing)
+        self._results.restore(snapshot)
+        self._referee.restore(snapshot.standing)
         if self._keeping is not None:
-            self._keeping.begin(entry)
+            self._keeping.begin(snapshot)
 
-    def _play_again(self, effect: Play) -> Played:
-        """Have functions fixed once more, unless nobody will ask for them: every round of the game is recorded."""
-        return Played(effect.round) if self._results.complete else self._functions.play(effect)
-
-    def recovered(self) -> list[Outward]:
-        """Go on after the last entry of the journal; return what may have to be said once more."""
-        if self._results.complete and not any(isinstance(effect, Summarise) for effect in self._last):
+    def recovered(self) -> None:
+        """Go on after the last entry of the journal; say once more what may not have been heard."""
+        if self._results.complete and self._end is None:
             raise Diverged(
                 f"{self._results.folder} has a summary, and its journal ends in round {self._referee.recorded}; put "
                 "back the right journal"
@@ -221,7 +223,10 @@ class Runtime:
         self._results.settle()
         if self._seats is not None:
             self._began = self._clock() - self._reached
-        return self._summed_up(self._last)[-1:]
+        if self._end is not None:
+            self._execute([self._end])
+        elif self._referee.recorded:
+            self.audience.report(self.progress)
 
     def close(self) -> None:
         """Close the run folder; what was recorded stays."""
@@ -234,64 +239,74 @@ class Runtime:
             self._keeping = None
 
     def _enter(self, entry: Entry) -> None:
-        """Write an entry into the journal."""
-        if self._chronicle is not None:
+        """Write an entry in the journal, unless it stands there."""
+        if self._chronicle is not None and self._redone is None:
             self._chronicle.append(entry)
 
-    def _buy(self, effect: Evaluate) -> Evaluated:
-        values = self._functions.evaluate(effect.asked)
-        self._enter(Purchase(effect.asked, values))
-        reach("adversary_after_grant")
-        return values
-
-    def _execute(self, effects: list[Effect], evaluate: Callable[[Evaluate], Evaluated]) -> list[Outward]:
-        out: list[Outward] = []
-        todo = deque(effects)
-        while todo:
-            effect = todo.popleft()
-            match effect:
-                case Evaluate():
-                    # before everything else that waits: a host stands still until it hears the values
-                    todo.extendleft(reversed(self._referee.handle(evaluate(effect))))
-                case Reply() | Summarise():
-                    out.append(effect)
-                case Play():
-                    self._plays.append(effect)
-                case Score():
-                    self._scores.append(effect)
-                case Commit():
-                    self._write(effect)
-                case Record():
-                    self._write(effect)
-                    out.append(effect)
-        return out
-
-    def _summed_up(self, out: list[Outward]) -> list[Outward]:
-        """Write the summary where the game is over: not before all is redone, for it may have been played on."""
-        for effect in out:
-            if isinstance(effect, Summarise):
-                self._end_keeping()
-                self._write(effect)
-        return out
-
-    def _write(self, effect: Commit | Record | Summarise) -> None:
+    def _execute(self, effects: Iterable[Effect]) -> None:  # noqa: C901 - one case for each effect
+        """Do what the referee orders, in order; nobody is told while the journal is redone."""
         try:
-            if isinstance(effect, Commit):
-                self._commit(effect)
-            elif isinstance(effect, Record):
-                self._functions.forget(effect.round)
-                self._results.record(effect, self.seconds)
-                if self._keeping is not None:
-                    self._keeping.record(effect, self._results.network)
-            else:
-                hosts = self._seats.hosts if self._seats is not None else ()
-                self._results.finish(effect, self.seconds, {name: len(agents) for name, agents in hosts})
+            for effect in effects:
+                match effect:
+                    case Evaluate(asked):
+                        values = self._buy(asked) if self._redone is None else self._bought(asked)
+                        done = Evaluated(asked.host, asked.question.round, asked.question.agents, values)
+                        # before all that follows: a host stands still until it hears the values
+                        self._execute(self._referee.handle(done))
+                    case Reply(host, answer):
+                        if self._redone is None:
+                            self.audience.reply(host, answer)
+                    case Play():
+                        self._plays.append(effect)
+                        self.due = True
+                    case Score():
+                        self._scores.append(effect)
+                        self.due = self.due or len(self._scores) >= self._limits.burst
+                    case Enter(event):
+                        self._enter(event)
+                        if isinstance(event, Used):
+                            self._results.network.tell(event.host, event.incarnation, event.usage)
+                    case Commit():
+                        self._commit(effect)
+                    case Record():
+                        self._record(effect)
+                    case Summarise():
+                        self._finish(effect)
         except OSError as error:
             raise RunFailed(
                 f"cannot write to the run folder {self._results.folder}: {error.strerror}; mend that and play again"
             ) from None
 
+    def _buy(self, asked: Asked) -> Values:
+        values = self._functions.evaluate(asked.question)
+        if self._chronicle is not None:
+            self._chronicle.append(Purchase(asked, values))  # before the reply
+        reach("adversary_after_grant")
+        return values
+
+    def _bought(self, asked: Asked) -> Values:
+        if not isinstance(self._redone, Purchase):
+            raise Diverged(f"the journal lacks the values of {asked.host} in round {asked.question.round}; put it back")
+        return self._redone.values
+
     def _commit(self, effect: Commit) -> None:
         new = effect if self._chronicle is None else self._chronicle.commit(effect)
         if new is not None:
             self._results.commit(new)
+
+    def _record(self, row: Record) -> None:
+        self._functions.forget(row.round)
+        self._results.record(row, self.seconds)
+        if self._keeping is not None:
+            self._keeping.record(row, self._results.network)
+        if row.round % LIMITS.report_every == 0 and self._redone is None:
+            self.audience.report(Progress(row.round, row.totals[0], row.totals[1]))
+
+    def _finish(self, end: Summarise) -> None:
+        """Write the summary: not before all is redone, for the game may have been played on."""
+        self._end = end
+        if self._redone is None:
+            self._end_keeping()
+            hosts = self._seats.hosts if self._seats is not None else ()
+            self._results.finish(end, self.seconds, {name: len(agents) for name, agents in hosts})
+            self.audience.finish(self.progress)

@@ -2,7 +2,7 @@
 
 import asyncio
 import functools
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
@@ -166,10 +166,10 @@ class AdversaryService:
                 "adversary, or start the adversary with --insecure (SLATERNET_INSECURE=1)"
             )
 
-    async def _reveal(self, link: Link) -> None:
+    def _reveal(self, link: Link) -> Awaitable[None]:
         if self._revealer is None:
             raise NotSeated("the adversary has not joined yet")
-        await self._revealer.accept(link)
+        return self._revealer.accept(link)
 
 
 def _recorded(spec: Spec, description: Description) -> Spec:

@@ -2,11 +2,11 @@
 
 import struct
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 
 from slaternet_adversary.costs import Network, Total
 from slaternet_adversary.events import Standing
-from slaternet_adversary.payloads import Rest, name_bytes
+from slaternet_adversary.payloads import Rest, name_bytes, usage_bytes
 
 _STANDING = struct.Struct("<Q32s5d")
 _TOTAL = struct.Struct("<QQQdd")
@@ -36,6 +36,8 @@ class Snapshot:
         network = Network()
         network.rounds, network.skew = self.round, self.skew
         network.hosts = {name: replace(total) for name, total in self.hosts.items()}
+        if network.hosts:
+            network.sum_up()
         return network
 
 
@@ -43,8 +45,12 @@ def snapshot_bytes(snapshot: Snapshot) -> bytes:
     """Return a snapshot as the payload of a record."""
     standing = snapshot.standing
     start = _STANDING.pack(standing.rounds or 0, standing.digest, *standing.totals, snapshot.skew)
-    hosts = (name_bytes(name) + _TOTAL.pack(*astuple(total)) for name, total in snapshot.hosts.items())
-    return b"".join((start, *hosts))
+    return b"".join((start, *(_total_bytes(name, total) for name, total in snapshot.hosts.items())))
+
+
+def _total_bytes(name: str, total: Total) -> bytes:
+    numbers = total.frames, total.bytes_sent, total.bytes_received, total.waited, total.lag
+    return name_bytes(name) + _TOTAL.pack(*numbers) + usage_bytes(total.incarnation, total.newest)
 
 
 def snapshot_of(round: int, rest: Rest) -> Snapshot:
@@ -57,4 +63,6 @@ def snapshot_of(round: int, rest: Rest) -> Snapshot:
 
 def _hosts(rest: Rest) -> Iterator[tuple[str, Total]]:
     while rest.at < len(rest.data):
-        yield rest.name(), Total(*rest.numbers(_TOTAL))
+        name, total = rest.name(), Total(*rest.numbers(_TOTAL))
+        total.incarnation, total.newest = rest.usage()
+        yield name, total

@@ -28,7 +28,7 @@ class Table:
 
     def append(self, *rows: str) -> None:
         """Add rows, each without its end of line."""
-        new = [row for row in rows if not self._repeats(row)]
+        new = rows if self._settled else [row for row in rows if not self._repeats(row)]
         if new:
             self._file.append("".join(f"{row}\n" for row in new).encode())
 

@@ -11,32 +11,27 @@ import numpy as np
 from slaternet.errors import Malformed, Mismatch
 from slaternet.model import Agents, Answer, Question, Recall
 from slaternet_agent import states
-from slaternet_agent.algorithms.base import Algorithm, Decision, Seen
-from slaternet_agent.engine import Checkpoint
+from slaternet_agent.algorithms.base import Algorithm, Decision
 from slaternet_agent.questions import check_answer
 
 
 class Adoption:
-    """The way from what a host has kept after round M, if anything, to the checkpoint of all the agents it needs."""
+    """The way from what a host has kept after round M, if anything, to the state of all the agents it needs."""
 
-    def __init__(self, algorithm: Algorithm, kept: bytes | None, agents: Agents, mark: int) -> None:
+    def __init__(self, algorithm: Algorithm, kept: Any, agents: Agents, mark: int) -> None:  # noqa: ANN401
         self._algorithm = algorithm
         self._mark = mark
-        self._own: list[Any] = []
-        covered = np.empty(0, np.intp)
-        if kept is not None:
-            covered = np.intersect1d(states.covered(kept), agents)
-        if covered.size and kept is not None:
-            self._own = [states.taken(algorithm, states.restored(algorithm, kept), covered)]
-        elif not states.is_per_agent(algorithm):
+        own = np.empty(0, np.intp) if kept is None else np.intersect1d(states.agents_of(kept), agents)
+        self._own = [states.taken(algorithm, kept, own)] if own.size else []
+        if not own.size and not states.is_per_agent(algorithm):
             raise Mismatch(
                 f"nothing is left here of round {mark}, and what one learner for all has learnt stands in no journal; "
                 "let a host go on that has kept it"
             )
-        self.missing = np.setdiff1d(agents, covered)
+        self.missing = np.setdiff1d(agents, own)
         """The agents whose past has to be recalled."""
-        self._state = algorithm.start(self.missing) if self.missing.size else None
-        self._round = 0 if self.missing.size else mark
+        self._state = algorithm.start(self.missing)
+        self._round = 0
         self._question: Question | None = None
 
     @property
@@ -60,13 +55,11 @@ class Adoption:
             raise Malformed("an answer that is recalled follows its question")
         question, self._question = self._question, None
         check_answer(message, question)
-        decision = Decision(question.x, question.points, question.anchor)
-        seen = Seen(message.f, message.g, message.loss, message.constraint)
-        self._state = self._algorithm.update(self._state, decision, seen, message.round)
+        decision = Decision(np.ascontiguousarray(question.x), question.points, question.anchor)
+        self._state = self._algorithm.update(self._state, decision, message.values, message.round)
         self._round = message.round
 
     @property
-    def checkpoint(self) -> Checkpoint:
-        """All that a host with these agents has to remember after round M."""
-        adopted = [] if self._state is None else [self._state]
-        return Checkpoint(self._mark, states.saved(states.joined(self._algorithm, [*self._own, *adopted])))
+    def state(self) -> Any:  # noqa: ANN401  the state is the algorithm's own type
+        """The state after round M of all the agents that the host needs."""
+        return states.joined(self._algorithm, [*self._own, self._state])

@@ -32,10 +32,10 @@ from slaternet.model import (
     StopAt,
     Topology,
 )
-from slaternet_agent.algorithms.base import Algorithm, Decision, Seen
+from slaternet_agent.algorithms.base import Algorithm, Decision
 from slaternet_agent.mixing import Board, Mixer, Plan, plans
 from slaternet_agent.questions import check_answer, question_of
-from slaternet_agent.states import covered, restored, saved, taken
+from slaternet_agent.states import agents_of, saved, taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A round is finished."""
+    """A round is finished of which others shall hear."""
 
     round: int
 
@@ -95,8 +95,19 @@ class Finish:
 Effect = Send | Ask | Report | Holding | Checkpoint | Finish
 
 
+class _Boards(dict[int, Board]):
+    """The boards of some rounds, made when they are first looked at."""
+
+    def __init__(self, agents: int, width: int) -> None:
+        self._shape = agents, width
+
+    def __missing__(self, round: int) -> Board:
+        board = self[round] = Board(*self._shape)
+        return board
+
+
 class Host:
-    """The agents seated at one host, playing: from round 1, or on from a checkpoint of an earlier life.
+    """The agents seated at one host, playing: from round 1, or on from their state after round `since`.
 
     A durable one gives out checkpoints.
     """
@@ -110,7 +121,8 @@ class Host:
         limits: Limits = LIMITS,
         *,
         durable: bool = False,
-        since: Checkpoint | None = None,
+        since: int = 0,
+        state: Any = None,  # noqa: ANN401  the state is the algorithm's own type
     ) -> None:
         self._algorithm = algorithm
         self._attendance = Attendance(agents, seating.departures)
@@ -126,25 +138,24 @@ class Host:
         for index, peer in enumerate(seating.peers):
             self._owner[peer.seats] = index
 
-        mark = since.round if since is not None else 0
-        if max(mark, seating.low_water) >= self._until:  # all have left: nothing is to be played, or remembered
-            mark, since = self._until, None
-        self._sit(min(mark + 1, self._until))
-        self._state = algorithm.start(self._seats) if since is None else self._go_back(since)
+        if max(since, seating.low_water) >= self._until:  # all have left: nothing is to be played, or remembered
+            since, state = self._until, None
+        self._sit(min(since + 1, self._until))
+        self._state = algorithm.start(self._seats) if state is None else self._go_back(since, state)
         if durable:
             saved(self._state)  # a state that cannot be kept is refused before it is needed
         self._durable = durable
-        self._kept = mark  # the newest checkpoint
-        self._round = mark + 1
-        self._offered = mark
+        self._kept = since  # the newest checkpoint
+        self._round = since + 1
+        self._offered = since
         self._question: Question | None = None
         self._decision: Decision | None = None
         # Kept from the low-water mark on, so that whatever a peer lacks can be sent again.
         self._plans: dict[int, Plan] = {}
-        self._boards: dict[int, Board] = {}
+        self._boards = _Boards(agents, algorithm.width)
         self._sent: dict[int, tuple[Array, Agents]] = {}  # rows, and where each agent's stands
-        self._known = mark
-        self._forgotten = mark + 1 if mark else 0  # the first round of which anything is kept
+        self._known = since
+        self._forgotten = since + 1 if since else 0  # the first round of which anything is kept
 
     def _end(self, rounds: int | None) -> int | None:
         """Return the last round of a host in a game of so many rounds: its agents may leave before."""
@@ -160,15 +171,15 @@ class Host:
         self._place = np.zeros(self._agents, dtype=np.intp)
         self._place[self._seats] = np.arange(len(self._seats))
 
-    def _go_back(self, since: Checkpoint) -> Any:  # noqa: ANN401  the state is the algorithm's own type
-        """Return the state of the agents here from a checkpoint, which may hold others besides."""
-        lacking = np.setdiff1d(self._seats, covered(since.payload))
+    def _go_back(self, since: int, state: Any) -> Any:  # noqa: ANN401
+        """Return the state of the agents here from one that may hold others besides."""
+        lacking = np.setdiff1d(self._seats, agents_of(state))
         if lacking.size:
             raise Mismatch(
-                f"the checkpoint of round {since.round} holds nothing of agent {lacking[0]}, which plays on here; put "
+                f"the checkpoint of round {since} holds nothing of agent {lacking[0]}, which plays on here; put "
                 "back what was kept with these seats"
             )
-        return taken(self._algorithm, restored(self._algorithm, since.payload), self._seats)
+        return taken(self._algorithm, state, self._seats)
 
     @property
     def round(self) -> int:
@@ -210,7 +221,7 @@ class Host:
         plan = self._plans.get(self._round)
         if plan is None or self._held:
             return (COORDINATOR,)
-        absent = plan.needed[~self._board(self._round).known[plan.needed]]
+        absent = plan.needed[~self._boards[self._round].known[plan.needed]]
         return tuple(self._peers[index] for index in np.unique(self._owner[absent]))
 
     def handle(self, event: Event) -> list[Effect]:
@@ -257,25 +268,22 @@ class Host:
             raise RoundNotOpen("a frame may not run ahead of the topology window")
         if frame.round < max(self._forgotten, 1):
             return []
-        if not self._board(frame.round).put(frame.agents, frame.rows):
+        if not self._boards[frame.round].put(frame.agents, frame.rows):
             raise Diverged(f"two frames of round {frame.round} hold different rows of one agent; the run must stop")
         return self._go_on() if frame.round == self._round else []
 
-    def _board(self, round: int) -> Board:
-        board = self._boards.get(round)
-        if board is None:
-            board = self._boards[round] = Board(self._agents, self._algorithm.width)
-        return board
-
     def _go_on(self) -> list[Effect]:
         plan = self._plans.get(self._round)
-        if plan is None or self.finished:
+        if plan is None or (self._last is not None and self._round > self._last):
             return []
         effects = self._offer(plan) if self._offered < self._round else []
-        board = self._board(self._round)
+        board = self._boards[self._round]
         missing = len(plan.needed) - np.count_nonzero(board.known[plan.needed])
         if self._question is None and not self._held and not missing:
-            effects.append(self._enter(plan, board))
+            decision = self._algorithm.decide(self._state, self._mixer.gossip(plan, board), self._round)
+            self._decision = decision
+            self._question = question_of(decision, self._algorithm.feedback, self._round, self._seats)
+            effects.append(Ask(self._question))
         return effects
 
     def _offer(self, plan: Plan) -> list[Effect]:
@@ -283,24 +291,18 @@ class Host:
         if rows.shape != (len(self._seats), self._algorithm.width):
             raise ValueError("an algorithm needs rows (k, width) to gossip for the k agents of the host")
         self._sent[self._round] = rows, self._place
-        self._board(self._round).put(self._seats, rows)
+        self._boards[self._round].put(self._seats, rows)
         self._offered = self._round
-        return [self._send(self._round, peer, agents) for peer, agents in plan.debts]
-
-    def _send(self, round: int, peer: int, agents: Agents) -> Effect:
-        rows, place = self._sent[round]
-        return Send(peer, Frame(round, agents, rows[place[agents]]))
+        return [Send(peer, Frame(self._round, agents, rows[self._place[agents]])) for peer, agents in plan.debts]
 
     def _offer_again(self, peer: int, first: int) -> list[Effect]:
         rounds = range(max(first, self._forgotten, 1), self._offered + 1)
-        debts = ((t, agents) for t in rounds for debtor, agents in self._plans[t].debts if debtor == peer)
-        return [self._send(t, peer, agents) for t, agents in debts]
-
-    def _enter(self, plan: Plan, board: Board) -> Effect:
-        decision = self._algorithm.decide(self._state, self._mixer.gossip(plan, board), self._round)
-        self._decision = decision
-        self._question = question_of(decision, self._algorithm.feedback, self._round, self._seats)
-        return Ask(self._question)
+        effects: list[Effect] = []
+        for t in rounds:
+            rows, place = self._sent[t]
+            owed = (agents for debtor, agents in self._plans[t].debts if debtor == peer)
+            effects += (Send(peer, Frame(t, agents, rows[place[agents]])) for agents in owed)
+        return effects
 
     def _finish_round(self, answer: Answer) -> list[Effect]:
         if answer.round < self._round:
@@ -308,25 +310,27 @@ class Host:
         if self._decision is None or self._question is None or answer.round != self._round:
             raise RoundNotOpen("an answer came to a question that was not asked")
         check_answer(answer, self._question)
-        seen = Seen(answer.f, answer.g, answer.loss, answer.constraint)
-        self._state = self._algorithm.update(self._state, self._decision, seen, self._round)
+        self._state = self._algorithm.update(self._state, self._decision, answer.values, self._round)
         self._question = self._decision = None
-        self._board(self._round).settle()
+        self._boards[self._round].settle()
         if self._round == self._parting and self._round < self._until:
             self._sit(self._round + 1)
             self._state = taken(self._algorithm, self._state, self._seats)
-        self._round += 1
-        checkpoint = self._checkpoint()
+        done, self._round = self._round, self._round + 1
         # the frames first: others wait for them; the end last: it is said when all is kept
-        if self.finished:
-            return [*checkpoint, Finish(), Report(self._round - 1)]
-        return [*self._go_on(), *checkpoint, Report(self._round - 1)]
+        if self._last is not None and done >= self._last:
+            return [*self._checkpoint(), Finish()]
+        effects = self._go_on()
+        if done % self._limits.checkpoint_every == 0:
+            effects += self._checkpoint()
+        if done % self._limits.report_every == 0:
+            effects.append(Report(done))
+        return effects
 
     def _checkpoint(self) -> list[Effect]:
-        """Return the checkpoint of the last round finished, if one is due."""
+        """Return the checkpoint of the last round finished, unless it is kept."""
         last = self._round - 1
-        due = last % self._limits.checkpoint_every == 0 or self.finished
-        if not self._durable or not due or last <= self._kept:
+        if not self._durable or last <= self._kept:
             return []
         self._kept = last
         return [Checkpoint(last, saved(self._state))]

@@ -13,7 +13,7 @@ import numpy as np
 
 from slaternet.model import Agents, Array, Tangent
 from slaternet.sets import Ball, Box, FeasibleSet
-from slaternet_agent.algorithms.base import Decision, Feedback, Game, Seen
+from slaternet_agent.algorithms.base import Decision, Feedback, Game, Values
 
 AGENTS, DIMENSION, CONSTRAINTS, ROUNDS = 5, 13, 2, 20
 
@@ -46,7 +46,7 @@ class Arena:
             mixed += weight * np.roll(outgoing, -step, axis=0)
         return Heard(mixed, outgoing.copy())
 
-    def seen(self, decision: Decision, feedback: Feedback, t: int) -> Seen:
+    def seen(self, decision: Decision, feedback: Feedback, t: int) -> Values:
         """Return what everyone is told about a decision of round t."""
         n, m, p = self.game.agents, self.game.constraints, self.game.dimension
         draw = np.random.default_rng([self.game.seed, t])
@@ -60,7 +60,7 @@ class Arena:
             loss = Tangent(0.5 * np.add.reduce((anchor - c) * (anchor - c), axis=-1), anchor - c)
         if feedback.constraint_gradient:
             constraint = Tangent(_linear(a, b, anchor[:, None])[:, 0], a)
-        return Seen(f, _linear(a, b, decision.points), loss, constraint)
+        return Values(f, _linear(a, b, decision.points), loss, constraint)
 
 
 def arenas(*, silent: bool) -> list[Arena]:
@@ -69,13 +69,13 @@ def arenas(*, silent: bool) -> list[Arena]:
     return [Arena(name, Game(AGENTS, DIMENSION, CONSTRAINTS, ROUNDS, 1, each), silent) for name, each in sets.items()]
 
 
-def of(agents: Agents, seen: Seen) -> Seen:
+def of(agents: Agents, seen: Values) -> Values:
     """Return what some agents are told."""
 
     def rows(tangent: Tangent | None) -> Tangent | None:
         return None if tangent is None else Tangent(tangent.value[agents], tangent.gradient[agents])
 
-    return Seen(seen.f[agents], seen.g[agents], rows(seen.loss), rows(seen.constraint))
+    return Values(seen.f[agents], seen.g[agents], rows(seen.loss), rows(seen.constraint))
 
 
 def _linear(a: Array, b: Array, points: Array) -> Array:

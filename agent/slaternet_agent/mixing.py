@@ -160,16 +160,17 @@ def _debts(topology: Topology, seats: Agents, agents: int, peers: int) -> list[l
 
 
 def _check_rows(topology: Topology, seats: Agents, agents: int) -> None:
-    """Rows of W_t that do not average would leave the feasible set unnoticed: refuse them before they are used."""
+    """Rows of W_t that do not average would leave the feasible set unnoticed: refuse them before they are used.
+
+    That a topology is made of rows of positive weights is checked where it is decoded.
+    """
     starts, columns, weights = topology.starts, topology.columns, topology.weights
     rows, lengths = np.tile(seats, topology.rounds), np.diff(starts)
-    if len(lengths) != len(rows) or starts[0] != 0 or starts[-1] != len(columns) or lengths.min() < 1:
-        raise Malformed("a topology must hold one non-empty row per seat and round")
-    ascends = columns[1:] > columns[:-1]
-    ascends[starts[1:-1] - 1] = True  # where a new row begins
-    if columns.max() >= agents or not ascends.all():
-        raise Malformed("the columns of a row of W_t must be agents of the game in ascending order")
-    if np.count_nonzero(columns == np.repeat(rows, lengths)) != len(rows) or not weights.min() > 0.0:
-        raise Malformed("a row of W_t needs positive weights and a positive diagonal")
+    if len(lengths) != len(rows):
+        raise Malformed("a topology must hold one row per seat and round")
+    if columns.max() >= agents:
+        raise Malformed("the columns of a row of W_t must be agents of the game")
+    if np.count_nonzero(columns == np.repeat(rows, lengths)) != len(rows):
+        raise Malformed("a row of W_t needs a positive diagonal")
     if np.abs(np.add.reduceat(weights, starts[:-1]) - 1.0).max() > LIMITS.stochastic:
         raise Malformed(f"a row of W_t must sum to 1 within {LIMITS.stochastic:g}")

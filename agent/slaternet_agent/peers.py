@@ -85,14 +85,11 @@ class Peers:
         if sender is None:
             return False
         if later:
-            sender.send_later(lambda: self._encode(frame))
+            sender.send_later(lambda: codec.encode_gossip(self._membership.head(frame.round), frame))
         else:
-            for part in self._encode(frame):
+            for part in codec.encode_gossip(self._membership.head(frame.round), frame):
                 sender.send(part)
         return True
-
-    def _encode(self, frame: Frame) -> list[bytes]:
-        return codec.encode_gossip(self._membership.head(frame.round), frame)
 
     def _fall_silent(self, index: int) -> None:
         """Forget how to send to a peer: what a line that is down drops must not be counted as sent."""

@@ -7,8 +7,9 @@ it has taken over from a host that never came back.
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import structlog
 
 from slaternet.departures import Attendance
@@ -30,13 +31,13 @@ from slaternet.model import (
 )
 from slaternet.plugins import plugin_edge
 from slaternet_agent.adoption import Adoption
-from slaternet_agent.algorithms.base import Algorithm
 from slaternet_agent.build import build_algorithm
 from slaternet_agent.engine import Ask, Checkpoint, Effect, Event, Finish, FrameArrived, Host, PeerWants, Report, Send
 from slaternet_agent.keeper import Keeper
 from slaternet_agent.patience import Patience
 from slaternet_agent.peers import Peers
 from slaternet_agent.reveal import Reveal
+from slaternet_agent.states import agents_of, restored, saved
 from slaternet_agent.tally import Tally
 
 log = structlog.get_logger()
@@ -68,26 +69,29 @@ class Place:
         self._early: list[Topology | Hold | StopAt] = []  # heard before there is an engine to hear it
         self._adoption: Adoption | None = None
         self._patience: Patience | None = None
+        self._loop = asyncio.get_running_loop()
+        self._reported_at = 0.0
         self.host: Host | None = None
         """The engine, once all that it goes on from is there."""
         self.peers: Peers | None = None
         self.reveal = Reveal(membership, seating.adversary, self._take_revealed)
         try:
-            algorithm = build_algorithm(membership.spec, seating.description)
+            self._algorithm = build_algorithm(membership.spec, seating.description)
             with self._algorithm_edge("start"):
-                self._adoption = self._past(algorithm)
+                kept = self._kept()
         except SlaternetError as error:
             self._give_up(error)
         else:
-            self._algorithm = algorithm
             self._keep_up(self.reveal.line)
-            self._begin_or_recall()
+            if (adoption := self._adoption) is None:
+                self._begin(kept)
+            else:
+                self.reveal.recall(lambda: adoption.wish)
 
-    def _past(self, algorithm: Algorithm) -> Adoption | None:
-        """Return what is left of an earlier life; None: the host goes on from the beginning."""
-        mark, seats = self._seating.low_water, self._seating.seats
-        attendance = Attendance(self._membership.spec.run.agents, self._seating.departures)
-        needed = attendance.of(seats, mark + 1)
+    def _kept(self) -> Any:  # noqa: ANN401  the state is the algorithm's own type
+        """Return the state that is left of an earlier life, if any; begin an adoption where it lacks agents."""
+        mark, run = self._seating.low_water, self._membership.spec.run
+        needed = Attendance(run.agents, self._seating.departures).of(self._seating.seats, mark + 1)
         if not mark or not needed.size:
             return None
         if self._keeper is None:
@@ -95,15 +99,18 @@ class Place:
                 f"{self._membership.name} must go on from round {mark}, and has kept nothing; start it with the "
                 "--state it had before"
             )
-        kept = self._keeper.recall(mark, dispensable=self._seating.recall)
-        adoption = Adoption(algorithm, kept, needed, mark)
-        if adoption.missing.size and not self._seating.recall:
+        payload = self._keeper.recall(mark, dispensable=self._seating.recall)
+        kept = None if payload is None else restored(self._algorithm, payload)
+        missing = needed if kept is None else np.setdiff1d(needed, agents_of(kept))
+        if missing.size and not self._seating.recall:
             raise Mismatch(
-                f"the checkpoint of round {mark} lacks {adoption.missing.size} of the {needed.size} agents of "
+                f"the checkpoint of round {mark} lacks {missing.size} of the {needed.size} agents of "
                 f"{self._membership.name}; put back the right one, or start the whole game anew"
             )
-        log.info("coming back", after=mark, recalling=len(adoption.missing))
-        return adoption
+        if missing.size:
+            self._adoption = Adoption(self._algorithm, kept, needed, mark)
+        log.info("coming back", after=mark, recalling=len(missing))
+        return kept
 
     def _give_up(self, error: SlaternetError) -> None:
         """End the game for all, unless it has begun: it waits then until this host is started with what it lacks."""
@@ -112,33 +119,27 @@ class Place:
         else:
             self._membership.fail(error)
 
-    def _begin_or_recall(self) -> None:
-        adoption = self._adoption
-        if adoption is None or adoption.complete:
-            self._begin()
-        else:
-            self.reveal.recall(lambda: adoption.wish)
-
-    def _begin(self) -> None:
-        """Make the engine, and gossip."""
-        spec, adoption = self._membership.spec, self._adoption
+    def _begin(self, state: Any) -> None:  # noqa: ANN401
+        """Make the engine, from the state after round M where there is one, and gossip."""
+        since = 0 if state is None else self._seating.low_water
+        run, durable = self._membership.spec.run, self._keeper is not None
         try:
-            since = None if adoption is None else adoption.checkpoint
             with self._algorithm_edge("start"):
                 self.host = Host(
                     self._algorithm,
                     self._seating,
-                    spec.run.agents,
-                    spec.run.rounds,
-                    durable=self._keeper is not None,
+                    run.agents,
+                    run.rounds,
+                    durable=durable,
                     since=since,
+                    state=state,
                     limits=self._membership.environment.limits,
                 )
         except SlaternetError as error:
             self._give_up(error)
             return
-        if since is not None and adoption is not None and adoption.missing.size and self._keeper is not None:
-            self._keeper.write(since)  # a next life need not recall it again
+        if self._adoption is not None and self._keeper is not None:
+            self._keeper.write(Checkpoint(since, saved(state)))  # a next life need not recall it again
         host = self.host
         self.peers = Peers(
             self._membership, self._seating, self._algorithm.width, hear=self.handle, wanted=lambda: host.wanted
@@ -149,7 +150,7 @@ class Place:
         seats = self._seating.seats
         log.info("seated", agents=len(seats), first=int(seats[0]), peers=len(self._seating.peers))
         if host.finished:  # in an earlier life
-            self._finish()
+            self._finish(host.round - 1)
         early, self._early = self._early, []
         for body in early:
             self.obey(body)
@@ -226,23 +227,6 @@ class Place:
         if not self._membership.failed:
             self._membership.say(Waiting(round, names), round)
 
-    @property
-    def _seated(self) -> Host:
-        if self.host is None:
-            raise NotSeated("this host has no seats yet")
-        return self.host
-
-    def _decide(self, event: Event) -> list[Effect]:
-        """Hand an event to the engine."""
-        host = self._seated
-        if self._membership.failed:
-            return []
-        try:
-            with self._algorithm_edge(lambda: f"round {host.round}", _WRONG_INPUT):
-                return host.handle(event)
-        except PluginFailed:
-            return []
-
     @contextlib.contextmanager
     def _algorithm_edge(
         self, where: str | Callable[[], str], passing: tuple[type[SlaternetError], ...] = (SlaternetError,)
@@ -257,40 +241,59 @@ class Place:
 
     def handle(self, event: Event) -> None:
         """Hand an event to the engine, and do what comes of it."""
-        effects = self._decide(event)
+        host, peers = self.host, self.peers
+        if host is None or peers is None:
+            raise NotSeated("this host has no seats yet")
+        if self._membership.failed:
+            return
+        try:
+            effects = host.handle(event)
+        except _WRONG_INPUT:
+            raise
+        except Exception as error:
+            with contextlib.suppress(PluginFailed), self._algorithm_edge(f"round {host.round}"):
+                raise error
+            return
         if isinstance(event, Answer):
             self._tally.idle()
+            if (
+                self._loop.time() - self._reported_at >= self._membership.environment.limits.report_seconds
+                and not host.finished
+            ):
+                effects.append(Report(host.round - 1))
+        self._execute(effects, event, host, peers)
+
+    def _execute(self, effects: list[Effect], event: Event, host: Host, peers: Peers) -> None:
         for effect in effects:
-            self._execute(effect, event)
+            match effect:
+                case Send(peer, frame):
+                    self._tally.frames_sent += peers.send(peer, frame, later=isinstance(event, PeerWants))
+                case Ask(question):
+                    self._tally.ask(question.round, self._awaited(event, peers))
+                    self.reveal.ask(question)
+                case Report(round):
+                    self._report(round)
+                case Holding(round):
+                    self._membership.say(effect, round)
+                case Checkpoint() if self._keeper is not None:
+                    self._keeper.write(effect)
+                case Finish():
+                    self._finish(host.round - 1)
 
-    def _execute(self, effect: Effect, event: Event) -> None:
-        match effect:
-            case Send(peer, frame) if self.peers is not None:
-                self._tally.frames_sent += self.peers.send(peer, frame, later=isinstance(event, PeerWants))
-            case Ask(question):
-                self._ask(question, self._awaited(event))
-            case Report(round):
-                self._membership.report(Progress(round))
-            case Holding(round):
-                self._membership.say(effect, round)
-            case Checkpoint() if self._keeper is not None:
-                self._keeper.write(effect)
-            case Finish():
-                self._finish()
-
-    def _awaited(self, event: Event) -> str:
+    def _awaited(self, event: Event, peers: Peers) -> str:
         """Return who has sent the last thing that was missing before a question; empty: nothing was."""
         match event:
-            case FrameArrived(peer) if self.peers is not None:
-                return self.peers.names[peer]
+            case FrameArrived(peer):
+                return peers.names[peer]
             case Answer():
                 return ""
             case _:
                 return COORDINATOR
 
-    def _ask(self, question: Question, awaited: str) -> None:
-        effort = self._tally.ask(question.round, awaited)
-        self.reveal.ask(replace(question, effort=effort))
+    def _report(self, round: int) -> None:
+        self._reported_at = self._loop.time()
+        self._membership.report(Progress(round))
+        self.reveal.tell(self._tally.usage(round))
 
     def _take_revealed(self, body: Question | Answer) -> None:
         if self.host is None and self._adoption is not None:
@@ -307,19 +310,17 @@ class Place:
             return
         if adoption.complete:
             self.reveal.recalled()
-            self._begin()
+            self._begin(adoption.state)
 
     def _take_answer(self, answer: Answer) -> None:
-        pending = self._seated.pending
-        if pending is not None and pending.round == answer.round:
+        if self.host is not None and (pending := self.host.pending) is not None and pending.round == answer.round:
             self.reveal.answered()
             self._tally.answered(self.reveal.name)
         self.handle(answer)
 
-    def _finish(self) -> None:
+    def _finish(self, last: int) -> None:
         """Say that the last round is played, to the coordinator once its checkpoint is kept."""
-        last = self._seated.round - 1
-        self.reveal.close(last, self._tally.close())
+        self.reveal.tell(self._tally.usage(last), last=True)
         log.info("finished", round=last)
         if self._keeper is None:
             self._membership.finish(Progress(last))

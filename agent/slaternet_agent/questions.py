@@ -18,12 +18,14 @@ def question_of(decision: Decision, feedback: Feedback, round: int, seats: Agent
         raise ValueError(f"a decision asks about more than the {feedback.points} points declared")
     if decision.anchor is not None and decision.anchor.shape != (k, p):
         raise ValueError("a decision needs an anchor (k, p) for the k agents of the host, or none")
-    question = Question(round, seats, decision.x, decision.points)
+    x, points = decision.x, decision.points
+    first = points.shape[1] > 0 and x.tobytes() == points[:, 0].tobytes()
+    question = Question(round, seats, points[:, 0] if first else x, points, x_is_first_point=first)
     if not feedback.loss_gradient and not feedback.constraint_gradient:
         return question
     return replace(
         question,
-        anchor=decision.x if decision.anchor is None else decision.anchor,
+        anchor=x if decision.anchor is None else decision.anchor,
         loss_gradient=feedback.loss_gradient,
         constraint_gradient=feedback.constraint_gradient,
     )
@@ -31,11 +33,14 @@ def question_of(decision: Decision, feedback: Feedback, round: int, seats: Agent
 
 def check_answer(answer: Answer, question: Question) -> None:
     """Refuse an answer that holds less or more than was asked for."""
-    if answer.f.shape != question.points.shape[:2] or not np.array_equal(answer.agents, question.agents):
+    values = answer.values
+    if values.f.shape != question.points.shape[:2] or not np.array_equal(answer.agents, question.agents):
         raise Malformed("an answer must cover the agents and points of its question")
-    (k, p), m = question.x.shape, answer.g.shape[-1]
-    if _shapes(answer.loss) != (((k,), (k, p)) if question.loss_gradient else None) or (
-        _shapes(answer.constraint) != (((k, m), (k, m, p)) if question.constraint_gradient else None)
+    if not (values.loss or values.constraint or question.loss_gradient or question.constraint_gradient):
+        return
+    (k, p), m = question.x.shape, values.g.shape[-1]
+    if _shapes(values.loss) != (((k,), (k, p)) if question.loss_gradient else None) or (
+        _shapes(values.constraint) != (((k, m), (k, m, p)) if question.constraint_gradient else None)
     ):
         raise Malformed("an answer must hold the gradients that were asked for, and no others")
 

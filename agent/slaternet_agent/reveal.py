@@ -6,7 +6,7 @@ from slaternet import codec
 from slaternet.failpoints import reach
 from slaternet.lines import Line
 from slaternet.membership import Membership
-from slaternet.model import Answer, Closing, Effort, Heartbeat, Opening, Peer, Question, Recall, RevealUp
+from slaternet.model import Answer, Heartbeat, Opening, Peer, Question, Recall, RevealUp, Usage
 
 _REVEAL = "/slaternet.v1.Adversary/Reveal"
 
@@ -17,11 +17,13 @@ class Reveal:
     def __init__(self, membership: Membership, adversary: Peer, hear: Callable[[Question | Answer], None]) -> None:
         self._membership = membership
         self._adversary = adversary
+        self.name = adversary.name
+        """Who answers."""
         self._hear = hear
         self._decoder = self._new_decoder()
         self._wish: Callable[[], Recall] | None = None
         self._unanswered: list[bytes] = []
-        self._closing: list[bytes] = []
+        self._last_words: list[bytes] = []
         self.line = Line(
             adversary.name,
             adversary.address,
@@ -35,16 +37,12 @@ class Reveal:
             environment=membership.environment,
         )
 
-    @property
-    def name(self) -> str:
-        """Who answers."""
-        return self._adversary.name
-
     def ask(self, question: Question) -> None:
         """Ask, until it is said that the answer has come."""
-        self._unanswered = self._encode(question, question.round)
+        self._unanswered = codec.encode_reveal_up(self._membership.head(question.round), question)
         reach("agent_before_query")
-        self._say_again()
+        for part in self._unanswered:
+            self.line.send(part)
 
     def recall(self, wish: Callable[[], Recall]) -> None:
         """Ask for what stands in the journal, on every new stream for what is then still lacking."""
@@ -59,11 +57,12 @@ class Reveal:
         """Ask no more."""
         self._unanswered = []
 
-    def close(self, round: int, effort: Effort) -> None:
-        """Say, also on every stream to come, what the last round has cost."""
-        self._closing = self._encode(Closing(effort), round)
-        self._unanswered = []
-        self._say_again()
+    def tell(self, usage: Usage, *, last: bool = False) -> None:
+        """Say what the host has spent; where all is played, also on every stream to come."""
+        words = self._encode(usage, usage.round)
+        if last:
+            self._last_words, self._unanswered = words, []
+        self.line.send(words[0])
 
     def update(self, adversary: Peer) -> None:
         """Take down where the adversary is, which may have come back."""
@@ -75,7 +74,7 @@ class Reveal:
         if self._wish is not None:
             wish = self._wish()
             self.line.send(self._encode(wish, wish.round)[0])
-        for part in self._unanswered or self._closing:
+        for part in self._unanswered or self._last_words:
             self.line.send(part)
 
     def _encode(self, body: RevealUp, round: int = 0) -> list[bytes]:

@@ -1,7 +1,7 @@
 """A host in a game: hears the coordinator, and takes its place anew with every seating."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 
 import structlog
 
@@ -81,11 +81,11 @@ class Player:
             if self._keeper is not None:
                 await self._keeper.close()
 
-    async def accept(self, link: Link) -> None:
+    def accept(self, link: Link) -> Awaitable[None]:
         """Serve a gossip stream that a peer opens."""
         if self._place is None:
             raise NotSeated("this host has no seats yet")
-        await self._place.accept(link)
+        return self._place.accept(link)
 
     def _hear(self, body: ControlDown) -> None:
         if self._membership.failed and not isinstance(body, Over):

@@ -1,7 +1,7 @@
 """The gRPC face of an agent host, and its life: find the coordinator, serve, join, play, leave."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from dataclasses import replace
 
 import structlog
@@ -84,10 +84,10 @@ class HostService:
                 await self._player.play()
                 log.info("the game is over")
 
-    async def _gossip(self, link: Link) -> None:
+    def _gossip(self, link: Link) -> Awaitable[None]:
         if self._player is None:
             raise NotSeated("this host has not joined yet")
-        await self._player.accept(link)
+        return self._player.accept(link)
 
 
 def _checkpoints(membership: Membership, state: State) -> Checkpoints | None:

@@ -36,7 +36,7 @@ def unpack(like: Any, numbers: Array) -> Any:  # noqa: ANN401
 def saved(state: Any) -> bytes:  # noqa: ANN401
     """Return a state as bytes, bit by bit, with the agents that it covers."""
     numbers = pack(state)
-    agents = np.asarray(_agents(state), dtype="<i8")
+    agents = np.asarray(agents_of(state), dtype="<i8")
     return np.array([len(agents)], dtype="<i8").tobytes() + agents.tobytes() + numbers.astype("<f8").tobytes()
 
 
@@ -63,7 +63,7 @@ def restored(algorithm: "Algorithm", payload: bytes) -> Any:  # noqa: ANN401
 
 def taken(algorithm: "Algorithm", state: Any, agents: Agents) -> Any:  # noqa: ANN401
     """Return the state of some of its agents, in index order."""
-    own = _agents(state)
+    own = agents_of(state)
     if np.array_equal(own, agents):
         return state
     places = np.searchsorted(own, agents)
@@ -76,7 +76,7 @@ def joined(algorithm: "Algorithm", states: Sequence[Any]) -> Any:  # noqa: ANN40
     first, *others = states
     if not others:
         return first
-    agents = np.concatenate([_agents(state) for state in states])
+    agents = np.concatenate([agents_of(state) for state in states])
     order = agents.argsort()
     rows = {name: np.concatenate([getattr(state, name) for state in states])[order] for name in _by_agent(algorithm)}
     return dataclasses.replace(first, agents=agents[order], **rows)
@@ -93,7 +93,8 @@ def _by_agent(algorithm: "Algorithm") -> list[str]:
     return [name for name in _fields(one) if getattr(one, name).shape != getattr(two, name).shape]
 
 
-def _agents(state: Any) -> Agents:  # noqa: ANN401
+def agents_of(state: Any) -> Agents:  # noqa: ANN401
+    """Return whose state it is."""
     agents = getattr(state, "agents", None)
     if not isinstance(agents, np.ndarray):
         raise BadSpec("algorithm.name has a state without `agents`; keep there whom its rows belong to")

@@ -24,7 +24,7 @@ from slaternet.errors import BadSpec, PluginFailed
 from slaternet.model import Agents, Array
 from slaternet.plugins import plugin_edge
 from slaternet.spec import AlgorithmSection
-from slaternet_agent.algorithms import Algorithm, Decision, Feedback, Game, Seen
+from slaternet_agent.algorithms import Algorithm, Decision, Feedback, Game, Values
 from slaternet_agent.exam_game import AGENTS, DIMENSION, ROUNDS, Arena, Heard, arenas, of
 from slaternet_agent.registry import build, completed
 from slaternet_agent.states import pack, unpack
@@ -72,7 +72,7 @@ class _Round:
     outgoing: Array
     heard: Heard
     decision: Decision
-    seen: Seen
+    seen: Values
     after: Array  # the packed state
 
 
@@ -147,7 +147,7 @@ class _Host:
         _frozen(decision)
         return decision
 
-    def update(self, state: Any, decision: Decision, seen: Seen, t: int) -> Any:  # noqa: ANN401
+    def update(self, state: Any, decision: Decision, seen: Values, t: int) -> Any:  # noqa: ANN401
         return _frozen(_guarded(f"update of round {t}", self.algorithm.update, state, decision, seen, t))
 
 

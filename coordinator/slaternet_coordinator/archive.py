@@ -10,7 +10,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -183,7 +183,7 @@ def _plain(value: Any) -> object:  # noqa: ANN401 - a record or an array, which 
     """Return what a document holds of a record or of an array."""
     if isinstance(value, np.ndarray):
         return value.tolist()
-    return {field.name: getattr(value, field.name) for field in fields(value)}
+    return {name: getattr(value, name) for name in value.__slots__}
 
 
 def _memory(game: dict[str, Any]) -> Memory:

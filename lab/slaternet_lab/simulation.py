@@ -7,11 +7,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from slaternet.errors import BadSpec, PluginFailed, Refused
-from slaternet.limits import LIMITS
 from slaternet.model import (
     PROTOCOL,
-    Closing,
-    Effort,
+    Answer,
     Join,
     LowWater,
     Opening,
@@ -20,13 +18,14 @@ from slaternet.model import (
     Role,
     Seating,
     Topology,
+    Usage,
 )
 from slaternet.plugins import plugin_edge
 from slaternet.spec import Spec
 from slaternet_adversary.build import build_referee, opened
-from slaternet_adversary.events import Asked, Closed, Record, Reply, Summarise
+from slaternet_adversary.events import Asked, Used
 from slaternet_adversary.results import Results, claim, new_folder
-from slaternet_adversary.runtime import Outward, Runtime
+from slaternet_adversary.runtime import Runtime
 from slaternet_agent import engine as agent
 from slaternet_agent.build import build_algorithm
 from slaternet_coordinator import events as coordinator
@@ -71,12 +70,13 @@ class Simulation:
         rules = Rules(agents=spec.run.agents, hosts=1, rounds=spec.run.rounds, departures=spec.leaving)
         self._coordinator = Coordinator(graph, rules, bytes(32))
         self._host: agent.Host | None = None
-        self._todo: deque[agent.Effect | Outward | coordinator.Effect] = deque()
+        self._todo: deque[agent.Effect | coordinator.Effect | Answer] = deque()
         self._over = False
         with ExitStack() as opening:
             plugin, self._description = opening.enter_context(opened(spec))
             referee = build_referee(spec, self._description)  # refuses what is not resolved, before files are open
             self._adversary = Runtime(plugin, referee, Results(folder, spec, run=uuid.uuid4().hex))
+            self._adversary.audience = self
             self._plugin = opening.pop_all()
 
     def play(self) -> None:
@@ -89,7 +89,7 @@ class Simulation:
             while self._todo:
                 self._execute(self._todo.popleft())
             while not self._adversary.idle:
-                self._todo.extend(self._adversary.work())
+                self._adversary.work()
 
     def close(self) -> None:
         """Close the run folder, and end the plugin."""
@@ -104,28 +104,32 @@ class Simulation:
     def _tell(self, event: coordinator.Event) -> None:
         self._todo.extend(self._coordinator.handle(event))
 
-    def _execute(self, effect: agent.Effect | Outward | coordinator.Effect) -> None:
+    def _execute(self, effect: agent.Effect | coordinator.Effect | Answer) -> None:
         match effect:
             case agent.Ask(question):
                 self._ask(question)
-            case Reply(_, answer):
-                self._decide(answer)
-            case agent.Report(round) if round % LIMITS.report_every == 0:
+            case Answer():
+                self._decide(effect)
+            case agent.Report(round):
                 self._tell(coordinator.Said(HOST, Progress(round)))
-            case Record(round) if round % LIMITS.report_every == 0:
-                self._scored(effect)
             case coordinator.Tell(_, body):
                 self._hear(body)
             case agent.Finish():
-                self._todo.extend(self._adversary.handle(Closed(HOST, Closing(Effort()))))
-            case Summarise(rounds):
-                self._over = True
-                self._watch(rounds, *self._adversary.totals[:2])
+                self._adversary.handle(Used(HOST, 1, Usage(self._player.round - 1)))
 
-    def _scored(self, row: Record) -> None:
-        loss, violation, *_ = row.totals
-        self._tell(coordinator.Said(ADVERSARY, Progress(row.round, loss, violation)))
-        self._watch(row.round, loss, violation)
+    def reply(self, host: str, answer: Answer) -> None:
+        """Bring the host its answer, once all that was said before is heard."""
+        self._todo.append(answer)
+
+    def report(self, progress: Progress) -> None:
+        """Tell coordinator and watcher how far the game is scored."""
+        self._tell(coordinator.Said(ADVERSARY, progress))
+        self._watch(progress.round, progress.cumulative_loss, progress.cumulative_violation)
+
+    def finish(self, progress: Progress) -> None:
+        """End the game: the summary is written."""
+        self._over = True
+        self._watch(progress.round, progress.cumulative_loss, progress.cumulative_violation)
 
     @property
     def _player(self) -> agent.Host:
@@ -135,7 +139,7 @@ class Simulation:
 
     def _ask(self, question: Question) -> None:
         try:
-            self._todo.extend(self._adversary.handle(Asked(HOST, question)))
+            self._adversary.handle(Asked(HOST, question))
         except Refused as error:
             raise PluginFailed(
                 f"the algorithm {self._spec.algorithm.name} broke the rules in round {question.round}: {error}; "
@@ -153,8 +157,8 @@ class Simulation:
                 algorithm = build_algorithm(self._spec, self._description)
                 with plugin_edge("algorithm", self._spec.algorithm.name, "start"):
                     self._host = agent.Host(algorithm, body, self._spec.run.agents, self._spec.run.rounds)
-                self._todo.extend(self._adversary.seat(1, [(HOST, seats)], body.departures))
+                self._adversary.seat(1, [(HOST, seats)], body.departures)
             case Topology():
                 self._decide(body)
             case LowWater():
-                self._todo.extend(self._adversary.handle(body))
+                self._adversary.handle(body)

@@ -25,15 +25,12 @@ class Attendance:
         for departure in departures:
             self.ends[departure.agents] = departure.round
         self._steps: list[int] = np.unique(self.ends[self.ends < FOREVER]).tolist()
-
-    @property
-    def full(self) -> bool:
+        self.full = not self._steps
         """Whether everyone stays."""
-        return not self._steps
 
     def players(self, round: int) -> Agents:
         """Return those who play a round, in index order."""
-        return self.of(self._everyone, round)
+        return self._everyone if self.full else self.of(self._everyone, round)
 
     def of(self, agents: Agents, round: int) -> Agents:
         """Return those of some agents who play a round."""

@@ -146,10 +146,12 @@ class _RealFile:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def append(self, data: Buffer) -> None:
-        with self._using:
+        try:
             written, size = os.write(self.descriptor, data), memoryview(data).nbytes
             while written < size:  # the call that follows a short one says why it was short
                 written += os.write(self.descriptor, memoryview(data).cast("B")[written:])
+        except OSError as error:
+            raise refusal(self._using.path, error) from None
 
     def truncate(self, size: int) -> None:
         with self._using:

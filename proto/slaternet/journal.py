@@ -16,7 +16,7 @@ from typing import Self
 from slaternet.disk import DISK, DRAFT, Buffer, Disk, File, publish, replace_file
 from slaternet.errors import BadSpec, Diverged, RunFailed, SlaternetError
 from slaternet.limits import LIMITS, Limits
-from slaternet.records import Reader, Record, Title, head_bytes, seal_of, size_of, title_bytes
+from slaternet.records import HEAD_BYTES, SEAL_BYTES, Reader, Record, Title, head_bytes, seal_of, title_bytes
 
 
 class Durability(StrEnum):
@@ -115,14 +115,14 @@ class Journal:
         Where it fails the record is taken back, and the journal takes no other: after a failed sync nobody knows what
         the disk holds. The process ends, and its next life replays what was acknowledged.
         """
-        self._check_open()
-        if (size := size_of(*payload)) > self._largest:
+        if self._closed:
+            self._check_open()
+        record = b"".join((head_bytes(self._seal, kind, round, *payload), *payload))
+        if (size := len(record) - HEAD_BYTES) > self._largest:
             raise RunFailed(
                 f"{self._path} takes no record of {size} bytes, more than {self._largest}; make the game smaller: "
                 "fewer agents a host, or fewer coordinates"
             )
-        head = head_bytes(self._seal, kind, round, *payload)
-        record = b"".join((head, *payload))
         try:
             self._file.append(record)
             if sync or self._durability is Durability.FSYNC:
@@ -132,7 +132,7 @@ class Journal:
             with suppress(SlaternetError):  # what is left then is torn, and the next replay cuts it off
                 self._file.truncate(self._end)
             raise
-        self._seal = seal_of(head)
+        self._seal = record[HEAD_BYTES - SEAL_BYTES : HEAD_BYTES]
         self._end += len(record)
 
     def _check_open(self) -> None:

@@ -137,7 +137,7 @@ class Line:
         while True:
             self._moved.clear()
             try:
-                await self._talk(backoff)
+                await self._talk()
                 self._ended.set()
                 log.debug("stream ended", server=self._server)
             except (Refused, Diverged, BadSpec):
@@ -147,6 +147,8 @@ class Line:
                 if self._heard or backoff.long:
                     self._miss(str(error))
             finally:
+                if self._heard:
+                    backoff.reset()
                 self._link, self._heard = None, False
                 self._down.set()
                 self._closed()
@@ -154,7 +156,7 @@ class Line:
             if self._moved.is_set():
                 backoff.reset()
 
-    async def _talk(self, backoff: Backoff) -> None:
+    async def _talk(self) -> None:
         there = open_channel(self._address, self._server, security=self._security)
         async with there as channel, dial(channel, self._method, self._traffic) as link:
             link.send(self._opening())
@@ -164,12 +166,14 @@ class Line:
             self._ended.clear()
             self._opened()
             while (data := await link.read()) is not None:
-                self._take(data)
+                try:
+                    self._hear(data)
+                except Refused as error:
+                    raise Unreachable(f"{self._server} sent what it may not send: {error}") from None
                 if not self._heard:
                     self._heard = True
                     self._times += 1
                     self._welcome_back()
-                backoff.reset()
 
     def _miss(self, reason: str) -> None:
         """Say whom we miss, and why: each reason once, however often we try."""
@@ -181,9 +185,3 @@ class Line:
         if self._reasons:
             log.info("stream is back", server=self._server, address=self._address)
             self._reasons.clear()
-
-    def _take(self, data: bytes) -> None:
-        try:
-            self._hear(data)
-        except Refused as error:
-            raise Unreachable(f"{self._server} sent what it may not send: {error}") from None

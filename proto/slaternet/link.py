@@ -3,13 +3,14 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import grpc.aio
 
 from slaternet.errors import OverBudget, SlaternetError, Unreachable
 from slaternet.limits import Limits
-from slaternet.meter import Traffic
+from slaternet.meter import PREFIX, Traffic
+from slaternet.statuses import raised
 from slaternet.tls import Caller
 
 STREAM_BROKEN = (grpc.aio.AioRpcError, grpc.aio.BaseError, asyncio.InvalidStateError)
@@ -48,42 +49,44 @@ class Link(ABC):
         if len(self._outbox) >= self._most:
             self.end(OverBudget(f"{self.peer} does not take the messages meant for it"))
             return
-        self._queue(data)
-        self._start_writing()
+        self._outbox.append(data)
+        self._traffic.sent_messages += 1
+        self._traffic.sent_bytes += len(data) + PREFIX
+        self._sent_at = self._loop.time()
+        if self._writer is None:
+            self._writer = self._loop.create_task(self._write_out())
 
     def send_later(self, make: Callable[[], list[bytes]]) -> None:
         """Send what `make` returns once all else is out: of many messages no more than one is there as bytes."""
         if self._error is None:
             self._backlog.append(make)
-            self._start_writing()
-
-    def _queue(self, data: bytes) -> None:
-        self._outbox.append(data)
-        self._traffic.send(data)
-        self._sent_at = self._loop.time()
-
-    def _start_writing(self) -> None:
-        if self._writer is None:
-            self._writer = self._loop.create_task(self._write_out())
+            if self._writer is None:
+                self._writer = self._loop.create_task(self._write_out())
 
     async def read(self) -> bytes | None:
         """Return the next message; None where the peer has ended the stream in order.
 
         Raises what ended it otherwise: the error the peer sent, the one given to `end`, or Unreachable.
         """
-        self.raise_if_ended()
+        if self._error is not None:
+            raise self._error
         self._reading_since = self._loop.time()
         self._reader = asyncio.current_task()
         try:
             data = await self._receive()
+            if not isinstance(data, bytes):
+                await self._check_end()
+                return None
         except asyncio.CancelledError:
             self._explain_cancellation()
             raise
+        except grpc.aio.AioRpcError as error:
+            raise raised(error.code(), error.details(), error.trailing_metadata(), self.peer) from None
         finally:
             self._reader = None
         self._patience = self._limits.silence_seconds
-        if data is not None:
-            self._traffic.receive(data)
+        self._traffic.received_messages += 1
+        self._traffic.received_bytes += len(data) + PREFIX
         return data
 
     def keep_alive(self, heartbeat: Callable[[], bytes]) -> None:
@@ -100,13 +103,14 @@ class Link(ABC):
             self._interrupted = self._reader.cancel()
         self._hang_up()
 
-    @abstractmethod
-    async def _receive(self) -> bytes | None:
-        """Wait for the next message of the stream."""
+    _receive: Callable[[], Awaitable[object]]
+    """gRPC's own read: waits for the next message, and returns something else at the end of the stream."""
+    _transmit: Callable[[bytes], Awaitable[None]]
+    """gRPC's own write: hands it one message and waits until it is ready for another."""
 
     @abstractmethod
-    async def _transmit(self, data: bytes) -> None:
-        """Hand one message to gRPC and wait until it is ready for another."""
+    async def _check_end(self) -> None:
+        """Raise what has ended the stream, unless it ended in order."""
 
     @abstractmethod
     def _hang_up(self) -> None:
@@ -149,7 +153,7 @@ class Link(ABC):
                     await self._transmit(self._outbox.popleft())
                 else:
                     for data in self._backlog.popleft()():
-                        self._queue(data)
+                        self.send(data)
         except STREAM_BROKEN:
             self._clear()  # whoever reads learns why
         finally:

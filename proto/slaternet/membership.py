@@ -115,7 +115,8 @@ class Membership:
         environment: Environment = REAL,
     ) -> None:
         self.environment = environment
-        self._applicant = applicant
+        self.name = applicant.name
+        """The name under which this process plays."""
         self._state = state
         self.security = security
         self.meter = meter
@@ -131,13 +132,12 @@ class Membership:
         self._decoder = codec.ControlDownDecoder()
         self._progress = Progress(0)
         self._checkpoint = 0
-        self._reported = 0
-        self._reported_at = 0.0
         self._attending = False
         self._missed: set[str] = set()
         self._finished = False
         self._failure: SlaternetError | None = None
-        self._abandoned = False
+        self.failed = False
+        """Whether this process cannot go on."""
         self._told = ""
         self._over: asyncio.Future[Over] = asyncio.get_running_loop().create_future()
         self._line = Line(
@@ -186,11 +186,6 @@ class Membership:
         joined = cls(coordinator, applicant, head, welcome, security, meter or Meter(), state, environment)
         state.remember(joined.run, joined.spec.digest())
         return joined
-
-    @property
-    def name(self) -> str:
-        """The name under which this process plays."""
-        return self._applicant.name
 
     @property
     def line(self) -> Line:
@@ -250,7 +245,8 @@ class Membership:
 
     def check(self, head: Head, peer: str) -> None:
         """Refuse a message that does not belong on the stream of this peer."""
-        self._check_run(head)
+        if head.run != self.run:
+            self._check_run(head)
         if head.sender != peer or head.epoch != self.epoch:
             raise NotYours("a message must come from the host and the epoch of its stream")
 
@@ -306,14 +302,10 @@ class Membership:
         self._line.send(codec.encode_control_up(self.head(round), body))
 
     def report(self, progress: Progress) -> None:
-        """Report progress, as often as others need it and no oftener."""
-        self._progress = progress
-        now = asyncio.get_running_loop().time()
-        limits = self.environment.limits
-        if progress.round - self._reported < limits.report_every and now - self._reported_at < limits.report_seconds:
-            return
-        self._reported, self._reported_at = progress.round, now
-        self.say(progress, progress.round)
+        """Report progress, if it is any."""
+        if progress.round > self._progress.round:
+            self._progress = progress
+            self.say(progress, progress.round)
 
     def keep(self, round: int) -> None:
         """Say that what this process needs to go on from a round is durable."""
@@ -322,7 +314,7 @@ class Membership:
 
     def begin_again(self) -> None:
         """Forget how far this process had come: with a new seating it plays rounds once more."""
-        self._progress, self._checkpoint, self._reported, self._finished = Progress(0), 0, 0, False
+        self._progress, self._checkpoint, self._finished = Progress(0), 0, False
 
     def finish(self, progress: Progress) -> None:
         """Say that this process has done all it had to do."""
@@ -330,22 +322,17 @@ class Membership:
         self.say(progress, progress.round)
         self.say(Finished(), progress.round)
 
-    @property
-    def failed(self) -> bool:
-        """Whether this process cannot go on."""
-        return self._failure is not None or self._abandoned
-
     def fail(self, error: SlaternetError, told: str = "") -> None:
         """Say that this process cannot go on: the game ends for all. Others hear `told`; by default, the error."""
         if not self.failed:
-            self._failure, self._told = error, told or str(error)
+            self._failure, self._told, self.failed = error, told or str(error), True
             log.error("cannot go on", reason=str(error))
             self.say(Failed(self._told))
 
     def abandon(self, error: SlaternetError) -> None:
         """Leave the game, which waits for this process to be started again once it can go on."""
         if not self.failed and not self._over.done():
-            self._abandoned = True
+            self.failed = True
             log.error("leaving", reason=str(error))
             self._over.set_exception(error)
 

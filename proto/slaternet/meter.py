@@ -10,23 +10,13 @@ BOUNDS = (1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1
 
 
 class Traffic:
-    """Messages put on streams and taken from them, with gRPC's prefix. Resent means sent: it counts again."""
+    """Messages put on streams and taken from them, with gRPC's prefix, as links count them: resent means sent again."""
 
     __slots__ = ("received_bytes", "received_messages", "sent_bytes", "sent_messages")
 
     def __init__(self) -> None:
         self.sent_messages = self.sent_bytes = 0
         self.received_messages = self.received_bytes = 0
-
-    def send(self, data: bytes) -> None:
-        """Count a message that is sent."""
-        self.sent_messages += 1
-        self.sent_bytes += len(data) + PREFIX
-
-    def receive(self, data: bytes) -> None:
-        """Count a message that has come."""
-        self.received_messages += 1
-        self.received_bytes += len(data) + PREFIX
 
 
 class Meter:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Agents = NDArray[np.intp]
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Version of the wire protocol; processes of different versions refuse each other."""
 COORDINATOR = "coordinator"
 """The coordinator's name."""
@@ -142,7 +142,8 @@ class Spare:
 class Topology:
     """A host's rows of W_t for consecutive rounds, and the rows of z it owes to others.
 
-    Row r of the i-th round lies at columns[starts[i k + r] : starts[i k + r + 1]], weights alike.
+    Row r of the i-th round lies at columns[starts[i k + r] : starts[i k + r + 1]], weights alike. No row is empty, its
+    columns ascend, and its weights lie in (0, 1]: the codec refuses others.
     """
 
     round: int  # the first
@@ -317,16 +318,6 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
-    """What a host spent on a round, from its question to the next."""
-
-    frames: int = 0
-    bytes_sent: int = 0  # on all its streams, with gRPC's prefixes
-    waited: float = 0.0  # seconds in which something was missing
-    bytes_received: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Question:
     """One purchase of values for every agent named; an anchor is there where a gradient is asked for, and only then."""
 
@@ -334,17 +325,21 @@ class Question:
     agents: Agents  # (k,)
     x: Array  # (k, p)
     points: Array  # (k, s, p)
-    effort: Effort = field(default=Effort(), compare=False)  # of the round before
     anchor: Array | None = None  # (k, p): where gradients are taken
     loss_gradient: bool = False  # with the loss's value at the anchor
     constraint_gradient: bool = False  # with the constraints' values at the anchor
+    x_is_first_point: bool = False  # then x is points[:, 0], and neither sent nor journalled besides
 
 
 @dataclass(frozen=True, slots=True)
-class Closing:
-    """What the last round cost."""
+class Usage:
+    """What one incarnation of a host has spent since it joined, up to the end of a round."""
 
-    effort: Effort
+    round: int
+    frames: int = 0
+    bytes_sent: int = 0  # on all its streams, with gRPC's prefixes
+    bytes_received: int = 0
+    waited: float = 0.0  # seconds in which something was missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,15 +360,26 @@ class Tangent:
 
 
 @dataclass(frozen=True, slots=True)
+class Values:
+    """What is revealed about a question, from the plugin that computes it to the algorithm that learns from it."""
+
+    f: Array
+    """(k, s)"""
+    g: Array
+    """(k, s, m)"""
+    loss: Tangent | None = None
+    """f and its gradient at the anchor, where the question asks for them."""
+    constraint: Tangent | None = None
+    """g and its gradient at the anchor, where the question asks for them."""
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
-    """The values bought, and the gradients that were asked for."""
+    """The values bought with a question."""
 
     round: int
     agents: Agents  # (k,)
-    f: Array  # (k, s)
-    g: Array  # (k, s, m)
-    loss: Tangent | None = None
-    constraint: Tangent | None = None
+    values: Values
 
 
 ControlUp = (
@@ -391,5 +397,5 @@ ControlUp = (
 )
 ControlDown = Heartbeat | Seating | Spare | Topology | Hold | StopAt | LowWater | Over
 Gossip = Opening | Wanted | Heartbeat | Frame
-RevealUp = Opening | Heartbeat | Question | Closing | Recall
+RevealUp = Opening | Heartbeat | Question | Usage | Recall
 RevealDown = Heartbeat | Question | Answer

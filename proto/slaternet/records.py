@@ -21,7 +21,7 @@ from pathlib import Path
 from slaternet.disk import Buffer, File
 from slaternet.errors import BadSpec, Diverged
 
-VERSION = 1
+VERSION = 2
 """Changes with the layout above and with that of any payload."""
 
 Title = dict[str, str]
@@ -31,8 +31,10 @@ _MAGIC = b"SLATERN\n"
 _START = struct.Struct("<8sIH")
 _HEAD = struct.Struct("<QHQ")
 _CHECK = struct.Struct("<I")
-_SEAL_BYTES = hashlib.sha256().digest_size
-_HEAD_BYTES = _HEAD.size + _CHECK.size + _SEAL_BYTES
+SEAL_BYTES = hashlib.sha256().digest_size
+"""How long a seal is; it ends the head of a record."""
+HEAD_BYTES = _HEAD.size + _CHECK.size + SEAL_BYTES
+"""How long the head of a record is."""
 _CHUNK_BYTES = 1 << 20
 
 
@@ -54,26 +56,16 @@ def title_bytes(title: Title) -> bytes:
 
 def seal_of(beginning: bytes) -> bytes:
     """Return the seal at the end of a title or of a record's head."""
-    return beginning[-_SEAL_BYTES:]
-
-
-def size_of(*payload: Buffer) -> int:
-    """Return how many bytes a payload has that is given in pieces."""
-    return sum(memoryview(piece).nbytes for piece in payload)
+    return beginning[-SEAL_BYTES:]
 
 
 def head_bytes(before: bytes, kind: int, round: int, *payload: Buffer) -> bytes:
     """Return what stands before a payload, given in pieces, that follows the seal `before`."""
-    head = _HEAD.pack(size_of(*payload), kind, round)
-    return head + _CHECK.pack(zlib.crc32(head)) + _seal(before, head, *payload)
-
-
-def _seal(before: bytes, head: Buffer, *payload: Buffer) -> bytes:
-    digest = hashlib.sha256(before)
-    digest.update(head)
+    head = _HEAD.pack(sum([memoryview(piece).nbytes for piece in payload]), kind, round)
+    digest = hashlib.sha256(before + head)
     for piece in payload:
         digest.update(piece)
-    return digest.digest()
+    return head + _CHECK.pack(zlib.crc32(head)) + digest.digest()
 
 
 class Reader:
@@ -97,22 +89,25 @@ class Reader:
 
     def _next(self) -> Record | None:
         """Return the next record; None where the file ends, or a crash has torn it."""
-        start = self._bytes(self.end, _HEAD_BYTES)
-        if len(start) < _HEAD_BYTES:
+        start = self._bytes(self.end, HEAD_BYTES)
+        if len(start) < HEAD_BYTES:
             return None
-        head, check, seal = start[: _HEAD.size], start[_HEAD.size : -_SEAL_BYTES], bytes(start[-_SEAL_BYTES:])
+        head, check, seal = start[: _HEAD.size], start[_HEAD.size : -SEAL_BYTES], bytes(start[-SEAL_BYTES:])
         if _CHECK.pack(zlib.crc32(head)) != check:
             raise self._damaged("its head does not fit its checksum")
         length, kind, round = _HEAD.unpack(head)
         if length > self._largest:
             raise self._damaged(f"it claims {length} bytes where {self._largest} are allowed")
-        payload = self._bytes(self.end + _HEAD_BYTES, length)
+        payload = self._bytes(self.end + HEAD_BYTES, length)
         if len(payload) < length:
             return None
-        if _seal(self.seal, head, payload) != seal:
+        digest = hashlib.sha256(self.seal)
+        digest.update(head)
+        digest.update(payload)
+        if digest.digest() != seal:
             raise self._damaged("it was changed, or does not follow the one before it")
         self.count += 1
-        self.end += _HEAD_BYTES + length
+        self.end += HEAD_BYTES + length
         self.seal = seal
         return Record(kind, round, bytes(payload))
 
@@ -143,10 +138,10 @@ class Reader:
                 f"{self._path} has version {version} and this Slaternet reads {VERSION}; "
                 "use the Slaternet that wrote it, or begin the whole game anew"
             )
-        text, seal = (self._file.read(_START.size + skip, size) for skip, size in ((0, length), (length, _SEAL_BYTES)))
+        text, seal = (self._file.read(_START.size + skip, size) for skip, size in ((0, length), (length, SEAL_BYTES)))
         if hashlib.sha256(start + text).digest() != seal:
             raise self._damaged("its title does not fit its checksum")
-        self.end = _START.size + length + _SEAL_BYTES
+        self.end = _START.size + length + SEAL_BYTES
         lines = (line.partition(" ") for line in text.decode(errors="replace").split("\n"))
         return {key: value for key, _, value in lines}, seal
 

@@ -8,7 +8,7 @@ name of the server it expects, and a handler learns whose certificate the caller
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Self, TypeVar
+from typing import Any, Self, cast
 
 import grpc
 import grpc.aio
@@ -33,7 +33,6 @@ from slaternet.tls import Caller
 UnaryHandler = Callable[[bytes, Caller | None], Awaitable[bytes]]
 """Takes the request and, where connections are secured, whose certificate came with it."""
 StreamHandler = Callable[[Link], Awaitable[None]]
-T = TypeVar("T")
 
 _log = structlog.get_logger(__name__)
 
@@ -50,13 +49,10 @@ class _ServerLink(Link):
         super().__init__(context.peer(), limits, limits.opening_seconds, traffic)
         self._context = context
         self._task = asyncio.current_task()
+        self._receive, self._transmit = context.read, context.write
 
-    async def _receive(self) -> bytes | None:
-        data: object = await self._context.read()
-        return data if isinstance(data, bytes) else None
-
-    async def _transmit(self, data: bytes) -> None:
-        await self._context.write(data)
+    async def _check_end(self) -> None:
+        """Nothing: a client ends its stream in order, or is gone."""
 
     def _hang_up(self) -> None:
         """Nothing: the status is sent when the handler has let go."""
@@ -105,7 +101,9 @@ class Server:
 
     def _unary(self, handler: UnaryHandler) -> _Handler:
         async def answer(_requests: object, context: _Context) -> bytes:
-            return await self._guarded(context, self._answer(handler, context))
+            async with self._guarding(context):
+                return await self._answer(handler, context)
+            raise AssertionError("a call that failed was aborted")
 
         # the same on the wire as a unary handler, whose request grpc.aio would wait for as long as the caller likes
         return grpc.stream_unary_rpc_method_handler(answer)
@@ -130,25 +128,24 @@ class Server:
     def _stream(self, handler: StreamHandler, traffic: Traffic) -> _Handler:
         async def converse(_requests: object, context: _Context) -> None:
             link = _ServerLink(context, self._limits, traffic)
-            await self._guarded(context, self._converse(handler, context, link), link)
+            self._links[link] = None
+            async with self._guarding(context, link):
+                try:
+                    link.caller = self._caller(context)
+                    await handler(link)
+                    link.raise_if_ended()
+                finally:
+                    self._links.pop(link, None)
+                    await link.flush()
+                    link.close()
 
         return grpc.stream_stream_rpc_method_handler(converse)
 
-    async def _converse(self, handler: StreamHandler, context: _Context, link: _ServerLink) -> None:
-        self._links[link] = None
+    @asynccontextmanager
+    async def _guarding(self, context: _Context, link: Link | None = None) -> AsyncIterator[None]:
+        """Watch over a handler; nothing it raises reaches the peer but what is meant for it."""
         try:
-            link.caller = self._caller(context)
-            await handler(link)
-            link.raise_if_ended()
-        finally:
-            self._links.pop(link, None)
-            await link.flush()
-            link.close()
-
-    async def _guarded(self, context: _Context, work: Awaitable[T], link: Link | None = None) -> T:
-        """Do the work of a handler; nothing it raises reaches the peer but what is meant for it."""
-        try:
-            return await work
+            yield
         except SlaternetError as error:
             self._note(error, context.peer(), link)
             if context.cancelled():  # nobody is left to tell
@@ -256,21 +253,13 @@ class _ClientLink(Link):
     def __init__(self, channel: Channel, method: str, traffic: Traffic) -> None:
         super().__init__(channel.address, channel.limits, channel.limits.silence_seconds, traffic)
         self._call: grpc.aio.StreamStreamCall[bytes, bytes] = channel.grpc.stream_stream(method)()
+        self._receive = self._call.read
+        self._transmit = cast("Callable[[bytes], Awaitable[None]]", self._call.write)
 
-    async def _receive(self) -> bytes | None:
-        try:
-            data: object = await self._call.read()
-        except grpc.aio.AioRpcError as error:
-            raise raised(error.code(), error.details(), error.trailing_metadata(), self.peer) from None
-        if isinstance(data, bytes):
-            return data
+    async def _check_end(self) -> None:
         code = await self._call.code()
-        if code is grpc.StatusCode.OK:
-            return None
-        raise raised(code, await self._call.details(), await self._call.trailing_metadata(), self.peer)
-
-    async def _transmit(self, data: bytes) -> None:
-        await self._call.write(data)
+        if code is not grpc.StatusCode.OK:
+            raise raised(code, await self._call.details(), await self._call.trailing_metadata(), self.peer)
 
     def _hang_up(self) -> None:
         self._call.cancel()

@@ -40,7 +40,7 @@ def test_killed_after_the_journal_was_cut_the_game_ends_in_the_bits_of_its_simul
     run = Run.open(tmp_path / "run")
     assert recorded(run.folder) == ROUNDS
     assert digest(run) == digest(simulated(run.spec, tmp_path / "simulated"))
-    rounds = {entry.values.round for entry in read(run.folder) if isinstance(entry, Purchase)}
+    rounds = {entry.asked.question.round for entry in read(run.folder) if isinstance(entry, Purchase)}
     assert rounds == set(range(first_round(run.folder) + 1, ROUNDS + 1))
     assert KEEP <= len(rounds) < 3 * KEEP
 

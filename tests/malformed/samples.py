@@ -129,8 +129,8 @@ _DOWN: list[model.ControlDown] = [
     model.LowWater(7),
     model.Over("host-2 died; start it again"),
 ]
-_QUESTION = model.Question(7, SEATS, _X, _POINTS, model.Effort(2, 1 << 40, 0.125, 9))
-_ANSWER = model.Answer(7, SEATS, _POINTS[..., 0], _RANDOM.standard_normal((3, 2, 4)))
+_QUESTION = model.Question(7, SEATS, _X, _POINTS)
+_ANSWER = model.Answer(7, SEATS, model.Values(_POINTS[..., 0], _RANDOM.standard_normal((3, 2, 4))))
 _TANGENTS = (
     model.Tangent(_RANDOM.standard_normal(3), _X),
     model.Tangent(_RANDOM.standard_normal((3, 4)), _RANDOM.standard_normal((3, 4, P))),
@@ -146,14 +146,14 @@ _REVEAL_UP: list[model.RevealUp] = [
     model.Heartbeat(),
     _QUESTION,
     replace(_QUESTION, anchor=_X, loss_gradient=True, constraint_gradient=True),
-    model.Closing(model.Effort(1, 2, 3.0, 4)),
+    model.Usage(7, 1, 2, 4, 3.0),
     model.Recall(7, 64, SEATS),
 ]
 _REVEAL_DOWN: list[model.RevealDown] = [
     _QUESTION,
     model.Heartbeat(),
     _ANSWER,
-    replace(_ANSWER, loss=_TANGENTS[0], constraint=_TANGENTS[1]),
+    replace(_ANSWER, values=replace(_ANSWER.values, loss=_TANGENTS[0], constraint=_TANGENTS[1])),
 ]
 _UNARY: list[tuple[Kind, Any]] = [
     (JOIN, (STRANGER, model.Join(model.Role.HOST, "h:1", 3, 1, "ab" * 32, SEATS, "cd" * 32, True, TICKET))),

@@ -19,14 +19,13 @@ from slaternet import codec, identity
 from slaternet.membership import Applicant, Membership
 from slaternet.model import (
     PROTOCOL,
-    Closing,
-    Effort,
     Frame,
     Head,
     Heartbeat,
     Join,
     Question,
     Role,
+    Usage,
     Wanted,
 )
 
@@ -68,7 +67,7 @@ async def lanes(game: Game) -> list[Lane]:
     asker = await REVEAL.find(game)
     k = len(asker.seats)
     question = Question(FAR, asker.seats, np.zeros((k, P)), np.zeros((k, 2, P)))
-    reveal: list[Body] = [question, Closing(Effort(1, 2, 3.0, 4)), Heartbeat()]
+    reveal: list[Body] = [question, Usage(FAR, 1, 2, 4, 3.0), Heartbeat()]
 
     peer = await GOSSIP.find(game)
     gossip: list[Body] = [Frame(FAR, peer.seats, np.zeros((k, P))), Wanted(FAR), Heartbeat()]

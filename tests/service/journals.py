@@ -28,7 +28,8 @@ def rewrite(path: Path, entries: list[Entry], title: Title) -> None:
     pieces = [title_bytes(title)]
     seal = seal_of(pieces[0])
     for entry in entries:
-        kind, round, payload = encode(entry)
+        kind, round, pieces_of_entry = encode(entry)
+        payload = b"".join(pieces_of_entry)
         head = head_bytes(seal, kind, round, payload)
         pieces += head, payload
         seal = seal_of(head)
@@ -56,7 +57,8 @@ def altering(round: int, *, x: float = 0.0, points: float = 0.0, f: float = 0.0,
 
     def altered(entry: Purchase) -> Purchase:
         asked, values = entry.asked, entry.values
-        question = replace(asked.question, x=nudged(asked.question.x, x), points=nudged(asked.question.points, points))
+        asks = asked.question
+        question = replace(asks, x=nudged(asks.x, x), points=nudged(asks.points, points), x_is_first_point=False)
         values = replace(values, f=nudged(values.f, f), g=nudged(values.g, g))
         return Purchase(replace(asked, question=question), values)
 

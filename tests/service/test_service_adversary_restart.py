@@ -79,7 +79,9 @@ async def test_an_adversary_that_is_started_again_goes_on_in_its_folder(tmp_path
             lives.start()
         await game.goes_on()
 
-    asked = [(entry.asked.host, entry.values.round) for entry in read(game.folder) if isinstance(entry, Purchase)]
+    asked = [
+        (entry.asked.host, entry.asked.question.round) for entry in read(game.folder) if isinstance(entry, Purchase)
+    ]
     assert len(set(asked)) == len(asked)  # nothing was bought twice
 
 

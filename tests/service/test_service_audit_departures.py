@@ -69,10 +69,10 @@ def lose(entries: list[Entry], *, ahead: bool, late: bool = False) -> None:
     """
     ordered(entries)
     seats = seats_of(entries)
-    mine = [each for each in entries if isinstance(each, Purchase) and 2 in each.values.agents][E - 2 :]
+    mine = [each for each in entries if isinstance(each, Purchase) and 2 in each.asked.question.agents][E - 2 :]
     [last] = mine  # of round E - 1
-    at = next(i for i, each in enumerate(entries) if isinstance(each, Purchase) and each.values.round == E)
-    void = Purchase(replace(last.asked, question=replace(last.asked.question, round=E)), replace(last.values, round=E))
+    at = next(i for i, each in enumerate(entries) if isinstance(each, Purchase) and each.asked.question.round == E)
+    void = Purchase(replace(last.asked, question=replace(last.asked.question, round=E)), last.values)
     added: list[Entry] = [replace(seats, epoch=2)]
     if ahead:
         added.insert(1 if late else 0, void)
@@ -114,9 +114,9 @@ def test_what_is_void_may_lie_behind_the_last_round(left: Run, tmp_path: Path) -
 
     def change(entries: list[Entry]) -> None:
         lose(entries, ahead=True)
-        entries[:] = [each for each in entries if not isinstance(each, Purchase) or each.values.round <= E]
+        entries[:] = [each for each in entries if not isinstance(each, Purchase) or each.asked.question.round <= E]
         entries[:] = [each for each in entries if not isinstance(each, Scored) or each.round < E]
-        ours = [each for each in entries if isinstance(each, Purchase) and each.values.round == E]
+        ours = [each for each in entries if isinstance(each, Purchase) and each.asked.question.round == E]
         for each in ours[1:]:  # the first is the one that is void
             entries.remove(each)
 
@@ -160,7 +160,9 @@ def second(epoch: int, *departures: Departure, at: int = E - 1) -> Callable[[lis
 
     def change(entries: list[Entry]) -> None:
         ordered(entries)
-        place = next(i for i, each in enumerate(entries) if isinstance(each, Purchase) and each.values.round == at)
+        place = next(
+            i for i, each in enumerate(entries) if isinstance(each, Purchase) and each.asked.question.round == at
+        )
         entries.insert(place, replace(seats_of(entries), epoch=epoch, departures=departures))
 
     return change
@@ -259,8 +261,10 @@ def test_a_journal_that_was_cut_after_agents_had_left_audits_clean(left: Run, tm
     totals = [float(left.metrics[name][E]) for name in TOTALS]
     chained = bytes(32)
     for round in range(1, E + 2):
-        bought = [each for each in read(left.folder) if isinstance(each, Purchase) and each.values.round == round]
-        bought.sort(key=lambda each: int(each.values.agents[0]))
+        bought = [
+            each for each in read(left.folder) if isinstance(each, Purchase) and each.asked.question.round == round
+        ]
+        bought.sort(key=lambda each: int(each.asked.question.agents[0]))
         chained = hashlib.sha256(chained + b"".join(each.asked.question.x.tobytes() for each in bought)).digest()
     loss, violation, zero_loss, zero_violation = totals
     standing = Standing(E + 1, T, chained, (loss, violation, zero_loss, zero_violation))

@@ -64,7 +64,7 @@ def _twice(entries: list[Entry]) -> None:
 
 def _other_host(entry: Purchase) -> Purchase:
     name = "agent-1" if entry.asked.host != "agent-1" else "agent-2"
-    return Purchase(replace(entry.asked, host=name), replace(entry.values, host=name))
+    return Purchase(replace(entry.asked, host=name), entry.values)
 
 
 def _unseated(entries: list[Entry]) -> None:
@@ -145,7 +145,8 @@ def test_a_forged_record_is_named_though_its_seal_is_right(name: str, played: Ru
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["x", "points", "f", "g"])
 def test_every_number_of_a_purchase_is_guarded(name: str, played: Run, tmp_path: Path) -> None:
-    bought = next(each for each in read(played.folder) if isinstance(each, Purchase) and each.values.round == 5)
+    purchases = (each for each in read(played.folder) if isinstance(each, Purchase))
+    bought = next(each for each in purchases if each.asked.question.round == 5)
     decided = name in ("x", "points")
     array: Array = getattr(bought.asked.question if decided else bought.values, name)
     for index in np.ndindex(array.shape):
@@ -157,11 +158,12 @@ def test_every_number_of_a_purchase_is_guarded(name: str, played: Run, tmp_path:
 
         first = of(report, "decisions" if decided else "values").differences[0]
         assert first.round == 5
-        assert first.agent == bought.values.agents.tolist()[index[0]]
+        assert first.agent == bought.asked.question.agents.tolist()[index[0]]
 
 
 def _asking(entry: Purchase, name: str, array: Any) -> Purchase:
-    return replace(entry, asked=replace(entry.asked, question=replace(entry.asked.question, **{name: array})))
+    question = replace(entry.asked.question, **{name: array}, x_is_first_point=False)
+    return replace(entry, asked=replace(entry.asked, question=question))
 
 
 def _selling(entry: Purchase, name: str, array: Any) -> Purchase:
@@ -170,7 +172,7 @@ def _selling(entry: Purchase, name: str, array: Any) -> Purchase:
 
 def _putting(entry: Purchase) -> Change:
     """Put an entry in the place of the first purchase of its round."""
-    return lambda entries: change_purchase(entries, entry.values.round, lambda _: entry)
+    return lambda entries: change_purchase(entries, entry.asked.question.round, lambda _: entry)
 
 
 def test_a_purchase_left_out_is_named_by_its_agent_and_round(played: Run, tmp_path: Path) -> None:

@@ -233,7 +233,7 @@ def with_fewer_points(question: Question) -> Question:
 
 
 def decided_otherwise(question: Question) -> Question:
-    return replace(question, x=0.5 * question.x)
+    return replace(question, x=0.5 * question.x, x_is_first_point=False)
 
 
 def outside(question: Question) -> Question:
@@ -243,7 +243,7 @@ def outside(question: Question) -> Question:
 
 
 def decided_outside(question: Question) -> Question:
-    return replace(question, x=question.x + 1e3)
+    return replace(question, x=question.x + 1e3, x_is_first_point=False)
 
 
 def with_gradients(question: Question) -> Question:
@@ -336,7 +336,7 @@ async def test_a_cheating_host_obtains_no_value_and_is_found_out(isolation: str,
             again = await cheat.tries(
                 *asking(unchanged, NEXT - 1)(cheat), cheat.asks(elsewhere(cheat.honest(NEXT - 1)))
             )
-            assert [each.f.tobytes() for each in again.answers] == [gate.answered[NEXT - 1].f.tobytes()]
+            assert [each.values.f.tobytes() for each in again.answers] == [gate.answered[NEXT - 1].values.f.tobytes()]
             assert again.verdict.error == "AlreadyAsked"
             expected["AlreadyAsked", CHEAT] += 1
 
@@ -358,7 +358,8 @@ async def test_a_cheating_host_obtains_no_value_and_is_found_out(isolation: str,
     assert json.loads((tmp_path / "game" / "summary.json").read_text())["breaches"] == kinds
     assert Counter(each["kind"] for each in logged if each["event"] == "refused") == kinds
 
-    values = np.concatenate([part.ravel() for each in gate.answered.values() for part in (each.f, each.g)])
+    answers = [each.values for each in gate.answered.values()]
+    values = np.concatenate([part.ravel() for each in answers for part in (each.f, each.g)])
     assert len(gate.answered) == SPEC.run.rounds
     assert leaked(" ".join(texts) + str(logged), values) == []
 

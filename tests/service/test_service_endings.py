@@ -38,7 +38,7 @@ from slaternet.station import Station
 from slaternet.transport import call, open_channel
 from slaternet_adversary.chronicle import Chronicle
 from slaternet_adversary.revealer import Revealer
-from slaternet_adversary.runtime import Outward, Runtime
+from slaternet_adversary.runtime import Runtime
 from slaternet_adversary.service import AdversaryService
 from slaternet_coordinator.engine import Coordinator
 from slaternet_coordinator.events import Admit, Closed, Effect, Event, Joined, Keep, Leave, Opened, Said, Tell
@@ -178,6 +178,9 @@ class Abrupt:
     def listen(self, hear: Callable[[ControlDown], None], *, opened: Callable[[], None]) -> None:
         self._hear = hear
 
+    def report(self, progress: Progress) -> None:
+        pass
+
     async def attend(self) -> None:
         await asyncio.sleep(0)  # the worker begins to wait
         await asyncio.sleep(0)
@@ -193,8 +196,10 @@ class Due:
     due = idle = True
     forgetful = False
 
-    def seat(self, epoch: int, hosts: object, departures: object) -> list[Outward]:
-        return []
+    progress = Progress(0)
+
+    def seat(self, epoch: int, hosts: object, departures: object) -> None:
+        pass
 
 
 @pytest.mark.parametrize("turns", range(5))

@@ -17,7 +17,7 @@ from slaternet.errors import BadSpec
 from slaternet.lines import Line
 from slaternet.link import Link
 from slaternet.meter import PREFIX, Traffic
-from slaternet.model import Closing, Effort, Finished, Head, Progress
+from slaternet.model import Finished, Head, Progress, Usage
 from slaternet.security import LOOPBACK as PLAIN
 from slaternet.station import Station
 from slaternet.transport import serve
@@ -130,9 +130,10 @@ async def at_rest(tmp_path: Path) -> AsyncIterator[tuple[dict[str, Told], Run]]:
 def last_words(run: Run, name: str) -> set[int]:
     """Return the sizes that what a host sends after its last round may have: one report may be left out."""
     head = Head(run.summary["run"], 1, T, name)
-    cost = Effort(0, int(run.metrics["bytes_sent"][-1]) // 2, 0.0, int(run.metrics["bytes_received"][-1]) // 2)
+    cost = run.summary["network"]["hosts"][name]
+    usage = Usage(T, *(cost[each] for each in ("frames", "bytes_sent", "bytes_received", "waited")))
     progress = codec.encode_control_up(head, Progress(T))
-    words = [*codec.encode_reveal_up(head, Closing(cost)), progress, codec.encode_control_up(head, Finished())]
+    words = [*codec.encode_reveal_up(head, usage), progress, codec.encode_control_up(head, Finished())]
     size = sum(len(word) + PREFIX for word in words)
     return {size, size + len(progress) + PREFIX}
 

@@ -13,7 +13,7 @@ from slaternet.checkpoints import Checkpoints
 from slaternet.disk import DRAFT, Disk
 from slaternet.model import Answer
 from slaternet.streams import stream
-from slaternet_agent import engine
+from slaternet_agent import place
 from slaternet_agent.engine import Host
 from slaternet_agent.keeper import Keeper
 from slaternet_agent.mixing import Board, Gossip, Mixer, Plan
@@ -84,7 +84,7 @@ def restored_dual_zeroed() -> Iterator[Any]:
 
         return lossy
 
-    yield instead(engine, "restored", make)
+    yield instead(place, "restored", make)
 
 
 @mutant("A checkpoint is spoken of before its content is safe.")

@@ -23,10 +23,10 @@ from slaternet.disk import read_file
 from slaternet.journal import read
 from slaternet.link import Link
 from slaternet.membership import Membership
-from slaternet.model import Array
+from slaternet.model import Answer, Array, Progress
 from slaternet.spec import Spec
 from slaternet_adversary.chronicle import JOURNAL, Chronicle, Entry, Purchase, decode
-from slaternet_adversary.events import Commit, Record, Reply, Scored, Summarise
+from slaternet_adversary.events import Commit, Record, Scored, Summarise
 from slaternet_adversary.referee import Referee
 from slaternet_adversary.results import Results
 from slaternet_adversary.revealer import Revealer
@@ -73,7 +73,9 @@ class Witness:
             for kind, name, before, after in (
                 (Host, "handle", self._before_host, self._after_host),
                 (Chronicle, "append", self._before_entry, self._after_entry),
-                (Revealer, "_say", self._before_saying, None),
+                (Revealer, "reply", self._before_reply, None),
+                (Revealer, "report", self._before_report, None),
+                (Revealer, "finish", self._before_finish, None),
                 (Referee, "handle", None, self._after_referee),
                 (Results, "record", None, self._after_row),
                 (Results, "finish", None, self._after_summary),
@@ -157,19 +159,15 @@ class Witness:
         for key, values in self._answered.items():
             self._require(self._bought.get(key) == values, f"agent and round {key} was answered, and is forgotten")
 
-    def _before_saying(self, revealer: Revealer, effects: list[Any]) -> None:
-        for effect in effects:
-            match effect:
-                case Reply(_, answer):
-                    self._replies(answer)
-                case Record(round):
-                    self._require(round <= self.recorded, f"round {round} is told before its row is written")
-                case Summarise(rounds):
-                    self._require(self.rounds == rounds, "the end is told before the summary is written")
+    def _before_report(self, revealer: Revealer, progress: Progress) -> None:
+        self._require(progress.round <= self.recorded, f"round {progress.round} is told before its row is written")
 
-    def _replies(self, answer: Any) -> None:
+    def _before_finish(self, revealer: Revealer, progress: Progress) -> None:
+        self._require(self.rounds == progress.round, "the end is told before the summary is written")
+
+    def _before_reply(self, revealer: Revealer, host: str, answer: Answer) -> None:
         for row, agent in enumerate(answer.agents.tolist()):
-            key, values = (agent, answer.round), _values(answer.f, answer.g, row)
+            key, values = (agent, answer.round), _values(answer.values.f, answer.values.g, row)
             self._require(self._bought.get(key) == values, f"agent and round {key} is answered before it is journalled")
             self._answered[key] = values
 

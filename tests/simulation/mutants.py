@@ -13,8 +13,9 @@ from unittest import mock
 from simulation.games import KINDS, departed, reference
 
 from slaternet.journal import Durability, Journal
+from slaternet.model import Values
 from slaternet_adversary.chronicle import Purchase
-from slaternet_adversary.events import Commit, Evaluate, Evaluated
+from slaternet_adversary.events import Asked, Commit
 from slaternet_adversary.runtime import Runtime
 from slaternet_adversary.tables import Table
 from slaternet_coordinator.engine import Coordinator
@@ -65,11 +66,11 @@ def instead(owner: Any, name: str, make: Callable[[Any], Any]) -> Any:
 
 @mutant("Values go out, and are written down when the next ones are bought.")
 def answered_before_journalled() -> Iterator[Any]:
-    def late(runtime: Runtime, effect: Evaluate) -> Evaluated:
-        values = runtime._functions.evaluate(effect.asked)
+    def late(runtime: Runtime, asked: Asked) -> Values:
+        values = runtime._functions.evaluate(asked.question)
         for entry in owed:
             runtime._enter(entry)
-        owed[:] = [Purchase(effect.asked, values)]
+        owed[:] = [Purchase(asked, values)]
         return values
 
     owed: list[Purchase] = []

@@ -38,7 +38,6 @@ from typing import IO, Any
 
 import numpy as np
 
-from slaternet.disk import replacing
 from slaternet.model import Array
 from slaternet_adversary.api import CannotPlay, Round
 from slaternet_adversary.builtin.forms import Functions, Separable
@@ -47,8 +46,8 @@ _ROWS, _STACKED, _SEPARABLE = "rows", ("matrix", "offset"), ("curvature", "slope
 _HOW = "write it with numpy.savez(path, matrix=..., offset=..., rows=...) or slaternet record"
 _LOCAL = struct.Struct("<26xHH")
 """The head of a zip file's member, which ends with the lengths of its name and of an extra field."""
-_DAMAGE = (zipfile.BadZipFile, struct.error, tokenize.TokenError, SyntaxError)
-"""What damaged archives and array headers raise; numpy reads the latter with Python's own scanner."""
+_DAMAGE = (zipfile.BadZipFile, struct.error, ValueError, TypeError, KeyError, NotImplementedError)
+_DAMAGED_HEADER = (tokenize.TokenError, SyntaxError)  # numpy reads it with Python's own scanner
 
 
 @dataclass(frozen=True)
@@ -62,12 +61,9 @@ class _Member:
     def read(self, file: io.BufferedReader, index: int) -> Array | None:
         """Return the array at an index of the first axis; None where the file ends before."""
         count = math.prod(self.shape[1:])
-        size = self.dtype.itemsize * count
-        file.seek(self.start + index * size)
-        data = file.read(size)
-        if len(data) != size:
-            return None
-        return np.frombuffer(data, self.dtype).reshape(self.shape[1:]).astype(np.float64)
+        file.seek(self.start + index * self.dtype.itemsize * count)
+        numbers = np.fromfile(file, self.dtype, count)
+        return numbers.reshape(self.shape[1:]).astype(np.float64) if len(numbers) == count else None
 
 
 class Trace:
@@ -122,7 +118,7 @@ class Trace:
                 separable = f"{_SEPARABLE[0]}.npy" in archive.namelist()
                 names = (_ROWS, *_STACKED, *(_SEPARABLE if separable else ()))
                 return {name: self._member(file, archive, name) for name in names}
-        except (*_DAMAGE, ValueError, TypeError, KeyError, NotImplementedError):
+        except (*_DAMAGE, *_DAMAGED_HEADER):
             raise CannotPlay(f"{self._who} is not an .npz of numbers; {_HOW}") from None
 
     def _member(self, file: io.BufferedReader, archive: zipfile.ZipFile, name: str) -> _Member:
@@ -187,17 +183,20 @@ def write(path: Path, rounds: int, rows: int, recorded: Iterable[Mapping[str, Ar
     """
     recorded = iter(recorded)
     first = next(recorded)
-    with contextlib.ExitStack() as stack, replacing(path) as draft:
+    part = path.with_name(f".{path.name}.part")
+    with contextlib.ExitStack() as stack:
         # an array's rounds must lie together, so each waits in a file of its own
         files = {name: stack.enter_context(tempfile.TemporaryFile(dir=path.absolute().parent)) for name in first}
+        stack.callback(part.unlink, missing_ok=True)
         for each in itertools.chain([first], recorded):
             for name, file in files.items():
                 file.write(each[name].astype("<f8").tobytes())
-        with zipfile.ZipFile(draft, "w") as archive:
+        with zipfile.ZipFile(part, "w") as archive:
             for name, file in files.items():
                 file.seek(0)
                 _add(archive, name, "<f8", (rounds, *first[name].shape), file)
             _add(archive, _ROWS, "<i8", (), io.BytesIO(rows.to_bytes(8, "little")))
+        part.replace(path)
 
 
 def _add(archive: zipfile.ZipFile, name: str, dtype: str, shape: tuple[int, ...], numbers: IO[bytes]) -> None:

@@ -12,8 +12,6 @@ from slaternet_adversary.calls import CheckedRound
 
 _ROUNDING = 1e-9
 """Of an agent's largest value: what lies above a chord by less does so by rounding."""
-_SHOWN = 8
-"""Coordinates of a point that are printed."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ def slopes(at: CheckedRound, method: str, agents: Agents, points: Array, step: f
     return (0.5 * (ahead + behind)).swapaxes(-1, -2)
 
 
-def written(point: Array) -> str:
-    """Return a point in words."""
-    shown = ", ".join(f"{each:.6g}" for each in point[:_SHOWN])
-    return f"({shown}, ...)" if len(point) > _SHOWN else f"({shown})"
+def written(point: Array, shown: int = 8) -> str:
+    """Return a point in words, by its first coordinates."""
+    numbers = ", ".join(f"{each:.6g}" for each in point[:shown])
+    return f"({numbers}, ...)" if len(point) > shown else f"({numbers})"

@@ -18,7 +18,7 @@ from pydantic import PositiveFloat
 from slaternet.model import Array
 from slaternet.powers import logarithm, power
 from slaternet_agent.algorithms.alone import Alone, State
-from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Seen
+from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Values
 from slaternet_agent.estimators import Directions, coordinate_points, coordinates, symmetric, symmetric_points
 from slaternet_agent.schedules import Rule, Rules, Step, horizon
 
@@ -71,7 +71,7 @@ class Agarwal2010(_Descent):
         u = self._directions.at(state.agents, t)
         return Decision(state.x, symmetric_points(state.x, u, self._schedule.step(t).delta))
 
-    def update(self, state: State, decision: Decision, seen: Seen, t: int) -> State:
+    def update(self, state: State, decision: Decision, seen: Values, t: int) -> State:
         """Descend along the direction asked about."""
         del decision
         u = self._directions.at(state.agents, t)
@@ -91,7 +91,7 @@ class Agarwal2010Multi(_Descent):
         del gossip
         return Decision(state.x, coordinate_points(state.x, self._schedule.step(t).delta))
 
-    def update(self, state: State, decision: Decision, seen: Seen, t: int) -> State:
+    def update(self, state: State, decision: Decision, seen: Values, t: int) -> State:
         """Descend along the estimated gradient."""
         del decision
         return self._descended(state, coordinates(seen.f, self._schedule.step(t).delta), t)

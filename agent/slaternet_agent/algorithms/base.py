@@ -13,11 +13,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from slaternet.model import Agents, Array, Tangent
+from slaternet.model import Agents, Array, Tangent, Values
 from slaternet_agent.game import Game
 from slaternet_agent.schedules import SEQUENCES, STANDARD, Rules, Schedule
 
-__all__ = ["Algorithm", "Decision", "Feedback", "Game", "Gossip", "Schedule", "Seen", "Tangent"]
+__all__ = ["Algorithm", "Decision", "Feedback", "Game", "Gossip", "Schedule", "Tangent", "Values"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +63,6 @@ class Decision:
         return cls(x, np.empty((len(x), 0, x.shape[1])))
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What the adversary revealed about a decision."""
-
-    f: Array
-    """(k, s)"""
-    g: Array
-    """(k, s, m)"""
-    loss: Tangent | None = None
-    """f and its gradient at the anchor, where `Feedback.loss_gradient` asks for them."""
-    constraint: Tangent | None = None
-    """g and its gradient at the anchor, where `Feedback.constraint_gradient` asks for them."""
-
-
 class Algorithm(Protocol):
     """One paper's algorithm, for all agents of a host.
 
@@ -111,5 +97,5 @@ class Algorithm(Protocol):
     def decide(self, state: Any, gossip: Gossip, t: int) -> Decision:  # noqa: ANN401
         """Return the decision of round t."""
 
-    def update(self, state: Any, decision: Decision, seen: Seen, t: int) -> Any:  # noqa: ANN401
+    def update(self, state: Any, decision: Decision, seen: Values, t: int) -> Any:  # noqa: ANN401
         """Return the state after round t."""

@@ -23,7 +23,7 @@ from slaternet.model import Agents, Array
 from slaternet.powers import power
 from slaternet_agent.algorithms import alone
 from slaternet_agent.algorithms.alone import Alone
-from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Seen
+from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Values
 from slaternet_agent.duals import ascended, weighted_slope
 from slaternet_agent.estimators import Directions, symmetric, symmetric_points
 from slaternet_agent.schedules import Rule, Rules, Step, horizon
@@ -84,7 +84,7 @@ class Cao2019(Alone):
         u = self._directions.at(state.agents, t)
         return Decision(state.x, symmetric_points(state.x, u, self._schedule.step(t).delta))
 
-    def update(self, state: State, decision: Decision, seen: Seen, t: int) -> State:
+    def update(self, state: State, decision: Decision, seen: Values, t: int) -> State:
         """Take both steps from where the round began: the primal step uses the dual before it rises."""
         step, p = self._schedule.step(t), self._game.dimension
         slope = symmetric(seen.f, p, step.delta) + weighted_slope(state.lam, symmetric(seen.g, p, step.delta))

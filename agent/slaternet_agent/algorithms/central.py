@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from slaternet.model import Agents, Array, Tangent
-from slaternet_agent.algorithms.base import Algorithm, Decision, Game, Gossip, Seen
+from slaternet_agent.algorithms.base import Algorithm, Decision, Game, Gossip, Values
 from slaternet_agent.states import pack, unpack
 
 
@@ -76,7 +76,7 @@ class Central(Algorithm):
         anchor = None if alone.anchor is None else np.tile(alone.anchor, (k, 1))
         return Decision(np.tile(alone.x, (k, 1)), np.tile(alone.points, (k, 1, 1)), anchor, pack(replica))
 
-    def update(self, state: State, decision: Decision, seen: Seen, t: int) -> State:
+    def update(self, state: State, decision: Decision, seen: Values, t: int) -> State:
         """Keep the replica, its decision and what was seen: it learns when everyone has told."""
         del t
         anchor = decision.x if decision.anchor is None else decision.anchor
@@ -92,7 +92,7 @@ class Central(Algorithm):
         constraint = [m, m * p] if self.feedback.constraint_gradient else []
         return [s, s * m, *loss, *constraint]
 
-    def _joint(self, rows: Array) -> Seen:
+    def _joint(self, rows: Array) -> Values:
         """Return what the learner sees, from everyone's rows (n, width)."""
         n, s, m, p = len(rows), self.feedback.points, self._game.constraints, self._game.dimension
         f, g, *rest = np.split(rows, np.cumsum(self._sizes())[:-1], axis=1)
@@ -102,7 +102,7 @@ class Central(Algorithm):
         if self.feedback.constraint_gradient:
             constraint = Tangent(next(parts).reshape(1, n * m), next(parts).reshape(1, n * m, p))
         stacked = g.reshape(n, s, m).transpose(1, 0, 2).reshape(1, s, n * m)
-        return Seen(_mean(f), stacked, loss, constraint)
+        return Values(_mean(f), stacked, loss, constraint)
 
 
 def _mean(rows: Array) -> Array:

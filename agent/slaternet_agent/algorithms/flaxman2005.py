@@ -19,7 +19,7 @@ from pydantic import PositiveFloat
 from slaternet.model import Agents, Array
 from slaternet.powers import power
 from slaternet_agent.algorithms.alone import Alone
-from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Seen
+from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Values
 from slaternet_agent.estimators import Directions, one_point, sphere_point
 from slaternet_agent.schedules import Rule, Rules, Step, horizon
 
@@ -69,7 +69,7 @@ class Flaxman2005(Alone):
         points = sphere_point(state.y, u, self._schedule.step(t).delta)
         return Decision(points[:, 0].copy(), points)
 
-    def update(self, state: State, decision: Decision, seen: Seen, t: int) -> State:
+    def update(self, state: State, decision: Decision, seen: Values, t: int) -> State:
         """Descend along the direction played."""
         del decision
         step = self._schedule.step(t)

@@ -29,7 +29,7 @@ from slaternet.model import Agents, Array
 from slaternet.powers import power
 from slaternet_agent.algorithms import alone
 from slaternet_agent.algorithms.alone import Alone
-from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Seen
+from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Values
 from slaternet_agent.duals import ascended, weighted_gradient
 from slaternet_agent.estimators import Directions, symmetric, symmetric_points
 from slaternet_agent.schedules import Rule, Rules, Step, horizon
@@ -87,7 +87,7 @@ class Mahdavi2012(Alone):
         del gossip, t
         return Decision.without_points(state.x)
 
-    def update(self, state: State, decision: Decision, seen: Seen, t: int) -> State:
+    def update(self, state: State, decision: Decision, seen: Values, t: int) -> State:
         """Take both steps from where the round began: the primal step uses the dual before it rises."""
         assert seen.loss is not None
         assert seen.constraint is not None
@@ -118,7 +118,7 @@ class Mahdavi2012Bandit(Alone):
         u = self._directions.at(state.agents, t)
         return Decision(state.x, symmetric_points(state.x, u, self._schedule.step(t).delta))
 
-    def update(self, state: State, decision: Decision, seen: Seen, t: int) -> State:
+    def update(self, state: State, decision: Decision, seen: Values, t: int) -> State:
         """Take both steps from where the round began: the primal step uses the dual before it rises."""
         assert seen.loss is not None
         step = self._schedule.step(t)

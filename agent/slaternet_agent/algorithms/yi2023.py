@@ -33,7 +33,7 @@ from slaternet.fields import checked
 from slaternet.model import Agents, Array
 from slaternet.powers import power
 from slaternet_agent.algorithms import gossiping
-from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Seen
+from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Values
 from slaternet_agent.algorithms.gossiping import Gossiping
 from slaternet_agent.duals import ascended, clipped, weighted_gradient, weighted_slope
 from slaternet_agent.estimators import Directions, forward, forward_points
@@ -162,7 +162,7 @@ class Yi2023(_Remembering):
         u = self._directions.at(state.agents, t)
         return Decision(x, forward_points(x, u, self._schedule.step(t).delta))
 
-    def update(self, state: State, decision: Decision, seen: Seen, t: int) -> State:
+    def update(self, state: State, decision: Decision, seen: Values, t: int) -> State:
         """Take the primal-dual step along the direction of the round."""
         step = self._schedule.step(t)
         g = clipped(seen.g)
@@ -187,7 +187,7 @@ class Yi2023Full(_Remembering):
         del state, t
         return Decision.without_points(gossip.mixed)
 
-    def update(self, state: State, decision: Decision, seen: Seen, t: int) -> State:
+    def update(self, state: State, decision: Decision, seen: Values, t: int) -> State:
         """Take the primal-dual step, projected on X itself."""
         assert seen.loss is not None
         assert seen.constraint is not None

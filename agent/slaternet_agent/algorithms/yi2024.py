@@ -29,7 +29,7 @@ from pydantic import PositiveFloat
 
 from slaternet.fields import checked
 from slaternet.powers import power
-from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Seen
+from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Values
 from slaternet_agent.algorithms.gossiping import Gossiping, State
 from slaternet_agent.duals import memoryless, weighted_gradient
 from slaternet_agent.schedules import Rate, Rule, Rules, Step
@@ -83,7 +83,7 @@ class Yi2024(Gossiping):
         del state, t
         return Decision.without_points(gossip.mixed)
 
-    def update(self, state: State, decision: Decision, seen: Seen, t: int) -> State:
+    def update(self, state: State, decision: Decision, seen: Values, t: int) -> State:
         """Take the primal-dual step."""
         step = self._schedule.step(t)
         assert seen.loss is not None

@@ -16,7 +16,7 @@ every gradient: regret O(T^max(c, 1 - c)) and violation O(T^(1 - c/2)). The "str
 
 from pydantic import PositiveFloat
 
-from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Seen
+from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Values
 from slaternet_agent.algorithms.gossiping import State
 from slaternet_agent.algorithms.yuan2022 import Above1, DocoLtc, exact_convex, exact_strongly_convex, exploring
 from slaternet_agent.estimators import Directions, symmetric, symmetric_points
@@ -59,7 +59,7 @@ class Yuan2021(DocoLtc):
         x = self._set.project(gossip.mixed, scale=1.0 - step.xi)
         return Decision(x, symmetric_points(x, self._directions.at(state.agents, t), step.delta))
 
-    def update(self, state: State, decision: Decision, seen: Seen, t: int) -> State:
+    def update(self, state: State, decision: Decision, seen: Values, t: int) -> State:
         """Step down the estimate made from the two values."""
         slope = symmetric(seen.f, self.width, self._schedule.step(t).delta)
         return self._descended(state, decision, slope[:, None] * self._directions.at(state.agents, t), seen, t)

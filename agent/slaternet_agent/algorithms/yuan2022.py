@@ -31,7 +31,7 @@ from pydantic import Field, PositiveFloat
 
 from slaternet.model import Array
 from slaternet.powers import power
-from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Seen
+from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Values
 from slaternet_agent.algorithms.gossiping import Gossiping, State
 from slaternet_agent.duals import memoryless, weighted_gradient
 from slaternet_agent.estimators import Directions, one_point, sphere_point
@@ -91,7 +91,7 @@ EXACT_SCHEDULES: Rules = {"convex": exact_convex, "strongly-convex": exact_stron
 class DocoLtc(Gossiping):
     """The step that the algorithms of this family share; they differ in how they learn the loss's gradient."""
 
-    def _descended(self, state: State, decision: Decision, loss: Array, seen: Seen, t: int) -> State:
+    def _descended(self, state: State, decision: Decision, loss: Array, seen: Values, t: int) -> State:
         """Return the state after round t, from the gradient of the loss, (k, p)."""
         x = decision.x if decision.anchor is None else decision.anchor
         # The dual of round t was due at the end of round t - 1, with the step of that round; the first is 0.
@@ -121,7 +121,7 @@ class Yuan2022(DocoLtc):
         points = sphere_point(x, self._directions.at(state.agents, t), step.delta)
         return Decision(points[:, 0], points, anchor=x)
 
-    def update(self, state: State, decision: Decision, seen: Seen, t: int) -> State:
+    def update(self, state: State, decision: Decision, seen: Values, t: int) -> State:
         """Step from the anchor, down the estimate made from the one value."""
         slope = one_point(seen.f, self.width, self._schedule.step(t).delta)
         loss = slope[:, None] * self._directions.at(state.agents, t)
@@ -140,7 +140,7 @@ class Yuan2022Full(DocoLtc):
         del state, t
         return Decision.without_points(self._set.project(gossip.mixed))
 
-    def update(self, state: State, decision: Decision, seen: Seen, t: int) -> State:
+    def update(self, state: State, decision: Decision, seen: Values, t: int) -> State:
         """Step down the exact gradient."""
         assert seen.loss is not None
         return self._descended(state, decision, seen.loss.gradient, seen, t)

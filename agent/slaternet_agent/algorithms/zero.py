@@ -5,7 +5,7 @@ shows against it. It sends empty rows, so it plays on any graph, and promises re
 """
 
 from slaternet_agent.algorithms.alone import Alone, State
-from slaternet_agent.algorithms.base import Decision, Feedback, Gossip, Seen
+from slaternet_agent.algorithms.base import Decision, Feedback, Gossip, Values
 from slaternet_agent.schedules import Rules
 
 NO_SCHEDULES: Rules = {}
@@ -24,7 +24,7 @@ class Zero(Alone):
         del gossip, t
         return Decision.without_points(state.x)
 
-    def update(self, state: State, decision: Decision, seen: Seen, t: int) -> State:
+    def update(self, state: State, decision: Decision, seen: Values, t: int) -> State:
         """Learn nothing."""
         del decision, seen, t
         return state

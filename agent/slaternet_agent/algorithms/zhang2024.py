@@ -6,7 +6,7 @@ distributed bandit convex optimization under Slater's condition"; the rule stand
 z_t       State.z          (k, p)      what is gossiped, inside (1 - xi_t) X
 x_t       Decision.x       (k, p)      the decision that is scored
 u_t       u                (k, p)      uniform on the unit sphere, one per agent
-f, g      Seen.f, Seen.g   (k, 2(, m)) values at x_t and x_t + delta_t u_t
+f, g      Values.f, Values.g   (k, 2(, m)) values at x_t and x_t + delta_t u_t
 q_{t+1}   q                (k, m)      the dual: no memory, hence no state
 w_{t+1}   slope * u        (k, p)      the estimate of the Lagrangian's gradient
 
@@ -21,7 +21,7 @@ O(T^(1 - c/2)), with Slater's condition O(T^(1 - c)) (Theorems 1 and 2, alpha_t 
 losses); with their modulus known O(log T), O(sqrt(T log T)), with Slater's condition O(log T) (Theorem 4).
 """
 
-from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Seen
+from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Values
 from slaternet_agent.algorithms.gossiping import Gossiping, State
 from slaternet_agent.duals import memoryless, weighted_slope
 from slaternet_agent.estimators import Directions, forward, forward_points
@@ -42,7 +42,7 @@ class Zhang2024(Gossiping):
         u = self._directions.at(state.agents, t)
         return Decision(x, forward_points(x, u, self._schedule.step(t).delta))
 
-    def update(self, state: State, decision: Decision, seen: Seen, t: int) -> State:
+    def update(self, state: State, decision: Decision, seen: Values, t: int) -> State:
         """Take the primal-dual step; exact to the bit."""
         step = self._schedule.step(t)
         u = self._directions.at(state.agents, t)

@@ -13,7 +13,7 @@ from pydantic import PositiveFloat
 
 from slaternet.powers import power
 from slaternet_agent.algorithms.alone import Alone, State
-from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Seen
+from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Values
 from slaternet_agent.schedules import Rule, Rules, Step
 
 
@@ -44,7 +44,7 @@ class Zinkevich2003(Alone):
         del gossip, t
         return Decision.without_points(state.x)
 
-    def update(self, state: State, decision: Decision, seen: Seen, t: int) -> State:
+    def update(self, state: State, decision: Decision, seen: Values, t: int) -> State:
         """Step against the gradient."""
         assert seen.loss is not None
         moved = decision.x - self._schedule.step(t).alpha * seen.loss.gradient

@@ -77,7 +77,7 @@ def _slater(figures: Figures) -> Finding:
         numbers["limit"] = found.limit
     if found.margin > found.tolerance:
         best = "the largest margin" if found.limit - found.margin <= found.tolerance else "the best point found"
-        return Finding("ok", about, f"g <= -{found.margin:.5g} at x = {written(found.point)}, {best}", numbers)
+        return Finding("ok", about, f"g <= -{found.margin:.5g} at x = {written(found.point, shown=4)}, {best}", numbers)
     if found.limit < -found.tolerance:
         text = f"every point of X has some g >= {-found.limit:.5g}, so that none is feasible and regret is undefined"
         return Finding("warning", about, f"{text}; Theorems 1 to 4 do not apply", numbers)

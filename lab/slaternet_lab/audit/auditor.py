@@ -279,6 +279,7 @@ def _entry(record: Record) -> Entry | None:
     """Return what a record says; None where it says nothing, or more than its kind does."""
     try:
         entry = decode(record)
-        return entry if encode(entry) == (record.kind, record.round, record.payload) else None
+        kind, round, payload = encode(entry)
+        return entry if (kind, round, b"".join(payload)) == (record.kind, record.round, record.payload) else None
     except (Diverged, struct.error, ValueError, OverflowError):
         return None

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slaternet.errors import SlaternetError
-from slaternet.model import Array
+from slaternet.model import Array, Question, Values
 from slaternet.spec import Spec
 from slaternet_adversary.api import Adversary
 from slaternet_adversary.build import Maker
 from slaternet_adversary.chronicle import Purchase
-from slaternet_adversary.events import Asked, Evaluated, Play, Score, Scored
+from slaternet_adversary.events import Play, Score, Scored
 from slaternet_adversary.functions import Functions
 from slaternet_lab.audit.purchases import Sheet, numbers
 from slaternet_lab.audit.report import Check
@@ -84,8 +84,8 @@ class Recreation:
         return score
 
     def _compare(self, record: int, purchase: Purchase) -> None:
-        again = self._functions.evaluate(purchase.asked)
-        agents, round = purchase.values.agents, purchase.values.round
+        again = self._functions.evaluate(purchase.asked.question)
+        agents, round = purchase.asked.question.agents, purchase.asked.question.round
         for name, found, due in zip(_names(again), numbers(purchase.values), numbers(again), strict=True):
             if found.shape != due.shape:
                 what = f"{name} has shape {found.shape}, and by {self._name} {due.shape}"
@@ -95,7 +95,7 @@ class Recreation:
             if found.tobytes() == due.tobytes():
                 continue
             apart = self._apart(self._values, found, due, f"record {record}, round {round}")
-            if apart.any() and self._is_fickle(purchase.asked, again):
+            if apart.any() and self._is_fickle(purchase.asked.question, again):
                 return
             for row in np.flatnonzero(apart.reshape(len(apart), -1).any(axis=1)):
                 where = tuple(np.argwhere(apart[row])[0]) if apart.ndim > 1 else ()
@@ -113,21 +113,21 @@ class Recreation:
             )
         return apart
 
-    def _is_fickle(self, asked: Asked, once: Evaluated) -> bool:
+    def _is_fickle(self, question: Question, once: Values) -> bool:
         """Whether the plugin contradicts itself, and so cannot be held against anything that was journalled.
 
         It is asked again, and so is a new instance that has played the same rounds, unless those need decisions.
         """
         if self._sound:
             return False
-        others, last = [self._functions], asked.question.round
+        others, last = [self._functions], question.round
         if not self._plugin.history:
             others.append(Functions(self._maker.new()))
             for round in range(1, last + 1):
                 others[1].play(Play(round, None))
                 others[1].forget(round - 1)
         said = [array.tobytes() for array in numbers(once)]
-        self._sound = all([each.tobytes() for each in numbers(other.evaluate(asked))] == said for other in others)
+        self._sound = all([each.tobytes() for each in numbers(other.evaluate(question))] == said for other in others)
         if not self._sound:
             self._give_up(f"from round {last} on not checked: {self._name} gives other values each time it plays")
         return not self._sound
@@ -138,6 +138,6 @@ class Recreation:
         self._due.clear()
 
 
-def _names(values: Evaluated) -> list[str]:
+def _names(values: Values) -> list[str]:
     asked = [True, True, *2 * [values.loss is not None], *2 * [values.constraint is not None]]
     return [name for name, each in zip(_NAMES, asked, strict=True) if each]

@@ -9,12 +9,10 @@ from numpy.typing import NDArray
 from slaternet.departures import FOREVER
 from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS
-from slaternet.model import Agents, Array, Question
+from slaternet.model import Agents, Array, Question, Values
 from slaternet.spec import Spec
 from slaternet_adversary.chronicle import Purchase
-from slaternet_adversary.events import Evaluated
 from slaternet_adversary.recollection import whole
-from slaternet_agent.algorithms import Seen
 from slaternet_lab.audit.report import Check
 from slaternet_lab.audit.seating import Seating
 
@@ -45,7 +43,7 @@ class Sheet:
         """Return what those have bought who play the round."""
         sheet = Sheet(np.zeros_like(self.decided), np.full_like(self.x, np.nan))
         for record, purchase in self.purchases:
-            if np.isin(purchase.values.agents, players).all():  # a host that is lost leaves with all its agents
+            if np.isin(purchase.asked.question.agents, players).all():  # a host that is lost leaves with all its agents
                 sheet.enter(record, purchase)
         return sheet
 
@@ -55,10 +53,10 @@ class Sheet:
         x: Array = self.x[self.decided]
         return x
 
-    def seen(self) -> Seen:
+    def seen(self) -> Values:
         """Return what all agents together were told, in their order; they asked for things of the same shape."""
         _, answer = whole([each for _, each in self.purchases])
-        return Seen(answer.f, answer.g, answer.loss, answer.constraint)
+        return answer.values
 
 
 class Budgets:
@@ -165,7 +163,7 @@ def _others(count: int) -> str:
     return f", and those of {count} more agents with it" if count else ""
 
 
-def numbers(values: Evaluated) -> list[Array]:
+def numbers(values: Values) -> list[Array]:
     """Return all that was bought: f, g, and of the tangents value and gradient."""
     tangents = [each for each in (values.loss, values.constraint) if each is not None]
     return [values.f, values.g, *(part for each in tangents for part in (each.value, each.gradient))]

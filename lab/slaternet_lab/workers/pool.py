@@ -84,9 +84,11 @@ def _attempt(
 ) -> Generator[Outcome, None, tuple[set[str], list[Task]]]:
     """Do tasks until all are done, or a worker dies; return the names of those begun, and those not finished."""
     begun: set[str] = set()
-    unfinished: list[Task] = []
-    with _spawning():
-        futures: dict[Future[Any], Task] = {executor.submit(_do, task): task for task in tasks}
+    unfinished = list(tasks)
+    futures: dict[Future[Any], Task] = {}
+    with _spawning(), contextlib.suppress(BrokenProcessPool):  # a worker may die while the last tasks are handed in
+        for task in tasks:
+            futures[executor.submit(_do, task)] = task
     while futures:
         done, _ = wait(futures, _PAUSE, FIRST_COMPLETED)
         while not reports.empty():
@@ -100,8 +102,8 @@ def _attempt(
             except SlaternetError as error:
                 outcome = Outcome(task, error=error)
             except BrokenProcessPool:
-                unfinished.append(task)
                 continue
+            unfinished.remove(task)
             yield outcome
     return begun, unfinished
 

@@ -3,6 +3,8 @@
 from slaternet.codec.parts import Assembly, split
 from slaternet.codec.wire import (
     HEARTBEAT,
+    ID,
+    NUMBER,
     SeatReader,
     from_round_one,
     pack,
@@ -10,9 +12,6 @@ from slaternet.codec.wire import (
     read_head,
     read_numbers,
     read_opening,
-    write_head,
-    write_ids,
-    write_numbers,
     write_opening,
 )
 from slaternet.errors import Malformed
@@ -24,10 +23,13 @@ from slaternet.v1 import common_pb2
 
 def encode_gossip(head: Head, body: Gossip) -> list[bytes]:
     """Return the messages that carry `body`: several where a frame travels in parts."""
-    about = write_head(head)
+    about = common_pb2.Head(run=head.run, epoch=head.epoch, round=head.round, sender=head.sender)
     match body:
-        case Frame():
-            return [pack(pb.GossipMessage(head=about, frame=frame)) for frame in _frames(body)]
+        case Frame(_, agents, rows):
+            seats, data = agents.astype(ID).tobytes(), rows.astype(NUMBER, copy=False).tobytes()
+            if len(data) > LIMITS.part_bytes:
+                return _parts(about, seats, split(data))
+            message = pb.GossipMessage(head=about, frame=pb.Frame(agents=seats, rows=data))
         case Opening():
             message = pb.GossipMessage(head=about, opening=write_opening(body))
         case Wanted():
@@ -37,12 +39,10 @@ def encode_gossip(head: Head, body: Gossip) -> list[bytes]:
     return [pack(message)]
 
 
-def _frames(frame: Frame) -> list[pb.Frame]:
-    agents = write_ids(frame.agents)
-    pieces = split(write_numbers(frame.rows))
-    if len(pieces) == 1:
-        return [pb.Frame(agents=agents, rows=pieces[0])]
-    return [pb.Frame(agents=agents, rows=piece, part=part, parts=len(pieces)) for part, piece in enumerate(pieces)]
+def _parts(about: common_pb2.Head, agents: bytes, pieces: list[bytes]) -> list[bytes]:
+    count = len(pieces)
+    frames = [pb.Frame(agents=agents, rows=piece, part=part, parts=count) for part, piece in enumerate(pieces)]
+    return [pack(pb.GossipMessage(head=about, frame=frame)) for frame in frames]
 
 
 class GossipDecoder:
@@ -77,4 +77,4 @@ class GossipDecoder:
         if payload is None:
             return None
         rows = read_numbers(payload).reshape(agents.size, self._width)
-        return head, Frame(from_round_one(head), agents, rows)
+        return head, Frame(head.round or from_round_one(head), agents, rows)

@@ -3,15 +3,15 @@
 from slaternet.codec.parts import Assembly, split
 from slaternet.codec.wire import (
     HEARTBEAT,
+    ID,
+    NUMBER,
     SeatReader,
-    below,
     from_round_one,
     pack,
     parse,
     read_head,
     read_numbers,
     read_opening,
-    write_head,
     write_ids,
     write_numbers,
     write_opening,
@@ -21,8 +21,6 @@ from slaternet.limits import LIMITS
 from slaternet.model import (
     Answer,
     Array,
-    Closing,
-    Effort,
     Head,
     Heartbeat,
     Opening,
@@ -31,36 +29,45 @@ from slaternet.model import (
     RevealDown,
     RevealUp,
     Tangent,
+    Usage,
+    Values,
 )
 from slaternet.v1 import adversary_pb2 as pb
 from slaternet.v1 import common_pb2
 
-_MOST_EFFORT = 1 << 50  # the sum over all hosts of a game must fit the signed integers of arrays
+_MOST_USAGE = 1 << 50  # the sum over all hosts of a game must fit the signed integers of arrays
 
 
 def encode_reveal_up(head: Head, body: RevealUp) -> list[bytes]:
     """Return the messages that carry `body`: several where a question travels in parts."""
-    about = write_head(head)
+    about = common_pb2.Head(run=head.run, epoch=head.epoch, round=head.round, sender=head.sender)
     match body:
         case Question():
-            return [pack(pb.RevealUp(head=about, question=question)) for question in _questions(body)]
+            questions = _questions(body)
+            if len(questions) > 1:
+                return [pack(pb.RevealUp(head=about, question=question)) for question in questions]
+            message = pb.RevealUp(head=about, question=questions[0])
         case Opening():
             message = pb.RevealUp(head=about, opening=write_opening(body))
         case Heartbeat():
             message = pb.RevealUp(head=about, heartbeat=common_pb2.Heartbeat())
-        case Closing():
-            message = pb.RevealUp(head=about, closing=pb.Closing(effort=_write_effort(body.effort)))
+        case Usage(_, frames, sent, received, waited):
+            usage = pb.Usage(frames=frames, bytes_sent=sent, bytes_received=received, waited=waited)
+            message = pb.RevealUp(head=about, usage=usage)
         case Recall():
             message = pb.RevealUp(head=about, recall=pb.Recall(agents=write_ids(body.agents), last=body.last))
     return [pack(message)]
 
 
 def _questions(body: Question) -> list[pb.Question]:
-    agents, points, effort = write_ids(body.agents), body.points.shape[1], _write_effort(body.effort)
-    anchors = () if body.anchor is None else (body.anchor,)
-    pieces = split(write_numbers(body.x, body.points, *anchors))
-    if len(pieces) == 1 and not anchors:
-        return [pb.Question(agents=agents, points=points, data=pieces[0], effort=effort)]
+    agents, points, first = body.agents.astype(ID).tobytes(), body.points.shape[1], body.x_is_first_point
+    if body.anchor is None and first and body.points.nbytes <= LIMITS.part_bytes:
+        data = body.points.astype(NUMBER, copy=False).tobytes()
+        return [pb.Question(agents=agents, points=points, data=data, x_is_first_point=True)]
+    numbers = [body.points] if first else [body.x, body.points]
+    if body.anchor is not None:
+        numbers.append(body.anchor)
+    pieces = split(write_numbers(*numbers))
     return [
         pb.Question(
             agents=agents,
@@ -68,37 +75,30 @@ def _questions(body: Question) -> list[pb.Question]:
             data=piece,
             part=part,
             parts=len(pieces) if len(pieces) > 1 else 0,
-            effort=effort,
             loss_gradient=body.loss_gradient,
             constraint_gradient=body.constraint_gradient,
+            x_is_first_point=first,
         )
         for part, piece in enumerate(pieces)
     ]
 
 
-def _write_effort(effort: Effort) -> pb.Effort:
-    return pb.Effort(
-        frames=effort.frames,
-        bytes_sent=effort.bytes_sent,
-        waited=effort.waited,
-        bytes_received=effort.bytes_received,
-    )
-
-
-def _read_effort(message: pb.Effort) -> Effort:
-    effort = Effort(message.frames, message.bytes_sent, message.waited, message.bytes_received)
-    numbers = effort.frames, effort.bytes_sent, effort.bytes_received, effort.waited
-    if not all(0 <= number <= _MOST_EFFORT for number in numbers):
-        raise Malformed("an effort is beyond what a round can take")
-    return effort
+def _read_usage(round: int, message: pb.Usage) -> Usage:
+    numbers = message.frames, message.bytes_sent, message.bytes_received
+    if max(numbers) > _MOST_USAGE or not 0.0 <= message.waited <= _MOST_USAGE:
+        raise Malformed("a usage is beyond what a game can take")
+    return Usage(round, *numbers, message.waited)
 
 
 def encode_reveal_down(head: Head, body: RevealDown) -> list[bytes]:
     """Return the messages that carry `body`: several where it travels in parts."""
-    about = write_head(head)
+    about = common_pb2.Head(run=head.run, epoch=head.epoch, round=head.round, sender=head.sender)
     match body:
         case Answer():
-            return [pack(pb.RevealDown(head=about, answer=answer)) for answer in _answers(body)]
+            answers = _answers(body)
+            if len(answers) > 1:
+                return [pack(pb.RevealDown(head=about, answer=answer)) for answer in answers]
+            return [pack(pb.RevealDown(head=about, answer=answers[0]))]
         case Question():
             return [pack(pb.RevealDown(head=about, question=question)) for question in _questions(body)]
         case Heartbeat():
@@ -106,15 +106,16 @@ def encode_reveal_down(head: Head, body: RevealDown) -> list[bytes]:
 
 
 def _answers(body: Answer) -> list[pb.Answer]:
-    agents = write_ids(body.agents)
-    _, points, constraints = body.g.shape
+    agents, values = body.agents.astype(ID).tobytes(), body.values
+    f, g = values.f.astype(NUMBER, copy=False), values.g.astype(NUMBER, copy=False)
+    _, points, constraints = g.shape
+    if values.loss is None and values.constraint is None and f.nbytes + g.nbytes <= LIMITS.part_bytes:
+        return [pb.Answer(agents=agents, points=points, constraints=constraints, data=f.tobytes() + g.tobytes())]
     slopes: list[Array] = []
-    for tangent in (body.loss, body.constraint):
+    for tangent in (values.loss, values.constraint):
         if tangent is not None:
             slopes += (tangent.value, tangent.gradient)
-    pieces = split(write_numbers(body.f, body.g, *slopes))
-    if len(pieces) == 1 and not slopes:
-        return [pb.Answer(agents=agents, points=points, constraints=constraints, data=pieces[0])]
+    pieces = split(write_numbers(f, g, *slopes))
     return [
         pb.Answer(
             agents=agents,
@@ -123,8 +124,8 @@ def _answers(body: Answer) -> list[pb.Answer]:
             data=piece,
             part=part,
             parts=len(pieces) if len(pieces) > 1 else 0,
-            loss_gradient=body.loss is not None,
-            constraint_gradient=body.constraint is not None,
+            loss_gradient=values.loss is not None,
+            constraint_gradient=values.constraint is not None,
             dimension=slopes[-1].shape[-1] if slopes else 0,
         )
         for part, piece in enumerate(pieces)
@@ -143,16 +144,20 @@ class _QuestionReader:
         """Return what is asked; None where it is an unfinished part."""
         seats = message.agents
         agents = self._seats.read(seats)
-        k, s, p = agents.size, below(message.points, LIMITS.points), self._dimension
-        flags = message.loss_gradient, message.constraint_gradient
-        shape, rows = (head, seats, s, flags), 1 + s + (True in flags)
+        k, s, p = agents.size, message.points, self._dimension
+        flags, first = (message.loss_gradient, message.constraint_gradient), message.x_is_first_point
+        if s > LIMITS.points or (first and not s):
+            raise Malformed("a count is above its limit, or a decision that is the first point has none")
+        shape, rows = (head, seats, s, flags, first), (not first) + s + (True in flags)
         payload = self._assembly.take(message.data, message.part, message.parts, shape, 8 * k * p * rows)
         if payload is None:
             return None
-        numbers, last = read_numbers(payload), k * p * (1 + s)
-        x, points = numbers[: k * p].reshape(k, p), numbers[k * p : last].reshape(k, s, p)
+        numbers, begin = read_numbers(payload), 0 if first else k * p
+        last = begin + k * s * p
+        points = numbers[begin:last].reshape(k, s, p)
+        x = points[:, 0] if first else numbers[:begin].reshape(k, p)
         anchor = numbers[last:].reshape(k, p) if True in flags else None
-        return head, Question(from_round_one(head), agents, x, points, _read_effort(message.effort), anchor, *flags)
+        return head, Question(head.round or from_round_one(head), agents, x, points, anchor, *flags, first)
 
 
 class RevealUpDecoder:
@@ -175,11 +180,11 @@ class RevealUpDecoder:
         self._assembly.check_idle()
         if kind == "opening":
             return head, read_opening(message.opening)
-        if kind == "closing":
-            return head, Closing(_read_effort(message.closing.effort))
+        if kind == "usage":
+            return head, _read_usage(head.round, message.usage)
         if kind == "recall":
             return head, Recall(from_round_one(head), message.recall.last, self._seats.read(message.recall.agents))
-        raise Malformed("a message on this stream is an opening, a heartbeat, a question, a recall or a closing")
+        raise Malformed("a message on this stream is an opening, a heartbeat, a question, a recall or a usage")
 
 
 class RevealDownDecoder:
@@ -206,9 +211,10 @@ class RevealDownDecoder:
     def _answer(self, head: Head, message: pb.Answer) -> tuple[Head, RevealDown] | None:
         seats = message.agents
         agents = self._seats.read(seats)
-        k, s = agents.size, below(message.points, LIMITS.points)
-        m = below(message.constraints, LIMITS.constraints)
-        flags, p = (message.loss_gradient, message.constraint_gradient), below(message.dimension, LIMITS.dimension)
+        k, s, m, p = agents.size, message.points, message.constraints, message.dimension
+        flags = message.loss_gradient, message.constraint_gradient
+        if s > LIMITS.points or m > LIMITS.constraints or p > LIMITS.dimension:
+            raise Malformed("a count is above its limit")
         if (True in flags) != (p > 0):
             raise Malformed("an answer says its dimension where it holds gradients, and only there")
         shape, values, slopes = (head, seats, s, m, flags, p), s * (1 + m), 1 + p
@@ -219,11 +225,11 @@ class RevealDownDecoder:
         numbers = read_numbers(payload)
         f, g = numbers[: k * s].reshape(k, s), numbers[k * s : k * values].reshape(k, s, m)
         if not p:
-            return head, Answer(from_round_one(head), agents, f, g)
+            return head, Answer(head.round or from_round_one(head), agents, Values(f, g))
         rest = numbers[k * values :]
         loss = _tangent(rest[: k * slopes], (k,), p) if flags[0] else None
         constraint = _tangent(rest[k * slopes * flags[0] :], (k, m), p) if flags[1] else None
-        return head, Answer(from_round_one(head), agents, f, g, loss, constraint)
+        return head, Answer(head.round or from_round_one(head), agents, Values(f, g, loss, constraint))
 
 
 def _tangent(numbers: Array, shape: tuple[int, ...], dimension: int) -> Tangent:

@@ -21,8 +21,8 @@ _MOST_ROUNDS = 1 << 63  # rounds must fit the signed integers of journals and ar
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 _HASH = re.compile(r"[0-9a-f]{64}")
 
-_ID = np.dtype("<u4")
-_NUMBER = np.dtype("<f8")
+ID = np.dtype("<u4")
+NUMBER = np.dtype("<f8")
 
 HEARTBEAT = Heartbeat()
 
@@ -59,10 +59,13 @@ def write_head(head: Head) -> pb.Head:
 
 def read_head(message: pb.Head) -> Head:
     """Return the head of a message within a run; an absent head has no run and is refused."""
-    head = read_head_outside(message)
-    if not head.run:
-        raise Malformed("a head needs the run it belongs to")
-    return head
+    run, sender, round = message.run, message.sender, message.round
+    whole = 0 < len(run.encode()) <= LIMITS.name_bytes and 0 < len(sender.encode()) <= LIMITS.name_bytes
+    if not whole or round >= _MOST_ROUNDS:
+        if not run:
+            raise Malformed("a head needs the run it belongs to")
+        return read_head_outside(message)  # which says what is wrong
+    return Head(run, message.epoch, round, sender)
 
 
 def read_head_outside(message: pb.Head) -> Head:
@@ -170,14 +173,14 @@ def finite(value: float) -> float:
 
 def write_ids(ids: Agents) -> bytes:
     """Return ids as little-endian uint32."""
-    return ids.astype(_ID).tobytes()
+    return ids.astype(ID).tobytes()
 
 
 def read_ids(data: bytes) -> Agents:
     """Return ids from little-endian uint32, in whatever order."""
     if len(data) % 4:
         raise Malformed("ids are 4 bytes each")
-    return np.frombuffer(data, _ID).astype(np.intp)
+    return np.frombuffer(data, ID).astype(np.intp)
 
 
 def read_agents(data: bytes, agents: int = LIMITS.agents) -> Agents:
@@ -213,14 +216,14 @@ class SeatReader:
 
 def write_numbers(*arrays: Array) -> bytes:
     """Return arrays one after the other as little-endian float64, each in C order."""
-    return b"".join([array.astype(_NUMBER, copy=False).tobytes() for array in arrays])
+    return b"".join([array.astype(NUMBER, copy=False).tobytes() for array in arrays])
 
 
 def read_numbers(data: bytes) -> Array:
     """Return finite numbers from little-endian float64."""
     if len(data) % 8:
         raise Malformed("numbers are 8 bytes each")
-    numbers = np.frombuffer(data, _NUMBER)
+    numbers = np.frombuffer(data, NUMBER)
     if not np.isfinite(numbers).all():
         raise Malformed("numbers must be finite")
     return numbers

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from slaternet.v1 import common_pb2 as slaternet_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cslaternet/v1/adversary.proto\x12\x0cslaternet.v1\x1a\x19slaternet/v1/common.proto\"\x8a\x02\n\x08RevealUp\x12 \n\x04head\x18\x01 \x01(\x0b\x32\x12.slaternet.v1.Head\x12(\n\x07opening\x18\x02 \x01(\x0b\x32\x15.slaternet.v1.OpeningH\x00\x12,\n\theartbeat\x18\x03 \x01(\x0b\x32\x17.slaternet.v1.HeartbeatH\x00\x12*\n\x08question\x18\x04 \x01(\x0b\x32\x16.slaternet.v1.QuestionH\x00\x12(\n\x07\x63losing\x18\x05 \x01(\x0b\x32\x15.slaternet.v1.ClosingH\x00\x12&\n\x06recall\x18\x06 \x01(\x0b\x32\x14.slaternet.v1.RecallH\x00\x42\x06\n\x04\x62ody\"\xb8\x01\n\nRevealDown\x12 \n\x04head\x18\x01 \x01(\x0b\x32\x12.slaternet.v1.Head\x12,\n\theartbeat\x18\x02 \x01(\x0b\x32\x17.slaternet.v1.HeartbeatH\x00\x12&\n\x06\x61nswer\x18\x03 \x01(\x0b\x32\x14.slaternet.v1.AnswerH\x00\x12*\n\x08question\x18\x04 \x01(\x0b\x32\x16.slaternet.v1.QuestionH\x00\x42\x06\n\x04\x62ody\"\xaf\x01\n\x08Question\x12\x0e\n\x06\x61gents\x18\x01 \x01(\x0c\x12\x0e\n\x06points\x18\x02 \x01(\r\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\x12\x0c\n\x04part\x18\x04 \x01(\r\x12\r\n\x05parts\x18\x05 \x01(\r\x12$\n\x06\x65\x66\x66ort\x18\x06 \x01(\x0b\x32\x14.slaternet.v1.Effort\x12\x15\n\rloss_gradient\x18\x07 \x01(\x08\x12\x1b\n\x13\x63onstraint_gradient\x18\x08 \x01(\x08\"T\n\x06\x45\x66\x66ort\x12\x0e\n\x06\x66rames\x18\x01 \x01(\x04\x12\x12\n\nbytes_sent\x18\x02 \x01(\x04\x12\x0e\n\x06waited\x18\x03 \x01(\x01\x12\x16\n\x0e\x62ytes_received\x18\x04 \x01(\x04\"/\n\x07\x43losing\x12$\n\x06\x65\x66\x66ort\x18\x01 \x01(\x0b\x32\x14.slaternet.v1.Effort\"&\n\x06Recall\x12\x0e\n\x06\x61gents\x18\x01 \x01(\x0c\x12\x0c\n\x04last\x18\x02 \x01(\x04\"\xaf\x01\n\x06\x41nswer\x12\x0e\n\x06\x61gents\x18\x01 \x01(\x0c\x12\x0e\n\x06points\x18\x02 \x01(\r\x12\x13\n\x0b\x63onstraints\x18\x03 \x01(\r\x12\x0c\n\x04\x64\x61ta\x18\x04 \x01(\x0c\x12\x0c\n\x04part\x18\x05 \x01(\r\x12\r\n\x05parts\x18\x06 \x01(\r\x12\x15\n\rloss_gradient\x18\x07 \x01(\x08\x12\x1b\n\x13\x63onstraint_gradient\x18\x08 \x01(\x08\x12\x11\n\tdimension\x18\t \x01(\r2K\n\tAdversary\x12>\n\x06Reveal\x12\x16.slaternet.v1.RevealUp\x1a\x18.slaternet.v1.RevealDown(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cslaternet/v1/adversary.proto\x12\x0cslaternet.v1\x1a\x19slaternet/v1/common.proto\"\x8c\x02\n\x08RevealUp\x12 \n\x04head\x18\x01 \x01(\x0b\x32\x12.slaternet.v1.Head\x12(\n\x07opening\x18\x02 \x01(\x0b\x32\x15.slaternet.v1.OpeningH\x00\x12,\n\theartbeat\x18\x03 \x01(\x0b\x32\x17.slaternet.v1.HeartbeatH\x00\x12*\n\x08question\x18\x04 \x01(\x0b\x32\x16.slaternet.v1.QuestionH\x00\x12$\n\x05usage\x18\x05 \x01(\x0b\x32\x13.slaternet.v1.UsageH\x00\x12&\n\x06recall\x18\x06 \x01(\x0b\x32\x14.slaternet.v1.RecallH\x00\x42\x06\n\x04\x62odyJ\x04\x08\x07\x10\x08\"\xbe\x01\n\nRevealDown\x12 \n\x04head\x18\x01 \x01(\x0b\x32\x12.slaternet.v1.Head\x12,\n\theartbeat\x18\x02 \x01(\x0b\x32\x17.slaternet.v1.HeartbeatH\x00\x12&\n\x06\x61nswer\x18\x03 \x01(\x0b\x32\x14.slaternet.v1.AnswerH\x00\x12*\n\x08question\x18\x04 \x01(\x0b\x32\x16.slaternet.v1.QuestionH\x00\x42\x06\n\x04\x62odyJ\x04\x08\x05\x10\x06\"\xa9\x01\n\x08Question\x12\x0e\n\x06\x61gents\x18\x01 \x01(\x0c\x12\x0e\n\x06points\x18\x02 \x01(\r\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\x12\x0c\n\x04part\x18\x04 \x01(\r\x12\r\n\x05parts\x18\x05 \x01(\r\x12\x18\n\x10x_is_first_point\x18\x06 \x01(\x08\x12\x15\n\rloss_gradient\x18\x07 \x01(\x08\x12\x1b\n\x13\x63onstraint_gradient\x18\x08 \x01(\x08J\x04\x08\t\x10\n\"S\n\x05Usage\x12\x0e\n\x06\x66rames\x18\x01 \x01(\x04\x12\x12\n\nbytes_sent\x18\x02 \x01(\x04\x12\x0e\n\x06waited\x18\x03 \x01(\x01\x12\x16\n\x0e\x62ytes_received\x18\x04 \x01(\x04\"&\n\x06Recall\x12\x0e\n\x06\x61gents\x18\x01 \x01(\x0c\x12\x0c\n\x04last\x18\x02 \x01(\x04\"\xaf\x01\n\x06\x41nswer\x12\x0e\n\x06\x61gents\x18\x01 \x01(\x0c\x12\x0e\n\x06points\x18\x02 \x01(\r\x12\x13\n\x0b\x63onstraints\x18\x03 \x01(\r\x12\x0c\n\x04\x64\x61ta\x18\x04 \x01(\x0c\x12\x0c\n\x04part\x18\x05 \x01(\r\x12\r\n\x05parts\x18\x06 \x01(\r\x12\x15\n\rloss_gradient\x18\x07 \x01(\x08\x12\x1b\n\x13\x63onstraint_gradient\x18\x08 \x01(\x08\x12\x11\n\tdimension\x18\t \x01(\r2K\n\tAdversary\x12>\n\x06Reveal\x12\x16.slaternet.v1.RevealUp\x1a\x18.slaternet.v1.RevealDown(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,19 +33,17 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'slaternet.v1.adversary_pb2'
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_REVEALUP']._serialized_start=74
-  _globals['_REVEALUP']._serialized_end=340
-  _globals['_REVEALDOWN']._serialized_start=343
-  _globals['_REVEALDOWN']._serialized_end=527
-  _globals['_QUESTION']._serialized_start=530
-  _globals['_QUESTION']._serialized_end=705
-  _globals['_EFFORT']._serialized_start=707
-  _globals['_EFFORT']._serialized_end=791
-  _globals['_CLOSING']._serialized_start=793
-  _globals['_CLOSING']._serialized_end=840
-  _globals['_RECALL']._serialized_start=842
-  _globals['_RECALL']._serialized_end=880
-  _globals['_ANSWER']._serialized_start=883
-  _globals['_ANSWER']._serialized_end=1058
-  _globals['_ADVERSARY']._serialized_start=1060
-  _globals['_ADVERSARY']._serialized_end=1135
+  _globals['_REVEALUP']._serialized_end=342
+  _globals['_REVEALDOWN']._serialized_start=345
+  _globals['_REVEALDOWN']._serialized_end=535
+  _globals['_QUESTION']._serialized_start=538
+  _globals['_QUESTION']._serialized_end=707
+  _globals['_USAGE']._serialized_start=709
+  _globals['_USAGE']._serialized_end=792
+  _globals['_RECALL']._serialized_start=794
+  _globals['_RECALL']._serialized_end=832
+  _globals['_ANSWER']._serialized_start=835
+  _globals['_ANSWER']._serialized_end=1010
+  _globals['_ADVERSARY']._serialized_start=1012
+  _globals['_ADVERSARY']._serialized_end=1087
 # @@protoc_insertion_point(module_scope)

@@ -25,7 +25,7 @@ class RevealUp(_message.Message):
     OPENING_FIELD_NUMBER: _builtins.int
     HEARTBEAT_FIELD_NUMBER: _builtins.int
     QUESTION_FIELD_NUMBER: _builtins.int
-    CLOSING_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
     RECALL_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def head(self) -> _common_pb2.Head: ...
@@ -38,7 +38,7 @@ class RevealUp(_message.Message):
     @_builtins.property
     def question(self) -> Global___Question: ...
     @_builtins.property
-    def closing(self) -> Global___Closing: ...
+    def usage(self) -> Global___Usage: ...
     @_builtins.property
     def recall(self) -> Global___Recall: ...
     def __init__(
@@ -48,14 +48,14 @@ class RevealUp(_message.Message):
         opening: _common_pb2.Opening | None = ...,
         heartbeat: _common_pb2.Heartbeat | None = ...,
         question: Global___Question | None = ...,
-        closing: Global___Closing | None = ...,
+        usage: Global___Usage | None = ...,
         recall: Global___Recall | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "closing", b"closing", "head", b"head", "heartbeat", b"heartbeat", "opening", b"opening", "question", b"question", "recall", b"recall"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "head", b"head", "heartbeat", b"heartbeat", "opening", b"opening", "question", b"question", "recall", b"recall", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "closing", b"closing", "head", b"head", "heartbeat", b"heartbeat", "opening", b"opening", "question", b"question", "recall", b"recall"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "head", b"head", "heartbeat", b"heartbeat", "opening", b"opening", "question", b"question", "recall", b"recall", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["opening", "heartbeat", "question", "closing", "recall"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["opening", "heartbeat", "question", "usage", "recall"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -77,7 +77,7 @@ class RevealDown(_message.Message):
     def answer(self) -> Global___Answer: ...
     @_builtins.property
     def question(self) -> Global___Question:
-        """in answer to a Recall: as it was asked once, its Answer following; effort absent"""
+        """in answer to a Recall: as it was asked once, its Answer following"""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class Question(_message.Message):
     DATA_FIELD_NUMBER: _builtins.int
     PART_FIELD_NUMBER: _builtins.int
     PARTS_FIELD_NUMBER: _builtins.int
-    EFFORT_FIELD_NUMBER: _builtins.int
+    X_IS_FIRST_POINT_FIELD_NUMBER: _builtins.int
     LOSS_GRADIENT_FIELD_NUMBER: _builtins.int
     CONSTRAINT_GRADIENT_FIELD_NUMBER: _builtins.int
     agents: _builtins.bytes
@@ -120,21 +120,19 @@ class Question(_message.Message):
     points: _builtins.int
     """s, points per agent; at most what the game grants; 0 (absent): the decision alone"""
     data: _builtins.bytes
-    """float64 little-endian, finite: decisions (k, p), then points (k, s, p), then where a"""
+    """float64 little-endian, finite: decisions (k, p) unless x_is_first_point, then points"""
     part: _builtins.int
-    """gradient is asked for anchors (k, p); of this part
+    """(k, s, p), then where a gradient is asked for anchors (k, p); of this part
     as in Frame
     """
     parts: _builtins.int
     """as in Frame"""
+    x_is_first_point: _builtins.bool
+    """each decision is the agent's first point, of which there must be one"""
     loss_gradient: _builtins.bool
     """asks for the loss and its gradient at the anchor, where the game grants it"""
     constraint_gradient: _builtins.bool
     """asks for the constraints and their gradients at the anchor, where the game grants it"""
-    @_builtins.property
-    def effort(self) -> Global___Effort:
-        """of the round before; no part of the question when questions are compared"""
-
     def __init__(
         self,
         *,
@@ -143,21 +141,24 @@ class Question(_message.Message):
         data: _builtins.bytes = ...,
         part: _builtins.int = ...,
         parts: _builtins.int = ...,
-        effort: Global___Effort | None = ...,
+        x_is_first_point: _builtins.bool = ...,
         loss_gradient: _builtins.bool = ...,
         constraint_gradient: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["effort", b"effort"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "constraint_gradient", b"constraint_gradient", "data", b"data", "effort", b"effort", "loss_gradient", b"loss_gradient", "part", b"part", "parts", b"parts", "points", b"points"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "constraint_gradient", b"constraint_gradient", "data", b"data", "loss_gradient", b"loss_gradient", "part", b"part", "parts", b"parts", "points", b"points", "x_is_first_point", b"x_is_first_point"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Question: _TypeAlias = Question  # noqa: Y015
 
 @_typing.final
-class Effort(_message.Message):
-    """What a host spent on a round, from its question to the next; for the record only. No number is above 2^50."""
+class Usage(_message.Message):
+    """What this incarnation of a host has spent since it joined, up to the end of head.round; for the record only. Sent with
+    every progress report, and after the last round on every stream to come. Of a round that is told already it changes
+    nothing. No number is above 2^50.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -170,7 +171,7 @@ class Effort(_message.Message):
     bytes_sent: _builtins.int
     """of all messages put on the host's streams, each with gRPC's prefix of 5 bytes"""
     waited: _builtins.float
-    """seconds between its last update and its next decision; 0: nothing was missing"""
+    """seconds between an update and the next decision in which something was missing"""
     bytes_received: _builtins.int
     """of all messages taken from the host's streams, likewise"""
     def __init__(
@@ -187,31 +188,7 @@ class Effort(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___Effort: _TypeAlias = Effort  # noqa: Y015
-
-@_typing.final
-class Closing(_message.Message):
-    """What the last round cost; ends a host's part on this stream."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    EFFORT_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def effort(self) -> Global___Effort:
-        """absent: nothing was spent"""
-
-    def __init__(
-        self,
-        *,
-        effort: Global___Effort | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["effort", b"effort"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["effort", b"effort"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___Closing: _TypeAlias = Closing  # noqa: Y015
+Global___Usage: _TypeAlias = Usage  # noqa: Y015
 
 @_typing.final
 class Recall(_message.Message):

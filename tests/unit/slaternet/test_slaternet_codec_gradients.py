@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from slaternet import codec
 from slaternet.errors import Malformed
 from slaternet.limits import LIMITS
-from slaternet.model import Answer, Array, Head, Question, Tangent
+from slaternet.model import Answer, Array, Head, Question, Tangent, Values
 from slaternet.v1 import adversary_pb2 as pb
 from slaternet.v1 import common_pb2
 
@@ -42,10 +42,12 @@ def answer(k: int, s: int, m: int, p: int, loss: bool, constraint: bool) -> Answ
     return Answer(
         7,
         np.arange(k),
-        numbers(k, s),
-        numbers(k, s, m),
-        Tangent(numbers(k) + 1.0, numbers(k, p) + 2.0) if loss else None,
-        Tangent(numbers(k, m) + 3.0, numbers(k, m, p) + 4.0) if constraint else None,
+        Values(
+            numbers(k, s),
+            numbers(k, s, m),
+            Tangent(numbers(k) + 1.0, numbers(k, p) + 2.0) if loss else None,
+            Tangent(numbers(k, m) + 3.0, numbers(k, m, p) + 4.0) if constraint else None,
+        ),
     )
 
 
@@ -85,13 +87,13 @@ def test_anchors_and_gradients_come_back_to_the_bit(k: int, s: int, m: int, p: i
     up, down = question(k, s, p, *kinds), answer(k, s, m, p, *kinds)
 
     heard = asked(codec.encode_reveal_up(HEAD, up), p)
-    told = answered(codec.encode_reveal_down(HEAD, down))
+    told = answered(codec.encode_reveal_down(HEAD, down)).values
 
     assert (heard.loss_gradient, heard.constraint_gradient) == kinds
     assert all(map(same, (heard.x, heard.points, heard.anchor), (up.x, up.points, up.anchor)))
-    assert all(map(same, (told.f, told.g), (down.f, down.g)))
-    assert same_tangent(told.loss, down.loss)
-    assert same_tangent(told.constraint, down.constraint)
+    assert all(map(same, (told.f, told.g), (down.values.f, down.values.g)))
+    assert same_tangent(told.loss, down.values.loss)
+    assert same_tangent(told.constraint, down.values.constraint)
 
 
 def test_gradients_travel_in_parts() -> None:
@@ -101,9 +103,9 @@ def test_gradients_travel_in_parts() -> None:
     assert len(answers) > 1
 
     assert same(asked(questions, 3000).anchor, up.anchor)
-    told = answered(answers)
-    assert same_tangent(told.loss, down.loss)
-    assert same_tangent(told.constraint, down.constraint)
+    told = answered(answers).values
+    assert same_tangent(told.loss, down.values.loss)
+    assert same_tangent(told.constraint, down.values.constraint)
 
 
 def test_parts_of_one_payload_agree_on_what_is_asked_for() -> None:
@@ -118,12 +120,12 @@ def test_parts_of_one_payload_agree_on_what_is_asked_for() -> None:
 
 def test_a_game_without_gradients_sends_the_bytes_it_always_sent() -> None:
     up = Question(7, np.arange(2), numbers(2, P), numbers(2, 1, P))
-    down = Answer(7, np.arange(2), numbers(2, 1), numbers(2, 1, 3))
+    down = Answer(7, np.arange(2), Values(numbers(2, 1), numbers(2, 1, 3)))
     agents = np.arange(2, dtype="<u4").tobytes()
 
-    plain = pb.Question(agents=agents, points=1, data=up.x.tobytes() + up.points.tobytes(), effort=pb.Effort())
+    plain = pb.Question(agents=agents, points=1, data=up.x.tobytes() + up.points.tobytes())
     assert codec.encode_reveal_up(HEAD, up) == [pb.RevealUp(head=PB_HEAD, question=plain).SerializeToString()]
-    values = pb.Answer(agents=agents, points=1, constraints=3, data=down.f.tobytes() + down.g.tobytes())
+    values = pb.Answer(agents=agents, points=1, constraints=3, data=down.values.f.tobytes() + down.values.g.tobytes())
     assert codec.encode_reveal_down(HEAD, down) == [pb.RevealDown(head=PB_HEAD, answer=values).SerializeToString()]
 
 
@@ -149,7 +151,7 @@ def floats(count: int, *, last: float = 1.0) -> bytes:
 
 def test_the_messages_these_are_made_from_are_sound() -> None:
     assert asked([up()], P).anchor is not None
-    assert answered([down()]).constraint is not None
+    assert answered([down()]).values.constraint is not None
 
 
 @pytest.mark.parametrize(

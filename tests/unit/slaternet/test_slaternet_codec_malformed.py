@@ -188,17 +188,30 @@ def _answer(**fields: Any) -> bytes:
         {"agents": ids(1, 0)},
         {"data": F8[:8]},
         {"data": floats(*[1.0] * 19, math.nan)},
-        {"effort": Pb.Effort(waited=math.inf)},
-        {"effort": Pb.Effort(waited=-1.0)},
-        {"effort": Pb.Effort(frames=1 << 51)},
-        {"effort": Pb.Effort(bytes_sent=1 << 63)},
-        {"effort": Pb.Effort(bytes_received=(1 << 64) - 1)},
+        {"x_is_first_point": True},  # and yet the decisions
+        {"x_is_first_point": True, "points": 0, "data": b""},
     ],
 )
 def test_a_faulty_question_is_malformed(fields: dict[str, Any]) -> None:
     decoder = codec.RevealUpDecoder(LIMITS.dimension if "parts" in fields else 5)
     with pytest.raises(Malformed):
         decoder.decode(_question(**fields))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"waited": math.inf},
+        {"waited": math.nan},
+        {"waited": -1.0},
+        {"frames": 1 << 51},
+        {"bytes_sent": 1 << 63},
+        {"bytes_received": (1 << 64) - 1},
+    ],
+)
+def test_a_faulty_usage_is_malformed(fields: dict[str, Any]) -> None:
+    with pytest.raises(Malformed, match="a usage"):
+        codec.RevealUpDecoder(5).decode(Pb.RevealUp(head=PB_HEAD, usage=Pb.Usage(**fields)).SerializeToString())
 
 
 @pytest.mark.parametrize(

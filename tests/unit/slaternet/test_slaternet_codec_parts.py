@@ -38,7 +38,9 @@ def test_parts_stay_below_the_message_limit_and_come_back_as_one() -> None:
 def test_questions_and_answers_travel_in_parts_too() -> None:
     agents = np.arange(40)
     question = Question(7, agents, RANDOM.standard_normal((40, 3000)), RANDOM.standard_normal((40, 2, 3000)))
-    answer = model.Answer(7, agents, RANDOM.standard_normal((40, 50)), RANDOM.standard_normal((40, 50, 150)))
+    answer = model.Answer(
+        7, agents, model.Values(RANDOM.standard_normal((40, 50)), RANDOM.standard_normal((40, 50, 150)))
+    )
     up, down = codec.RevealUpDecoder(3000), codec.RevealDownDecoder()
     asked = [up.decode(part) for part in codec.encode_reveal_up(HEAD, question)]
     answered = [down.decode(part) for part in codec.encode_reveal_down(HEAD, answer)]

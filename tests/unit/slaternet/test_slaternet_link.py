@@ -23,6 +23,8 @@ class Frail(Link):
         self.taken: list[bytes] = []
         self.writing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
+    async def _check_end(self) -> None: ...
+
     async def _receive(self) -> bytes | None:
         return None
 

@@ -15,11 +15,23 @@ from slaternet import metrics
 from slaternet.breaches import Breaches
 from slaternet.errors import BadSpec, NotYours
 from slaternet.limits import LIMITS
-from slaternet.meter import BOUNDS, Histogram, Meter
+from slaternet.meter import BOUNDS, PREFIX, Histogram, Meter, Traffic
 from slaternet.metrics import Metric, Reading
 
 ANYWHERE = "127.0.0.1:0"
 Scrape = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def sent(traffic: Traffic, data: bytes) -> None:
+    """Count a message as a link does that sends it."""
+    traffic.sent_messages += 1
+    traffic.sent_bytes += len(data) + PREFIX
+
+
+def received(traffic: Traffic, data: bytes) -> None:
+    """Count a message as a link does that has received it."""
+    traffic.received_messages += 1
+    traffic.received_bytes += len(data) + PREFIX
 
 
 def scrape(url: str) -> Scrape:
@@ -39,13 +51,13 @@ def nothing() -> Iterator[Reading]:
 def test_a_message_counts_with_the_prefix_that_grpc_gives_it() -> None:
     meter = Meter()
 
-    meter.of("Gossip").send(b"12345")
-    meter.of("/slaternet.v1.Agent/Gossip").send(b"")
-    meter.of("Reveal").receive(b"123")
+    sent(meter.of("Gossip"), b"12345")
+    sent(meter.of("/slaternet.v1.Agent/Gossip"), b"")
+    received(meter.of("Reveal"), b"123")
 
-    (gossip, sent), (reveal, received) = meter.streams
-    assert (gossip, sent.sent_messages, sent.sent_bytes, sent.received_bytes) == ("gossip", 2, 15, 0)
-    assert (reveal, received.received_messages, received.received_bytes) == ("reveal", 1, 8)
+    (gossip, out), (reveal, back) = meter.streams
+    assert (gossip, out.sent_messages, out.sent_bytes, out.received_bytes) == ("gossip", 2, 15, 0)
+    assert (reveal, back.received_messages, back.received_bytes) == ("reveal", 1, 8)
 
 
 def test_a_time_falls_into_the_first_bucket_that_is_not_below_it() -> None:

@@ -1,11 +1,13 @@
 import hashlib
+import pickle
 from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from slaternet.errors import BadSpec, PluginFailed
-from slaternet.plugins import absolute, check_options, digest, load
+from slaternet.plugins import absolute, check_options, digest, load, plugin_edge
 
 GROUP = "slaternet.graphs"
 
@@ -196,3 +198,33 @@ def test_options_are_compared_with_the_constructor() -> None:
 def test_what_we_supply_ourselves_is_not_an_option() -> None:
     with pytest.raises(BadSpec, match=r"adversary\.options\.game is not an option"):
         check_options(Bowl, {"game": 1, "budget": 1.0}, key="adversary.options", given=1)
+
+
+def test_what_a_plugin_raises_is_told_with_the_plugin_the_place_and_the_line() -> None:
+    rounds = iter((3, 4))
+    with pytest.raises(PluginFailed) as failed, plugin_edge("graph", "mine", lambda: f"matrix({next(rounds)})"):
+        raise KeyError("lost")
+
+    line = failed.value.__cause__.__traceback__.tb_next.tb_lineno  # type: ignore[union-attr]
+    what = f"KeyError at test_slaternet_plugins.py, line {line}: 'lost'; correct its code"
+    assert str(failed.value) == f"the graph mine failed: matrix(3) raised {what}"
+    assert failed.value.what == what
+    assert pickle.loads(pickle.dumps(failed.value)).what == what
+
+
+def test_a_plugin_that_exits_has_failed_and_our_own_errors_pass() -> None:
+    with pytest.raises(PluginFailed, match=r"start raised SystemExit at .*: 3"), plugin_edge("algorithm", "a", "start"):
+        raise SystemExit(3)
+    with pytest.raises(BadSpec, match=r"^run\.rounds is missing$"), plugin_edge("algorithm", "a", "start"):
+        raise BadSpec("run.rounds is missing")
+    with pytest.raises(PluginFailed), plugin_edge("algorithm", "a", "start", passing=(PluginFailed,)):
+        raise BadSpec("no fault of the spec")
+
+
+@pytest.mark.parametrize("logged", [True, False])
+def test_the_traceback_is_logged_for_the_operator_unless_a_report_says_it(logged: bool) -> None:
+    with capture_logs() as logs, pytest.raises(PluginFailed), plugin_edge("graph", "mine", "matrix(3)", logged=logged):
+        raise KeyError("lost")
+
+    told = [(each["event"], each["plugin"], each["where"], repr(each["exc_info"])) for each in logs]
+    assert told == [("plugin failed", "mine", "matrix(3)", "KeyError('lost')")] * logged

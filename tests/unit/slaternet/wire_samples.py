@@ -72,12 +72,11 @@ GOSSIP: list[model.Gossip] = [
     model.Heartbeat(),
     Frame(7, SEATS, RANDOM.standard_normal((3, 5))),
 ]
+POINTS = RANDOM.standard_normal((3, 2, 5))
 REVEAL_UP: list[model.RevealUp] = [
     model.Opening(1, TICKET),
     model.Heartbeat(),
-    Question(
-        7, SEATS, RANDOM.standard_normal((3, 5)), RANDOM.standard_normal((3, 2, 5)), model.Effort(2, 1 << 40, 0.125, 9)
-    ),
+    Question(7, SEATS, RANDOM.standard_normal((3, 5)), RANDOM.standard_normal((3, 2, 5))),
     Question(7, SEATS, RANDOM.standard_normal((3, 5)), np.empty((3, 0, 5))),
     Question(
         7,
@@ -88,23 +87,26 @@ REVEAL_UP: list[model.RevealUp] = [
         loss_gradient=True,
         constraint_gradient=True,
     ),
-    model.Closing(model.Effort(1, 2, 3.0, 4)),
-    model.Closing(model.Effort()),
+    Question(7, SEATS, POINTS[:, 0], POINTS, x_is_first_point=True),
+    model.Usage(7, 2, 1 << 40, 9, 0.125),
+    model.Usage(7),
     model.Recall(7, 64, SEATS),
 ]
 REVEAL_DOWN: list[model.RevealDown] = [
     model.Heartbeat(),
-    model.Answer(7, SEATS, RANDOM.standard_normal((3, 2)), RANDOM.standard_normal((3, 2, 4))),
-    model.Answer(7, SEATS, RANDOM.standard_normal((3, 2)), np.empty((3, 2, 0))),
-    model.Answer(7, SEATS, np.empty((3, 0)), np.empty((3, 0, 4))),
+    model.Answer(7, SEATS, model.Values(RANDOM.standard_normal((3, 2)), RANDOM.standard_normal((3, 2, 4)))),
+    model.Answer(7, SEATS, model.Values(RANDOM.standard_normal((3, 2)), np.empty((3, 2, 0)))),
+    model.Answer(7, SEATS, model.Values(np.empty((3, 0)), np.empty((3, 0, 4)))),
     Question(7, SEATS, RANDOM.standard_normal((3, 5)), RANDOM.standard_normal((3, 2, 5))),
     model.Answer(
         7,
         SEATS,
-        RANDOM.standard_normal((3, 2)),
-        RANDOM.standard_normal((3, 2, 4)),
-        model.Tangent(RANDOM.standard_normal(3), RANDOM.standard_normal((3, 5))),
-        model.Tangent(RANDOM.standard_normal((3, 4)), RANDOM.standard_normal((3, 4, 5))),
+        model.Values(
+            RANDOM.standard_normal((3, 2)),
+            RANDOM.standard_normal((3, 2, 4)),
+            model.Tangent(RANDOM.standard_normal(3), RANDOM.standard_normal((3, 5))),
+            model.Tangent(RANDOM.standard_normal((3, 4)), RANDOM.standard_normal((3, 4, 5))),
+        ),
     ),
 ]
 

@@ -6,12 +6,11 @@ from dataclasses import replace
 import numpy as np
 
 from slaternet.limits import LIMITS
-from slaternet.model import Array, Closing, Effort, Question
+from slaternet.model import Array, Question, Usage, Values
 from slaternet.sets import Box
 from slaternet_adversary.commitments import Commitments
 from slaternet_adversary.events import (
     Asked,
-    Closed,
     Effect,
     Evaluate,
     Evaluated,
@@ -23,6 +22,7 @@ from slaternet_adversary.events import (
     Score,
     Scored,
     Summarise,
+    Used,
 )
 from slaternet_adversary.referee import Referee
 
@@ -54,21 +54,21 @@ def decisions(t: int) -> Array:
     return np.random.default_rng(t).uniform(-0.9, 0.9, (N, P))
 
 
-def effort(host: str, t: int) -> Effort:
-    return Effort(t, 100 * t + len(SEATS[host]), t / 8)
+def usage(host: str, t: int) -> Usage:
+    """Return what a host has spent up to a round."""
+    return Usage(t, 3 * t, 100 * t + len(SEATS[host]), t, t / 8)
 
 
 def question(host: str, t: int) -> Question:
     agents = SEATS[host]
     x = decisions(t)[agents]
-    spent = effort(host, t - 1) if t > 1 else Effort()
-    return Question(t, agents, x, np.stack((x, x + 0.05), axis=1), spent)
+    return Question(t, agents, x, np.stack((x, x + 0.05), axis=1))
 
 
 def evaluated(effect: Evaluate) -> Evaluated:
     asked = effect.asked.question
     f = asked.points.sum(axis=2) + asked.round
-    return Evaluated(effect.host, asked.round, asked.agents, f, np.stack((f, -f), axis=2))
+    return Evaluated(effect.host, asked.round, asked.agents, Values(f, np.stack((f, -f), axis=2)))
 
 
 def scored(t: int) -> Scored:
@@ -115,7 +115,7 @@ class Arena:
         return self.hand(Asked(host, question(host, t), at))
 
     def close(self, host: str, t: int) -> list[Effect]:
-        return self.hand(Closed(host, Closing(effort(host, t))))
+        return self.hand(Used(host, 1, usage(host, t)))
 
     def play(self, first: int, last: int) -> "Arena":
         for t in range(first, last + 1):

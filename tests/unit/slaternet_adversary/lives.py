@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 from simulation.disk import Died, SimDisk
 from small_specs import small_spec
+from telling import Telling, Told
 
 from slaternet.errors import BadSpec, Diverged
 from slaternet.limits import Limits
-from slaternet.model import Agents, Answer, Array, Closing, Effort, LowWater, Question, StopAt
+from slaternet.model import Agents, Answer, Array, Finished, LowWater, Question, StopAt, Usage
 from slaternet.sets import Box
 from slaternet_adversary import Adversary, Game, History
 from slaternet_adversary.chronicle import JOURNAL, Chronicle, Entry, Purchase, read
 from slaternet_adversary.commitments import Commitments
 from slaternet_adversary.compaction import Keeping
-from slaternet_adversary.events import Asked, Closed, Reply, Summarise
+from slaternet_adversary.events import Asked, Reply, Used
 from slaternet_adversary.referee import Referee
 from slaternet_adversary.results import Results, retract
-from slaternet_adversary.runtime import Outward, Runtime
 from slaternet_adversary.snapshot import Snapshot
 
 N, P, M, T = 3, 2, 2, 4
@@ -124,7 +124,7 @@ class Hosts:
         """Return what a host asks next; every value it has been told is in it."""
         t, agents = len(self.answers[host]) + 1, SEATS[host]
         x = np.zeros((len(agents), P))
-        for answer in self.answers[host]:
+        for answer in (each.values for each in self.answers[host]):
             x = x / 2 + np.tanh(answer.f[:, :1] - answer.f[:, 1:] + answer.g.sum(axis=1)) / 4
             if answer.loss is not None:
                 x = x - answer.loss.gradient / 8 + answer.loss.value[:, None] / 16
@@ -132,18 +132,17 @@ class Hosts:
                 x = x - answer.constraint.value / 8
         loss, constraint = self.kind.gradients
         anchor = x / 2 if loss or constraint else None
-        effort = Effort(t - 1, 10 * t, 0.25 * t, 20 * t) if t > 1 else Effort()
-        return Question(t, agents, x, np.stack((x, x + 0.1), axis=1), effort, anchor, loss, constraint)
+        return Question(t, agents, x, np.stack((x, x + 0.1), axis=1), anchor, loss, constraint)
 
-    def hear(self, out: list[Outward]) -> bool:
+    def hear(self, out: list[Told]) -> bool:
         """Take what the adversary says; True when the game is over."""
         for effect in out:
             if isinstance(effect, Reply):
                 assert effect.answer.round == len(self.answers[effect.host]) + 1
                 self.answers[effect.host].append(effect.answer)
-        return any(isinstance(effect, Summarise) for effect in out)
+        return any(isinstance(effect, Finished) for effect in out)
 
-    def play(self, runtime: Runtime, said: list[Outward]) -> None:
+    def play(self, runtime: Telling, said: list[Told]) -> None:
         """Play to the end; the adversary does a piece of its work after every question."""
         over = self.hear(said + runtime.seat(1, SEATS.items()))
         while not over:
@@ -154,10 +153,10 @@ class Hosts:
             if self.kind.stop and len(self.answers["a"]) >= 2:
                 over |= self.hear(runtime.handle(StopAt(self.kind.stop)))  # said again and again
 
-    def _next(self, host: str) -> Asked | Closed:
+    def _next(self, host: str) -> Asked | Used:
         last = self.kind.stop or self.kind.rounds
         if len(self.answers[host]) == last:
-            return Closed(host, Closing(Effort(9, 99, 0.5, 999)))
+            return Used(host, 1, Usage(last, 9, 99, 999, 0.5))
         return Asked(host, self.question(host))
 
 
@@ -173,7 +172,7 @@ class Life:
     keep: int = 0
     """How many rounds the journal keeps at least; 0: all."""
 
-    def run(self, work: Callable[[Runtime, list[Outward]], None]) -> None:
+    def run(self, work: Callable[[Telling, list[Told]], None]) -> None:
         """Live once: go on from the journal where there is one, then do the work."""
         self.lives += 1
         again = JOURNAL.name in self.disk.names((self.folder / JOURNAL).parent)
@@ -181,8 +180,8 @@ class Life:
         opened = (Chronicle.resume if again else Chronicle.begin)(self.folder, "id", disk=self.disk)
         results = Results(self.folder, SPEC, run="id", again=again)
         keeping = Keeping(opened.journal, self.keep) if self.keep else None
-        runtime = Runtime(Walk(self.kind.history), self.kind.referee(), results, lambda: 0.0, opened, keeping)
-        said: list[Outward] = []
+        runtime = Telling(Walk(self.kind.history), self.kind.referee(), results, lambda: 0.0, opened, keeping)
+        said: list[Told] = []
         try:
             if again:
                 for entry in opened.replay():
@@ -223,12 +222,16 @@ def outcome(life: Life) -> dict[str, Any]:
     folder = life.folder
     with (folder / "metrics.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
+    # which row is open when a host tells what it has spent depends on when a life ends; the sums do not
+    for row in rows:
+        for name in ("frames", "bytes_sent", "bytes_received", "waited"):
+            del row[name]
     with np.load(folder / "decisions.npz") as archive:
         decisions = archive["x"].tobytes()
     values = {}
     for entry in life.entries:
         if isinstance(entry, Purchase):
-            key = entry.asked.host, entry.values.round
+            key = entry.asked.host, entry.asked.question.round
             assert key not in values
             values[key] = entry.values.f.tobytes() + entry.values.g.tobytes()
     return {

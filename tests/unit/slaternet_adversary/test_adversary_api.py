@@ -24,11 +24,13 @@ OPTIONAL = [
     "scoring",
 ]
 ALSO = {
+    "slaternet.fields": {"checked"},
     "slaternet.model": {"Agents", "Array"},
     "slaternet.streams": {"block_length", "locate"},
     "slaternet.powers": {"exponential", "sigmoid", "softplus"},
 }
-"""Beyond their own interface: names of arrays, blocks of rounds, and functions that every machine rounds alike."""
+"""Beyond their own interface: options compared with their annotations, names of arrays, blocks of rounds, and functions
+that every machine rounds alike."""
 
 
 class Still(Adversary):

@@ -11,15 +11,15 @@ from simulation.disk import SimDisk
 
 from slaternet.errors import Diverged
 from slaternet.limits import LIMITS
-from slaternet.model import Closing, Effort, Question, StopAt, Tangent
+from slaternet.model import Question, StopAt, Tangent, Usage, Values
 from slaternet.records import Record
 from slaternet_adversary.chronicle import Chronicle, Entry, Purchase, Seats, decode, encode, read
-from slaternet_adversary.events import Asked, Closed, Commit, Evaluated, Scored
+from slaternet_adversary.events import Asked, Commit, Scored, Used
 
 K, S, P, M = 2, 3, 4, 5
 AGENTS = np.array([1, 6])
 SCORED = Scored(9, 0.1, 0.2, 0.3, -0.0, 1e-300)
-EFFORT = Effort(3, 2**63, 0.125, 7)
+USED = Used("agent-1", 2, Usage(64, 3, 2**63, 7, 0.125))
 
 
 def purchase(points: int, loss: bool, constraint: bool) -> Purchase:
@@ -31,15 +31,11 @@ def purchase(points: int, loss: bool, constraint: bool) -> Purchase:
         AGENTS,
         rng.standard_normal((K, P)),
         rng.standard_normal((K, points, P)),
-        EFFORT,
         anchor,
         loss,
         constraint,
     )
-    values = Evaluated(
-        "agent-ü",
-        12,
-        AGENTS,
+    values = Values(
         rng.standard_normal((K, points)),
         rng.standard_normal((K, points, M)),
         Tangent(rng.standard_normal(K), rng.standard_normal((K, P))) if loss else None,
@@ -50,8 +46,12 @@ def purchase(points: int, loss: bool, constraint: bool) -> Purchase:
 
 
 def again(entry: Entry) -> Entry:
+    return decode(Record(*written(entry)))
+
+
+def written(entry: Entry) -> tuple[int, int, bytes]:
     kind, round, payload = encode(entry)
-    return decode(Record(kind, round, payload))
+    return kind, round, b"".join(payload)
 
 
 def bits(entry: Purchase) -> list[object]:
@@ -59,11 +59,11 @@ def bits(entry: Purchase) -> list[object]:
     asked, values = entry.asked, entry.values
     tangents = [each for each in (values.loss, values.constraint) if each is not None]
     question = asked.question
-    arrays = [question.agents, question.x, question.points, values.agents, values.f, values.g]
+    arrays = [question.agents, question.x, question.points, values.f, values.g]
     arrays += [] if question.anchor is None else [question.anchor]
     arrays += [array for each in tangents for array in (each.value, each.gradient)]
     flags = question.loss_gradient, question.constraint_gradient, values.loss is None, values.constraint is None
-    told = asked.host, asked.at, question.round, question.effort, values.host, values.round, *flags
+    told = asked.host, asked.at, question.round, *flags
     return [*told, *((array.shape, array.tobytes()) for array in arrays)]
 
 
@@ -83,7 +83,7 @@ def test_a_purchase_comes_back_to_the_bit(points: int, gradients: tuple[bool, bo
     [
         Commit(7, ("0f" * 32, "f0" * 32, "00" * 32)),
         SCORED,
-        Closed("agent-1", Closing(EFFORT)),
+        USED,
         StopAt(2**40),
     ],
 )
@@ -105,14 +105,19 @@ def test_the_layout_is_the_one_that_is_written_down() -> None:
     assert values.loss is not None
 
     name = "agent-ü".encode()
-    expected = struct.pack("<IIIIBd", K, 1, P, M, 1, 17.25) + struct.pack("<QQQd", 3, 2**63, 7, 0.125)
+    expected = struct.pack("<IIIIBd", K, 1, P, M, 1, 17.25)
     expected += struct.pack("<H", len(name)) + name + struct.pack("<2q", *AGENTS)
     for array in (question.x, question.points, values.f, values.g, question.anchor, *(values.loss.value,)):
         expected += array.astype("<f8").tobytes()
     expected += values.loss.gradient.astype("<f8").tobytes()
-    assert encode(entry) == (3, 12, expected)
-    assert encode(SCORED) == (4, 9, struct.pack("<5d", 0.1, 0.2, 0.3, -0.0, 1e-300))
-    assert encode(StopAt(5)) == (6, 5, b"")
+    assert written(entry) == (3, 12, expected)
+    alike = replace(question, x=question.points[:, 0], x_is_first_point=True)
+    shorter = written(replace(entry, asked=replace(entry.asked, question=alike)))
+    begin = len(struct.pack("<IIIIBd", K, 1, P, M, 5, 17.25) + struct.pack("<H", len(name)) + name) + 8 * len(AGENTS)
+    assert shorter[2][begin:] == expected[begin + 8 * K * P :]
+    assert written(SCORED) == (4, 9, struct.pack("<5d", 0.1, 0.2, 0.3, -0.0, 1e-300))
+    assert written(USED) == (5, 64, struct.pack("<5Qd", 2, 64, 3, 2**63, 7, 0.125) + struct.pack("<H", 7) + b"agent-1")
+    assert written(StopAt(5)) == (6, 5, b"")
 
 
 def test_an_entry_of_no_known_kind_is_damage() -> None:
@@ -144,11 +149,11 @@ def test_a_loss_of_power_takes_nothing_from_which_a_checkpoint_of_all_follows(se
             synced = len(list(chronicle.replay()))
         for name, own in hosts.items():
             asked = Asked(name, replace(sample.asked.question, round=round, agents=own))
-            chronicle.append(Purchase(asked, replace(sample.values, host=name, round=round, agents=own)))
+            chronicle.append(Purchase(asked, sample.values))
     disk.crash(Random(seed))
 
     left = list(Chronicle.resume(folder, "id", disk=disk).replay())
 
     assert synced < 1 + 2 * LIMITS.checkpoint_every <= len(left)
-    bought = [(each.values.round, each.values.host) for each in left if isinstance(each, Purchase)]
+    bought = [(each.asked.question.round, each.asked.host) for each in left if isinstance(each, Purchase)]
     assert bought == [(round, name) for round in rounds for name in hosts][: len(bought)]

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 from lives import Hosts, Kind, Life, Walk, lasting, outcome, played_on
+from telling import Telling, Told
 
 from slaternet import disk
 from slaternet.errors import BadSpec, Diverged
+from slaternet.model import Usage
 from slaternet.records import Record
 from slaternet.station import Station
 from slaternet_adversary import compaction
@@ -19,7 +21,6 @@ from slaternet_adversary.chronicle import Kind as EntryKind
 from slaternet_adversary.compaction import LEAST, check_keep
 from slaternet_adversary.costs import Total
 from slaternet_adversary.events import Commit, Scored, Standing
-from slaternet_adversary.runtime import Outward, Runtime
 from slaternet_adversary.service import AdversaryService
 from slaternet_adversary.snapshot import Snapshot
 
@@ -54,18 +55,18 @@ def whole(kind: Kind, folder: Path) -> dict[str, Any]:
 
 
 def rounds_of(entries: list[Entry]) -> list[int]:
-    return sorted({entry.values.round for entry in entries if isinstance(entry, Purchase)})
+    return sorted({entry.asked.question.round for entry in entries if isinstance(entry, Purchase)})
 
 
 def test_a_snapshot_comes_back_to_the_bit() -> None:
     standing = Standing(2**40, None, bytes(range(32)), (0.1, -0.0, 1e-300, 3.5))
     for entry in (
-        Snapshot(standing, 0.3, {"agent-ü": Total(2**63, 2, 3, 0.1, 0.2), "b": Total()}),
+        Snapshot(standing, 0.3, {"agent-ü": Total(2**63, 2, 3, 0.1, 0.2, 7, Usage(64, 1, 2, 3, 0.5)), "b": Total()}),
         Snapshot(replace(standing, rounds=7)),
     ):
-        kind, round, payload = encode(entry)
+        kind, round, pieces = encode(entry)
         assert (kind, round) == (EntryKind.SNAPSHOT, 2**40)
-        assert decode(Record(kind, round, payload)) == entry
+        assert decode(Record(kind, round, b"".join(pieces))) == entry
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -74,7 +75,7 @@ def test_the_journal_keeps_the_newest_rounds_and_the_game_is_the_same(name: str,
     lengths = []
 
     class Watched(Hosts):
-        def hear(self, out: list[Outward]) -> bool:
+        def hear(self, out: list[Told]) -> bool:
             lengths.append(len(rounds_of(life.entries)))
             return super().hear(out)
 
@@ -250,7 +251,7 @@ def test_a_snapshot_is_the_first_entry_or_none(tmp_path: Path) -> None:
     life, _ = cut_short(tmp_path)
     snapshot = life.entries[0]
 
-    def snap_again(runtime: Runtime, said: list[Outward]) -> None:
+    def snap_again(runtime: Telling, said: list[Told]) -> None:
         runtime.redo(snapshot)
 
     with pytest.raises(Diverged, match="the journal has a snapshot where it does not begin"):

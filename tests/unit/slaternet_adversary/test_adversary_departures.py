@@ -12,21 +12,21 @@ import numpy as np
 import pytest
 from lives import Bowls
 from small_specs import small_spec
+from telling import Telling, Told
 
 from slaternet.departures import FOREVER, Attendance
 from slaternet.errors import Diverged, NotYours, RoundNotOpen
 from slaternet.limits import Limits
-from slaternet.model import Agents, Array, Closing, Departure, Effort, LowWater, Question, Tangent
+from slaternet.model import Agents, Array, Departure, Finished, LowWater, Question, Tangent, Usage, Values
 from slaternet.sets import Box
 from slaternet.spec import Spec
 from slaternet_adversary import Adversary, Game, History
 from slaternet_adversary.chronicle import Chronicle, Purchase, Seats, read
 from slaternet_adversary.commitments import Commitments
-from slaternet_adversary.events import Asked, Closed, Evaluated, Reply, Summarise
+from slaternet_adversary.events import Asked, Reply, Used
 from slaternet_adversary.recollection import recalled
 from slaternet_adversary.referee import Referee
 from slaternet_adversary.results import Results
-from slaternet_adversary.runtime import Outward, Runtime
 
 N, P, M, T = 5, 2, 2, 9
 BOX = Box(P, -1.0, 1.0)
@@ -96,7 +96,7 @@ class World:
         )
         results = Results(self.folder, SPEC, run="id", again=again)
         self.chronicle = chronicle
-        self.runtime = Runtime(Walk(self.history), referee, results, lambda: 0.0, chronicle)
+        self.runtime = Telling(Walk(self.history), referee, results, lambda: 0.0, chronicle)
         if again:
             for entry in chronicle.replay():
                 self.runtime.redo(entry)
@@ -121,8 +121,7 @@ class World:
     def question(self, host: Host, t: int) -> Question:
         agents = self.playing(host, t)
         x = np.array([self.decision(int(i), t) for i in agents])
-        effort = Effort(t - 1, 10 * t, 0.25, 1) if t > 1 else Effort()
-        return Question(t, agents, x, np.stack((x, x + 0.1), axis=1), effort, x / 2, True)
+        return Question(t, agents, x, np.stack((x, x + 0.1), axis=1), x / 2, True)
 
     def decision(self, agent: int, t: int) -> Array:
         """Return what an agent decides, from all that it was told before."""
@@ -132,21 +131,21 @@ class World:
             x = x / 2 + np.tanh(f[0] - f[1] + g.sum(axis=0)) / 4 - slope / 8
         return x
 
-    def hear(self, out: list[Outward]) -> None:
+    def hear(self, out: list[Told]) -> None:
         for effect in out:
             if isinstance(effect, Reply):
                 self.take(effect)
-            self.over |= isinstance(effect, Summarise)
+            self.over |= isinstance(effect, Finished)
 
     def take(self, reply: Reply) -> None:
         host, answer = self.hosts[reply.host], reply.answer
         assert answer.round == host.entered == host.finished + 1, "nobody is told what he has not asked"
         assert answer.agents.tolist() == self.playing(host, answer.round).tolist()
-        assert answer.loss is not None
+        assert answer.values.loss is not None
         host.finished = answer.round
         for row, i in enumerate(answer.agents.tolist()):
-            told = answer.f[row], answer.g[row], answer.loss.gradient[row]
-            bits = b"".join(each.tobytes() for each in told) + answer.loss.value[row].tobytes()
+            told = answer.values.f[row], answer.values.g[row], answer.values.loss.gradient[row]
+            bits = b"".join(each.tobytes() for each in told) + answer.values.loss.value[row].tobytes()
             assert self.known.setdefault((i, answer.round), bits) == bits
             self.rows[i, answer.round] = told
 
@@ -161,7 +160,7 @@ class World:
         last = min(T, Attendance(N, self.departures).last(host.seats))
         if host.finished == last:
             host.closed = True
-            self.hear(self.runtime.handle(Closed(host.name, Closing(Effort(9, 99, 0.5, 9)))))
+            self.hear(self.runtime.handle(Used(host.name, 1, Usage(last, 9, 99, 9, 0.5))))
         elif host.entered + 1 <= min(each.finished for each in self.hosts.values() if not each.closed) + 3:
             host.entered += 1
             self.hear(self.runtime.handle(Asked(host.name, self.question(host, host.entered))))
@@ -252,7 +251,7 @@ def test_a_game_in_which_hosts_are_lost_is_the_game_with_their_departures(
 
     expected = reference(tmp_path / "reference", history, world.departures)
     assert outcome(tmp_path / "run") == expected
-    bought = [(i, p.values.round) for p in entries(world) for i in p.values.agents.tolist()]
+    bought = [(i, p.asked.question.round) for p in entries(world) for i in p.asked.question.agents.tolist()]
     assert len(set(bought)) == len(bought)  # nobody buys twice
 
 
@@ -319,14 +318,14 @@ def test_who_is_lost_or_has_left_is_not_heard(world: World) -> None:
     with pytest.raises(NotYours):
         world.runtime.handle(Asked("b", world.question(Host("b", lost.seats), 1)))
     with pytest.raises(NotYours):
-        world.runtime.handle(Closed("b", Closing(Effort())))
+        world.runtime.handle(Used("b", 1, Usage(1)))
     for t in range(1, gone.round):
         for i in lost.seats.tolist():
             world.rows.setdefault((i, t), (np.zeros(2), np.zeros((2, M)), np.zeros(P)))
     while world.hosts["c"].finished < gone.round - 1:
         world.step()
     x = np.zeros((3, P))
-    late = Question(gone.round, world.hosts["c"].seats, x, np.stack((x, x), axis=1), Effort(), x, True)
+    late = Question(gone.round, world.hosts["c"].seats, x, np.stack((x, x), axis=1), x, True)
     with pytest.raises(RoundNotOpen):
         world.runtime.handle(Asked("c", late))
 
@@ -360,7 +359,7 @@ def whole(world: World, agents: list[int], t: int) -> tuple[bytes, ...]:
     return tuple(b"".join(each.tobytes() for each in rows[i]) for i in sorted(agents))
 
 
-def numbers(seen: Evaluated, row: int) -> tuple[Array, ...]:
+def numbers(seen: Values, row: int) -> tuple[Array, ...]:
     assert seen.loss is not None
     return seen.f[row], seen.g[row], seen.loss.value[row : row + 1], seen.loss.gradient[row]
 
@@ -377,16 +376,16 @@ def test_what_agents_have_asked_and_seen_comes_back_round_by_round(agents: list[
     for question, answer in found:
         assert question.agents.tolist() == answer.agents.tolist() == agents
         assert (question.loss_gradient, question.constraint_gradient) == (True, False)
-        assert isinstance(answer.loss, Tangent)
+        assert isinstance(answer.values.loss, Tangent)
         assert question.anchor is not None
         parts = (
             question.x,
             question.points,
             question.anchor,
-            answer.f,
-            answer.g,
-            answer.loss.value[:, None],
-            answer.loss.gradient,
+            answer.values.f,
+            answer.values.g,
+            answer.values.loss.value[:, None],
+            answer.values.loss.gradient,
         )
         bits = tuple(b"".join(part[row].tobytes() for part in parts) for row in range(len(agents)))
         assert bits == whole(world, agents, question.round)

@@ -3,22 +3,23 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
 from small_specs import small_spec
+from telling import Telling, Told
 
 from slaternet.errors import AlreadyAsked, OutsideSet, OverBudget, PluginFailed
-from slaternet.model import Agents, Answer, Array, Closing, Effort, Question, Tangent
+from slaternet.model import Agents, Answer, Array, Question, Tangent, Usage, Values
 from slaternet.sets import Box
 from slaternet_adversary import Adversary, Game, History
 from slaternet_adversary.builtin.forms import Functions
 from slaternet_adversary.builtin.linear_regression import LinearRegression
-from slaternet_adversary.events import Asked, Closed, Evaluate, Evaluated, Played, Record, Reply
+from slaternet_adversary.events import Asked, Evaluate, Evaluated, Played, Reply, Used
 from slaternet_adversary.ledger import Ledger
 from slaternet_adversary.referee import Referee
 from slaternet_adversary.results import Results, claim
-from slaternet_adversary.runtime import Outward, Runtime
 
 N, P, M = 4, 3, 2
 BOX = Box(P, -1.0, 1.0)
@@ -62,16 +63,18 @@ def evaluated(effect: Evaluate) -> Evaluated:
         effect.host,
         asked.round,
         asked.agents,
-        rng.standard_normal((k, 1)),
-        rng.standard_normal((k, 1, M)),
-        loss if asked.loss_gradient else None,
-        constraint if asked.constraint_gradient else None,
+        Values(
+            rng.standard_normal((k, 1)),
+            rng.standard_normal((k, 1, M)),
+            loss if asked.loss_gradient else None,
+            constraint if asked.constraint_gradient else None,
+        ),
     )
 
 
 def bits(answer: Answer) -> list[bytes]:
-    tangents = [each for each in (answer.loss, answer.constraint) if each is not None]
-    arrays = [answer.f, answer.g, *(array for each in tangents for array in (each.value, each.gradient))]
+    tangents = [each for each in (answer.values.loss, answer.values.constraint) if each is not None]
+    arrays = [answer.values.f, answer.values.g, *(array for each in tangents for array in (each.value, each.gradient))]
     return [array.tobytes() for array in arrays]
 
 
@@ -92,7 +95,7 @@ def test_the_same_question_again_returns_the_same_bits(kinds: tuple[bool, bool])
     assert isinstance(first, Reply)
     assert isinstance(again, Reply)
     assert bits(again.answer) == bits(first.answer)
-    assert [part is not None for part in (again.answer.loss, again.answer.constraint)] == list(kinds)
+    assert [part is not None for part in (again.answer.values.loss, again.answer.values.constraint)] == list(kinds)
 
 
 @pytest.mark.parametrize(
@@ -203,13 +206,13 @@ class Begin:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.begun: list[Runtime] = []
+        self.begun: list[Telling] = []
 
-    def __call__(self, plugin: Adversary) -> Runtime:
+    def __call__(self, plugin: Adversary) -> Telling:
         folder = self._folder / str(len(self.begun))
         claim(folder)
         referee = Referee(N, BOX, points=1, constraints=M, rounds=1, loss_gradient=True, constraint_gradient=True)
-        self.begun.append(Runtime(plugin, referee, Results(folder, SPEC, run="id")))
+        self.begun.append(Telling(plugin, referee, Results(folder, SPEC, run="id")))
         self.begun[-1].seat(1, [("a", SEATS)])
         return self.begun[-1]
 
@@ -222,14 +225,14 @@ def begin(tmp_path: Path) -> Iterator[Begin]:
         runtime.close()
 
 
-def work(runtime: Runtime) -> list[Outward]:
-    out: list[Outward] = []
+def work(runtime: Telling) -> list[Told]:
+    out: list[Told] = []
     while not runtime.idle:
         out += runtime.work()
     return out
 
 
-def ask(runtime: Runtime, asked: Question) -> Answer:
+def ask(runtime: Telling, asked: Question) -> Answer:
     (reply,) = [each for each in [*runtime.handle(Asked("a", asked)), *work(runtime)] if isinstance(each, Reply)]
     return reply.answer
 
@@ -243,14 +246,16 @@ def test_tangents_are_those_of_the_functions_at_the_anchor(begin: Begin, kinds: 
     functions = plugin.played[1].functions
     assert asked.anchor is not None
     residual = np.einsum("nrp,np->nr", functions.a, asked.anchor) - functions.theta
-    assert (answer.loss is not None, answer.constraint is not None) == kinds
-    if answer.loss is not None:
-        np.testing.assert_allclose(answer.loss.value, 0.5 * (residual**2).sum(axis=1), rtol=1e-13)
-        np.testing.assert_allclose(answer.loss.gradient, np.einsum("nrp,nr->np", functions.a, residual), rtol=1e-12)
-    if answer.constraint is not None:
+    assert (answer.values.loss is not None, answer.values.constraint is not None) == kinds
+    if answer.values.loss is not None:
+        np.testing.assert_allclose(answer.values.loss.value, 0.5 * (residual**2).sum(axis=1), rtol=1e-13)
+        np.testing.assert_allclose(
+            answer.values.loss.gradient, np.einsum("nrp,nr->np", functions.a, residual), rtol=1e-12
+        )
+    if answer.values.constraint is not None:
         values = np.einsum("nmp,np->nm", functions.b, asked.anchor) - functions.bound
-        np.testing.assert_allclose(answer.constraint.value, values, rtol=1e-12)
-        assert answer.constraint.gradient.tobytes() == functions.b.tobytes()
+        np.testing.assert_allclose(answer.values.constraint.value, values, rtol=1e-12)
+        assert answer.values.constraint.gradient.tobytes() == functions.b.tobytes()
 
 
 @pytest.mark.parametrize("kinds", KINDS)
@@ -286,9 +291,9 @@ def test_where_no_points_are_asked_about_the_plugin_is_asked_only_at_the_anchor(
 
     answer = ask(begin(plugin), question(1, points=0))
 
-    assert answer.f.shape == (N, 0)
-    assert answer.g.shape == (N, 0, M)
-    assert answer.constraint is not None
+    assert answer.values.f.shape == (N, 0)
+    assert answer.values.g.shape == (N, 0, M)
+    assert answer.values.constraint is not None
     names = ["loss", "loss_gradient", "constraint", "constraint_gradient"]
     assert [name for name, _, _ in plugin.played[1].calls] == names  # scores are made otherwise
 
@@ -300,12 +305,14 @@ def test_the_one_point_asked_about_may_be_the_decision_itself(begin: Begin) -> N
 
     runtime.work()
     (reply,) = runtime.handle(Asked("a", Question(1, SEATS, x, x[:, None])))
-    out = [*work(runtime), *runtime.handle(Closed("a", Closing(Effort())))]
+    work(runtime)
+    with mock.patch.object(Results, "record") as recorded:
+        runtime.handle(Used("a", 1, Usage(1)))
 
     functions = plugin.played[1].functions
     assert isinstance(reply, Reply)
-    assert reply.answer.f[:, 0].tobytes() == functions.loss(SEATS, x[:, None])[:, 0].tobytes()
-    (record,) = [each for each in out if isinstance(each, Record)]
+    assert reply.answer.values.f[:, 0].tobytes() == functions.loss(SEATS, x[:, None])[:, 0].tobytes()
+    record = recorded.call_args.args[0]
     assert record.x.tobytes() == x.tobytes()
     assert record.score is not None
     everywhere = functions.loss(SEATS, np.broadcast_to(x, (N, N, P)))  # of each agent at each decision

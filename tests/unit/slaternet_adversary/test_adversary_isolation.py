@@ -130,7 +130,7 @@ def facts(namespaced: bool, target: str, tmp_path_factory: pytest.TempPathFactor
         patch.setattr(isolation, "subprocess", SimpleNamespace(**vars(subprocess) | {"Popen": popen}))
         with opened(spec_of(target, port=server.getsockname()[1], where=str(where))) as (plugin, _):
             plugin.play(1, None)
-            # Seen from here: inside a namespace a leader outside of it has the number 0.
+            # Values from here: inside a namespace a leader outside of it has the number 0.
             (worker,) = started
             leads = os.getsid(worker.pid) == worker.pid
     seen: dict[str, Any] = json.loads(where.read_text())

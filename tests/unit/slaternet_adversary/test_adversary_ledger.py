@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from slaternet.departures import FOREVER, Attendance
 from slaternet.errors import AlreadyAsked, Forgotten, RoundNotOpen, SlaternetError
-from slaternet.model import Agents, Array, Departure, Question
+from slaternet.model import Agents, Array, Departure, Question, Values
 from slaternet_adversary.ledger import Ledger
 
 AGENTS, DIMENSION, POINTS, CONSTRAINTS, WINDOW, ROUNDS = 4, 2, 2, 3, 2, 9
@@ -101,7 +101,7 @@ class LedgerMachine(RuleBasedStateMachine):
                 self.filled.add((asked.round, i))
         if fill:
             f, g = values(asked.round, asked.agents, asked.points.shape[1])
-            self.ledger.fill(asked.round, asked.agents, f, g)
+            self.ledger.fill(asked.round, asked.agents, Values(f, g))
 
     @rule(agents=st.sets(st.integers(0, AGENTS - 1), min_size=1))
     def all_go_on(self, agents: set[int]) -> None:
@@ -134,9 +134,8 @@ class LedgerMachine(RuleBasedStateMachine):
                 found = self.ledger.values(t, alone.agents)
                 assert (found is not None) is ((t, i) in self.filled)
                 if found is not None:
-                    f, g, *tangents = found
-                    assert tangents == [None, None]
-                    for one, other in zip((f, g), values(t, alone.agents, points), strict=True):
+                    assert (found.loss, found.constraint) == (None, None)
+                    for one, other in zip((found.f, found.g), values(t, alone.agents, points), strict=True):
                         assert one.tobytes() == other.tobytes()
 
     @invariant()
@@ -154,12 +153,12 @@ TestLedger = LedgerMachine.TestCase
 def test_values_are_not_there_before_all_of_them_are() -> None:
     ledger = new_ledger()
     ledger.buy(question(1, [0, 1]))
-    ledger.fill(1, np.array([0]), *values(1, np.array([0])))
+    ledger.fill(1, np.array([0]), Values(*values(1, np.array([0]))))
 
     assert ledger.values(1, np.array([0, 1])) is None
     found = ledger.values(1, np.array([0]))
     assert found is not None
-    assert found[0].tolist() == [[100.0, 101.0]]
+    assert found.f.tolist() == [[100.0, 101.0]]
 
 
 def test_a_question_is_compared_by_its_bits() -> None:

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 from lives import KINDS, SEATS, Hosts, Kind, Life, T, Walk, lasting, outcome, played_on, undisturbed
+from telling import Telling, Told
 
 from slaternet.errors import BadSpec, Diverged
-from slaternet.model import StopAt
+from slaternet.model import Finished, StopAt
 from slaternet_adversary.chronicle import Chronicle, Purchase, Seats
 from slaternet_adversary.commitments import Commitments
-from slaternet_adversary.events import Asked, Closed, Commit, Reply, Scored, Summarise
-from slaternet_adversary.runtime import Outward, Runtime
+from slaternet_adversary.events import Asked, Commit, Reply, Scored, Used
 
 
 @pytest.fixture(autouse=True)
@@ -168,14 +168,14 @@ def test_a_run_that_is_complete_is_left_alone_and_still_answers(
     before = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in life.folder.iterdir()}
     monkeypatch.setattr(Walk, "play", None)  # nobody will ask for functions
 
-    def ask_again(runtime: Runtime, said: list[Outward]) -> None:
+    def ask_again(runtime: Telling, said: list[Told]) -> None:
         (end,) = said
-        assert isinstance(end, Summarise)
+        assert isinstance(end, Finished)
         last = {host: answers.pop() for host, answers in hosts.answers.items()}
         for host, answer in last.items():
             (reply,) = runtime.handle(Asked(host, hosts.question(host)))
             assert isinstance(reply, Reply)
-            assert reply.answer.f.tobytes() == answer.f.tobytes()
+            assert reply.answer.values.f.tobytes() == answer.values.f.tobytes()
 
     life.run(ask_again)
 
@@ -210,4 +210,4 @@ def test_nothing_is_revealed_before_it_is_bound_and_nothing_said_twice_is_writte
                 assert bound[asked.question.round] == 1
     assert set(bound.values()) == {1}
     kinds = Counter(type(entry) for entry in life.entries)
-    assert kinds == {Seats: 1, Commit: 4, Purchase: 8, Scored: 4, Closed: 2, StopAt: 1}
+    assert kinds == {Seats: 1, Commit: 4, Purchase: 8, Scored: 4, Used: 2, StopAt: 1}

@@ -40,8 +40,8 @@ def test_a_round_is_granted_once_and_the_same_question_gets_the_same_bits_for_no
     one, other = only_reply(first), only_reply(again)
     assert (one.host, other.host, other.answer.round) == ("a", "a", 3)
     assert other.answer.agents.tolist() == [0, 2]
-    assert one.answer.f.tobytes() == other.answer.f.tobytes()
-    assert one.answer.g.tobytes() == other.answer.g.tobytes()
+    assert one.answer.values.f.tobytes() == other.answer.values.f.tobytes()
+    assert one.answer.values.g.tobytes() == other.answer.values.g.tobytes()
     for t in (1, 2):
         assert only_reply(arena.ask("b", t)).answer.round == t
 
@@ -52,8 +52,8 @@ def test_an_answer_holds_the_values_of_its_own_question() -> None:
 
     answer = only_reply(arena.hand(Asked("b", asked))).answer
 
-    assert answer.f.tobytes() == (asked.points.sum(axis=2) + 1).tobytes()
-    assert answer.g.shape == (3, 2, M)
+    assert answer.values.f.tobytes() == (asked.points.sum(axis=2) + 1).tobytes()
+    assert answer.values.g.shape == (3, 2, M)
 
 
 X, POINTS = question("a", 2).x, question("a", 2).points
@@ -99,10 +99,10 @@ def test_points_may_miss_the_set_by_rounding_and_be_fewer_than_granted() -> None
     edge = np.full((2, P), 1.0 + 1e-10)
 
     asked = replace(question("a", 1), x=edge, points=edge[:, None])
-    assert only_reply(arena.hand(Asked("a", asked))).answer.f.shape == (2, 1)
+    assert only_reply(arena.hand(Asked("a", asked))).answer.values.f.shape == (2, 1)
 
     nothing = replace(question("a", 1), points=np.empty((2, 0, P)))
-    assert only_reply(Arena().hand(Asked("a", nothing))).answer.f.shape == (2, 0)
+    assert only_reply(Arena().hand(Asked("a", nothing))).answer.values.f.shape == (2, 0)
 
 
 def test_the_window_opens_with_the_slowest_agent() -> None:
@@ -126,7 +126,7 @@ def test_no_round_is_granted_after_the_last() -> None:
 
 def test_what_lies_before_the_low_water_mark_is_forgotten() -> None:
     arena = Arena().play(1, 5)
-    assert arena.referee.recorded == 4
+    assert arena.referee.recorded == 5
 
     assert arena.hand(LowWater(3)) == []
 
@@ -138,12 +138,14 @@ def test_what_lies_before_the_low_water_mark_is_forgotten() -> None:
 
 
 def test_what_is_not_recorded_yet_is_kept_whatever_the_mark() -> None:
-    arena = Arena().play(1, 3)
+    arena = Arena().play(1, 2)
+    arena.ask("a", 3)
     assert arena.referee.recorded == 2
 
     arena.hand(LowWater(100))
 
     assert only_reply(arena.ask("a", 3)).answer.round == 3
+    arena.ask("b", 3)
     arena.play(4, T)
     assert [record.round for record in arena.records] == [1, 2, 3, 4, 5]
 

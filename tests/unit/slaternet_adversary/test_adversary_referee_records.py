@@ -2,19 +2,19 @@
 
 import itertools
 import random
-from dataclasses import replace
 
 import pytest
-from arena import SEATING, SEATS, WINDOW, Arena, N, P, T, decisions, digests, effort, new_referee, question, scored
+from arena import SEATING, SEATS, WINDOW, Arena, N, P, T, decisions, digests, new_referee, question, scored, usage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slaternet.errors import (
     RoundNotOpen,
 )
-from slaternet.model import Effort, StopAt
+from slaternet.model import StopAt
 from slaternet_adversary.events import (
     Asked,
+    Enter,
     Evaluate,
     Play,
     Played,
@@ -22,6 +22,7 @@ from slaternet_adversary.events import (
     Reply,
     Score,
     Summarise,
+    Used,
 )
 
 # The digest and the records
@@ -47,14 +48,13 @@ def test_the_digest_is_that_of_the_definition_whoever_asks_first(chance: random.
         assert record.x.tobytes() == decisions(record.round).tobytes()
 
 
-def test_a_record_sums_the_hosts_efforts_and_carries_the_totals() -> None:
+def test_a_record_carries_the_totals() -> None:
     arena = Arena().play(1, T)
     for host in SEATS:
         arena.close(host, T)
 
     for record in arena.records:
         t = record.round
-        assert record.costs.effort == Effort(2 * t, 200 * t + N, t / 4)
         assert record.agents == N
         assert record.score == scored(t)
         total = t * (t + 1) / 2
@@ -62,32 +62,50 @@ def test_a_record_sums_the_hosts_efforts_and_carries_the_totals() -> None:
     assert arena.referee.totals == arena.records[-1].totals
 
 
-def test_a_round_waits_for_its_score_and_for_every_host_s_effort() -> None:
-    referee = new_referee()
+def test_a_round_waits_for_its_score_and_for_no_usage_but_the_last_for_every_host_s() -> None:
+    referee = new_referee(rounds=2)
     referee.seat(SEATING)
-    referee.handle(Played(1))
-    for host in SEATS:
-        referee.handle(Asked(host, question(host, 1)))
-    referee.handle(Played(2))
-    for host in SEATS:
-        effects = referee.handle(Asked(host, question(host, 2)))
-        assert not any(isinstance(effect, Record) for effect in effects)
+    for t in (1, 2):
+        referee.handle(Played(t))
+        for host in SEATS:
+            effects = referee.handle(Asked(host, question(host, t)))
+            assert not any(isinstance(effect, Record) for effect in effects)
     assert referee.recorded == 0
 
     assert [type(effect) for effect in referee.handle(scored(2))] == []
     assert [effect.round for effect in referee.handle(scored(1)) if isinstance(effect, Record)] == [1]
+    assert [type(effect) for effect in referee.handle(Used("a", 1, usage("a", 2)))] == [Enter]
+    assert [type(effect) for effect in referee.handle(Used("b", 1, usage("b", 1)))] == [Enter]
+    assert [type(effect) for effect in referee.handle(Used("b", 1, usage("b", 2)))] == [Enter, Record, Summarise]
 
 
-def test_an_effort_told_twice_counts_once() -> None:
-    arena = Arena().play(1, 2)
-    twice = replace(question("a", 2), effort=Effort(1000, 1000, 1000.0))
-    arena.hand(Asked("a", twice))  # the effort is no part of the question
-    arena.play(3, T)
+def test_a_usage_told_twice_is_entered_once() -> None:
+    arena = Arena().play(1, T)
     for host in ("a", "a", "b", "b", "a"):
         arena.close(host, T)
+        arena.close(host, T - 1)  # an older one that comes late
 
-    efforts = [Effort(2 * t, 200 * t + N, t / 4) for t in range(1, T + 1)]
-    assert [record.costs.effort for record in arena.records] == efforts
+    entered = [effect.event for effect in arena.log if isinstance(effect, Enter)]
+    assert entered == [Used(host, 1, usage(host, T)) for host in ("a", "b")]
+    assert len(arena.summaries) == 1
+
+
+def test_a_usage_of_rounds_that_cannot_have_been_played_is_refused() -> None:
+    arena = Arena(rounds=None).play(1, 1)
+
+    arena.close("a", 2 + WINDOW)
+    with pytest.raises(RoundNotOpen):
+        arena.close("a", 3 + WINDOW)
+
+
+def test_a_new_seating_is_told_once_more() -> None:
+    arena = Arena(rounds=2).play(1, 2)
+    arena.close("a", 2)
+    arena.do(arena.referee.seat(SEATING))
+    arena.close("b", 2)
+    assert arena.summaries == []
+
+    arena.close("a", 2)
     assert len(arena.summaries) == 1
 
 
@@ -101,27 +119,7 @@ def test_a_record_says_by_how_much_each_host_s_question_came_after_the_first() -
     for host in SEATS:
         arena.close(host, 2)
 
-    assert [record.costs.lags for record in arena.records] == [{"b": 0.0, "a": 1.25}, {"b": 0.25, "a": 0.0}]
-    assert [record.costs.skew for record in arena.records] == [1.25, 0.25]
-    assert [record.costs.efforts for record in arena.records] == [
-        {host: effort(host, t) for host in ("b", "a")} for t in (1, 2)
-    ]
-
-
-def test_a_closing_books_no_round_that_was_not_asked() -> None:
-    arena = Arena(rounds=None)
-    arena.close("a", 99)  # before anything was asked
-    arena.play(1, 2)
-    for _ in range(3):
-        arena.close("a", 2)  # said again on every new stream
-    arena.close("b", 2)
-    arena.play(3, 3)  # although it had closed
-    arena.hand(StopAt(3))
-    for host in ("a", "b", "a"):
-        arena.close(host, 3)
-
-    assert [record.costs.effort for record in arena.records] == [Effort(2 * t, 200 * t + N, t / 4) for t in (1, 2, 3)]
-    assert arena.summaries == [Summarise(3, digests(3)[-1].hex())]
+    assert [record.lags for record in arena.records] == [{"b": 0.0, "a": 1.25}, {"b": 0.25, "a": 0.0}]
 
 
 @pytest.mark.parametrize("every", [2, 3, T + 1])

@@ -10,10 +10,9 @@ import pytest
 from slaternet import disk
 from slaternet.breaches import Breaches
 from slaternet.errors import BadSpec, NotYours, OverBudget
-from slaternet.model import Effort
+from slaternet.model import Usage
 from slaternet.spec import Spec
 from slaternet_adversary.chronicle import Chronicle
-from slaternet_adversary.costs import Costs
 from slaternet_adversary.events import Commit, Record, Scored, Summarise
 from slaternet_adversary.results import COLUMNS, Results, claim, new_folder
 
@@ -50,8 +49,14 @@ def decisions(t: int) -> np.ndarray:
 def row(t: int) -> Record:
     score = Scored(t, 0.1 * t, 0.2, 0.3, 0.0, 1 / 3) if t % 2 == 0 else None
     totals = (0.1 * t, 0.2 * t, 0.3 * t, 0.0)
-    efforts = {"a": Effort(3, 400 * t, 0.25, 30 * t), "b": Effort(1, 100 * t, 0.0, 40 * t)}
-    return Record(t, score, totals, 3, Costs(efforts, {"a": 0.0, "b": 0.125 * t}), f"{t:016x}", decisions(t))
+    return Record(t, score, totals, 3, {"a": 0.0, "b": 0.125 * t}, f"{t:016x}", decisions(t))
+
+
+def record(results: Results, t: int) -> None:
+    """Record a round after which both hosts have told what they have spent so far."""
+    results.network.tell("a", 1, Usage(t, 3 * t, 200 * t * (t + 1), 15 * t * (t + 1), 0.25 * t))
+    results.network.tell("b", 1, Usage(t, t, 50 * t * (t + 1), 20 * t * (t + 1)))
+    results.record(row(t), 0.5 * t)
 
 
 def begin(folder: Path, spec: Spec = SPEC) -> Results:
@@ -79,7 +84,7 @@ def test_every_row_is_on_disk_as_soon_as_it_is_recorded(tmp_path: Path) -> None:
     results = begin(tmp_path / "run")
 
     for t in range(1, 5):
-        results.record(row(t), 0.5 * t)
+        record(results, t)
         rows = read(results.folder)  # nothing is closed
         assert [int(each["round"]) for each in rows] == list(range(1, t + 1))
         assert (results.folder / "decisions.f64").stat().st_size == t * 6 * 8
@@ -153,7 +158,7 @@ def test_all_else_survives_a_loss_of_power_before_the_summary_does(
 def test_the_summary_says_what_the_network_carried_in_all_and_by_host(tmp_path: Path) -> None:
     results = begin(tmp_path / "run")
     for t in range(1, 6):
-        results.record(row(t), 0.5 * t)
+        record(results, t)
 
     results.finish(Summarise(5, "ab" * 32), seconds=2.5, seats={"a": 2, "b": 1})
 
@@ -296,3 +301,24 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         claim(tmp_path / "file" / "run")
     with pytest.raises(BadSpec, match="cannot write the run folder"):
         claim(tmp_path / "file")
+
+
+def test_what_hosts_have_spent_counts_in_the_row_that_is_open_and_once_whatever_is_told_again(tmp_path: Path) -> None:
+    results = begin(tmp_path / "run")
+
+    results.record(row(1), 0.5)
+    results.network.tell("a", 1, Usage(1, 1, 100, 10, 0.5))
+    results.network.tell("a", 1, Usage(1, 1, 100, 10, 0.5))  # again on a new stream
+    results.network.tell("b", 1, Usage(2, 2, 20, 2, 0.25))
+    results.record(row(2), 1.0)
+    results.network.tell("a", 2, Usage(1, 1, 7, 3, 0.125))  # started again: it counts from nothing
+    results.network.tell("a", 1, Usage(9, 99, 999, 99, 9.0))  # of an older life, overtaken
+    results.network.tell("a", 2, Usage(3, 4, 9, 5, 0.25))
+    results.network.tell("a", 2, Usage(2, 3, 8, 4, 0.125))  # less than was told
+    results.record(row(3), 1.5)
+    results.record(row(4), 2.0)
+    results.close()
+
+    rows = [[float(each[name]) for name in COLUMNS[9:13]] for each in read(results.folder)]
+    assert rows == [[0, 0, 0, 0], [3, 120, 12, 0.75], [4, 9, 5, 0.25], [0, 0, 0, 0]]
+    assert results.network.spent == (7, 129, 17, 1.0)

@@ -6,15 +6,15 @@ from typing import Protocol
 import numpy as np
 import pytest
 from small_specs import small_spec
+from telling import Telling, Told
 
 from slaternet.errors import PluginFailed
-from slaternet.model import Agents, Array, Closing, Effort, Question, StopAt
+from slaternet.model import Agents, Array, Finished, Question, StopAt, Usage
 from slaternet.sets import Box
 from slaternet_adversary import Adversary, Game, History, Round
-from slaternet_adversary.events import Asked, Closed, Record, Reply, Summarise
+from slaternet_adversary.events import Asked, Reply, Used
 from slaternet_adversary.referee import Referee
 from slaternet_adversary.results import Results, claim
-from slaternet_adversary.runtime import Outward, Runtime
 
 N, P = 3, 2
 BOX = Box(P, -1.0, 1.0)
@@ -76,18 +76,18 @@ class Ticks:
 class Begin(Protocol):
     def __call__(
         self, plugin: Wall, rounds: int | None = 3, history: int = 0, score_every: int = 1, name: str = "run"
-    ) -> Runtime: ...
+    ) -> Telling: ...
 
 
 @pytest.fixture
 def begin(tmp_path: Path) -> Iterator[Begin]:
     """Begins games in tmp_path; their folders are closed in the end."""
-    begun: list[Runtime] = []
+    begun: list[Telling] = []
 
-    def new(plugin: Wall, rounds: int | None = 3, history: int = 0, score_every: int = 1, name: str = "run") -> Runtime:
+    def new(plugin: Wall, rounds: int | None = 3, history: int = 0, score_every: int = 1, name: str = "run") -> Telling:
         claim(tmp_path / name)
         referee = Referee(N, BOX, points=2, constraints=1, rounds=rounds, history=history, score_every=score_every)
-        begun.append(Runtime(plugin, referee, Results(tmp_path / name, SPEC, run="id"), Ticks()))
+        begun.append(Telling(plugin, referee, Results(tmp_path / name, SPEC, run="id"), Ticks()))
         assert begun[-1].seat(1, SEATS.items()) == []
         return begun[-1]
 
@@ -102,21 +102,21 @@ def question(host: str, t: int) -> Asked:
     return Asked(host, Question(t, agents, x, np.stack((x, x / 2), axis=1)))
 
 
-def work(runtime: Runtime) -> list[Outward]:
-    out: list[Outward] = []
+def work(runtime: Telling) -> list[Told]:
+    out: list[Told] = []
     while not runtime.idle:
         out += runtime.work()
     return out
 
 
-def play(runtime: Runtime, rounds: int) -> list[Outward]:
+def play(runtime: Telling, rounds: int) -> list[Told]:
     out = work(runtime)
     for t in range(1, rounds + 1):
         for host in SEATS:
             out += runtime.handle(question(host, t))
         out += work(runtime)
     for host in SEATS:
-        out += runtime.handle(Closed(host, Closing(Effort(1, 2, 0.5))))
+        out += runtime.handle(Used(host, 1, Usage(rounds, 1, 2, 3, 0.5)))
     return out
 
 
@@ -126,14 +126,13 @@ def test_a_game_is_answered_scored_recorded_and_summed_up(begin: Begin, tmp_path
 
     out = play(runtime, 3)
 
-    assert [effect.round for effect in out if isinstance(effect, Record)] == [1, 2, 3]
-    assert [type(effect) for effect in out][-1] is Summarise
+    assert [type(effect) for effect in out][-1] is Finished
     replies = [effect for effect in out if isinstance(effect, Reply)]
     assert [(reply.host, reply.answer.round) for reply in replies] == [(h, t) for t in (1, 2, 3) for h in SEATS]
     for reply in replies:
         asked = question(reply.host, reply.answer.round).question
         expected = asked.agents[:, None] + asked.points.sum(axis=-1) + asked.round
-        assert reply.answer.f.tobytes() == expected.tobytes()
+        assert reply.answer.values.f.tobytes() == expected.tobytes()
     rows = (tmp_path / "run" / "metrics.csv").read_text().splitlines()
     assert len(rows) == 4
     # decisions of agent i in round t are (t + i) / 10 in both coordinates
@@ -172,8 +171,8 @@ def test_agents_are_asked_about_together_only_if_the_plugin_is_rowwise(begin: Be
     assert together.calls == [[0], [1, 2]] * 2
     assert alone.calls == [[0], [1], [2]] * 2
     for one, other in zip(*answers, strict=True):
-        assert one.f.tobytes() == other.f.tobytes()
-        assert one.g.tobytes() == other.g.tobytes()
+        assert one.values.f.tobytes() == other.values.f.tobytes()
+        assert one.values.g.tobytes() == other.values.g.tobytes()
 
 
 def test_an_adaptive_plugin_is_given_the_past_and_an_oblivious_one_nothing(begin: Begin) -> None:
@@ -189,13 +188,13 @@ def test_an_adaptive_plugin_is_given_the_past_and_an_oblivious_one_nothing(begin
         assert past.tolist() == [x.tolist() for x in expected]
 
 
-def test_rounds_that_are_not_scored_cost_the_plugin_nothing(begin: Begin) -> None:
+def test_rounds_that_are_not_scored_cost_the_plugin_nothing(begin: Begin, tmp_path: Path) -> None:
     runtime = begin(Wall(), rounds=5, score_every=2)
 
-    out = play(runtime, 5)
+    play(runtime, 5)
 
-    records = [effect for effect in out if isinstance(effect, Record)]
-    assert [record.score is not None for record in records] == [False, True, False, True, False]
+    rows = (tmp_path / "run" / "metrics.csv").read_text().splitlines()[1:]
+    assert [bool(row.split(",")[1]) for row in rows] == [False, True, False, True, False]
     assert runtime.totals[2] == 2.0 + 4.0
 
 
@@ -205,7 +204,7 @@ def test_a_stopped_game_is_summed_up(begin: Begin, tmp_path: Path) -> None:
 
     (end,) = runtime.handle(StopAt(2))
 
-    assert isinstance(end, Summarise)
+    assert isinstance(end, Finished)
     assert "rounds = 2" in (tmp_path / "run" / "spec.toml").read_text()
 
 

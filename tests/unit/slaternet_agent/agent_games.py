@@ -14,7 +14,7 @@ from slaternet.spec import AlgorithmSection
 from slaternet_adversary import Game as AdversaryGame
 from slaternet_adversary.builtin.forms import Functions
 from slaternet_adversary.builtin.linear_regression import LinearRegression
-from slaternet_agent.algorithms import Algorithm, Decision, Game, Seen
+from slaternet_agent.algorithms import Algorithm, Decision, Game, Values
 from slaternet_agent.registry import GROUP, build
 from slaternet_coordinator.graphs.erdos_renyi import Paper
 
@@ -59,7 +59,7 @@ def made(name: str, of: Game, **numbers: object) -> Algorithm:
     return build(AlgorithmSection.model_validate({"name": CLASSES[name], **numbers}), of)
 
 
-def seen_by(algorithm: Algorithm, functions: Functions, agents: Agents, decision: Decision) -> Seen:
+def seen_by(algorithm: Algorithm, functions: Functions, agents: Agents, decision: Decision) -> Values:
     """Return what the adversary reveals about a decision."""
     anchor = (decision.x if decision.anchor is None else decision.anchor)[:, None]
     loss = constraint = None
@@ -69,7 +69,7 @@ def seen_by(algorithm: Algorithm, functions: Functions, agents: Agents, decision
         values, gradients = functions.constraint(agents, anchor), functions.constraint_gradient(agents, anchor)
         constraint = Tangent(values[:, 0], gradients[:, 0])
     points = decision.points
-    return Seen(functions.loss(agents, points), functions.constraint(agents, points), loss, constraint)
+    return Values(functions.loss(agents, points), functions.constraint(agents, points), loss, constraint)
 
 
 def played(algorithm: Algorithm, of: Game, rounds: int, **options: float) -> Iterator[Round]:

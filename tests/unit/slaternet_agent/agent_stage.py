@@ -31,6 +31,8 @@ from slaternet.model import (
     Seating,
     Status,
     Topology,
+    Usage,
+    Values,
     Waiting,
     Wanted,
     Welcome,
@@ -73,7 +75,7 @@ def head(sender: str, round: int = 0) -> Head:
 
 
 class Voice:
-    """A stream from its other end: bodies instead of bytes, heartbeats aside."""
+    """A stream from its other end: bodies instead of bytes, heartbeats aside, and usages where none is expected."""
 
     def __init__(self, link: Link, decode: Callable[[bytes], tuple[Head, object] | None]) -> None:
         self._link = link
@@ -86,7 +88,9 @@ class Voice:
         """Return the next body, which must be of a kind."""
         while (data := await self._link.read()) is not None:
             message = self._decode(data)
-            if message is not None and not isinstance(message[1], Heartbeat):
+            if message is None or isinstance(message[1], Heartbeat):
+                continue
+            if isinstance(message[1], kind) or not isinstance(message[1], Usage):
                 self.heard.append(message[1])
                 assert isinstance(message[1], kind), message[1]
                 return message[1]
@@ -162,7 +166,7 @@ class Stage:
 
     def answer(self, round: int) -> None:
         """Answer the question of a round, as the adversary."""
-        values = Answer(round, HOST, np.zeros((1, 2)), np.full((1, 2, 1), -1.0))
+        values = Answer(round, HOST, Values(np.zeros((1, 2)), np.full((1, 2, 1), -1.0)))
         self.reveal.say(codec.encode_reveal_down(head("adversary", round), values))
 
     async def seat(self, adversary: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 from slaternet.errors import BadSpec
 from slaternet.sets import Box, FeasibleSet
 from slaternet_agent.algorithms.agarwal2010 import SCHEDULES, Agarwal2010, Agarwal2010Multi
-from slaternet_agent.algorithms.base import Feedback, Game, Schedule, Seen
+from slaternet_agent.algorithms.base import Feedback, Game, Schedule, Values
 from slaternet_agent.exam_game import Heard
 from slaternet_agent.schedules import make_schedule
 
@@ -28,7 +28,7 @@ def test_two_points_give_the_step_of_the_paper() -> None:
     state, f = host.start(np.arange(3)), rng.standard_normal((3, 2))
     decision = host.decide(state, NOTHING, 7)
 
-    moved = host.update(state, decision, Seen(f, rng.random((3, 2, 2))), 7)
+    moved = host.update(state, decision, Values(f, rng.random((3, 2, 2))), 7)
 
     for i in range(3):
         u = (decision.points[i, 0] - decision.x[i]) / delta
@@ -45,7 +45,7 @@ def test_p_plus_one_points_with_strongly_convex_steps_find_the_mean_of_the_bowls
     for t, bowl in enumerate(bowls, 1):
         decision = host.decide(state, NOTHING, t)
         f = 0.5 * np.sum((decision.points - bowl[:, None]) ** 2, axis=-1)
-        state = host.update(state, decision, Seen(f, np.zeros((3, 5, 2))), t)
+        state = host.update(state, decision, Values(f, np.zeros((3, 5, 2))), t)
         # a forward difference of 1/2 x^2 is off by delta/2 in every coordinate
         assert state.x == pytest.approx(bowls[:t].mean(axis=0) - math.log(100) / 200)
 

@@ -4,7 +4,7 @@ import pytest
 from slaternet.errors import BadSpec
 from slaternet.sets import Box
 from slaternet_agent.algorithms.agarwal2010 import Agarwal2010
-from slaternet_agent.algorithms.base import Game, Seen
+from slaternet_agent.algorithms.base import Game, Values
 from slaternet_agent.algorithms.cao2019 import SCHEDULES, Cao2019, State
 from slaternet_agent.exam_game import Heard
 from slaternet_agent.schedules import make_schedule
@@ -27,7 +27,7 @@ def test_a_step_is_that_of_the_paper() -> None:
     f, g = 0.01 * rng.standard_normal((3, 2)), 0.01 * rng.standard_normal((3, 2, 2))
     decision = host.decide(state, NOTHING, t)
 
-    after = host.update(state, decision, Seen(f, g), t)
+    after = host.update(state, decision, Values(f, g), t)
 
     alpha, gamma, delta, limit = 0.3 * t**-0.5, 0.5 * t**-0.5, 0.1 * t**-0.5, 5 * (1 - 0.5 * (t + 1) ** -0.5)
     for i in range(3):
@@ -44,7 +44,7 @@ def test_the_dual_remembers_and_good_rounds_make_up_for_bad_ones() -> None:
     host, state = explicit(), explicit().start(np.arange(3))
 
     def after(state: State, value: float, t: int) -> State:
-        seen = Seen(np.zeros((3, 2)), np.full((3, 2, 2), value))
+        seen = Values(np.zeros((3, 2)), np.full((3, 2, 2), value))
         return host.update(state, host.decide(state, NOTHING, t), seen, t)
 
     bad = after(state, 1.0, 1)
@@ -58,7 +58,7 @@ def test_while_no_constraint_binds_it_is_agarwal_s_algorithm() -> None:
     host, other = explicit(), Agarwal2010(game(), make_schedule("explicit", steps, game(), {}, Agarwal2010.sequences))
     mine, yours = host.start(agents), other.start(agents)
     for t in range(1, 20):
-        seen = Seen(0.01 * rng.standard_normal((3, 2)), -rng.random((3, 2, 2)))
+        seen = Values(0.01 * rng.standard_normal((3, 2)), -rng.random((3, 2, 2)))
         mine = host.update(mine, host.decide(mine, NOTHING, t), seen, t)
         yours = other.update(yours, other.decide(yours, NOTHING, t), seen, t)
         assert mine.x.tobytes() == yours.x.tobytes()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from slaternet.model import Tangent
 from slaternet.sets import Ball, Box, FeasibleSet, Simplex
 from slaternet_adversary.builtin.forms import Functions
-from slaternet_agent.algorithms import Algorithm, Decision, Seen
+from slaternet_agent.algorithms import Algorithm, Decision, Values
 from slaternet_agent.algorithms.central import Central
 from slaternet_agent.algorithms.yi2024 import Yi2024
 from slaternet_agent.algorithms.yuan2022 import Yuan2022Full
@@ -26,12 +26,12 @@ N, M = 100, 12
 MIX_FIRST = ("zhang2024", "yi2023", "yi2023-full", "yi2024")
 
 
-def seen_at_random(host: Algorithm, rng: np.random.Generator, k: int, m: int, p: int) -> Seen:
+def seen_at_random(host: Algorithm, rng: np.random.Generator, k: int, m: int, p: int) -> Values:
     """Return what nobody asked about; small, so that few steps end at the boundary, where all bits look alike."""
     s = host.feedback.points
     loss = Tangent(rng.standard_normal(k), 0.1 * rng.standard_normal((k, p)))
     constraint = Tangent(0.05 * rng.standard_normal((k, m)), rng.standard_normal((k, m, p)))
-    return Seen(
+    return Values(
         1e-4 * rng.standard_normal((k, s)),
         1e-3 * rng.standard_normal((k, s, m)),
         loss if host.feedback.loss_gradient else None,
@@ -59,7 +59,7 @@ def test_an_agent_s_rounds_do_not_depend_on_its_batch(name: str, seed: int, t: i
     def play(rows: Agents) -> list[Array]:
         state, bits = host.start(rows), []
         for later, each in enumerate(seen):
-            own = Seen(each.f[rows], each.g[rows], rows_of(each.loss, rows), rows_of(each.constraint, rows))
+            own = Values(each.f[rows], each.g[rows], rows_of(each.loss, rows), rows_of(each.constraint, rows))
             decision = host.decide(state, Mixed(mixed[rows], mixed), t + later)
             state = host.update(state, decision, own, t + later)
             bits += [decision.x, decision.points, host.outgoing(state, t + later + 1), *remembered(state)]
@@ -155,7 +155,7 @@ def test_doco_ltc_is_algorithm_one_with_the_dual_s_step_of_the_round_before() ->
             decision = host.decide(state, Mixed(host.outgoing(state, t), host.outgoing(state, t)), t)
             g = np.sum(dg * decision.x[:, None], axis=-1) - bound
             nothing = np.empty((1, 0)), np.empty((1, 0, 3))
-            seen = Seen(*nothing, Tangent(np.zeros(1), decision.x - target), Tangent(g, dg))
+            seen = Values(*nothing, Tangent(np.zeros(1), decision.x - target), Tangent(g, dg))
             state = host.update(state, decision, seen, t)
             path.append(decision.x)
             violated += bool(np.any(g > 0))
@@ -192,12 +192,12 @@ def test_whatever_is_played_and_asked_lies_in_the_set(
         state = host.update(state, decision, scaled(seen_at_random(host, rng, 8, 3, 12), size), now)
 
 
-def scaled(seen: Seen, size: float) -> Seen:
+def scaled(seen: Values, size: float) -> Values:
     tangents = [
         None if each is None else Tangent(size * each.value, size * each.gradient)
         for each in (seen.loss, seen.constraint)
     ]
-    return Seen(size * seen.f, size * seen.g, *tangents)
+    return Values(size * seen.f, size * seen.g, *tangents)
 
 
 @pytest.mark.parametrize("name", DISTRIBUTED)

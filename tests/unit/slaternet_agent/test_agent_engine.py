@@ -10,11 +10,24 @@ from hypothesis import strategies as st
 
 from slaternet.errors import Diverged, Malformed, NotYours, RoundNotOpen, SlaternetError
 from slaternet.limits import LIMITS
-from slaternet.model import Agents, Answer, Array, Frame, Hold, Holding, Peer, Question, Seating, StopAt, Topology
+from slaternet.model import (
+    Agents,
+    Answer,
+    Array,
+    Frame,
+    Hold,
+    Holding,
+    Peer,
+    Question,
+    Seating,
+    StopAt,
+    Topology,
+    Values,
+)
 from slaternet.sets import Box
 from slaternet_agent.algorithms.base import Algorithm, Game
 from slaternet_agent.algorithms.zhang2024 import Zhang2024
-from slaternet_agent.engine import Ask, Effect, Event, Finish, FrameArrived, Host, PeerWants, Report, Send
+from slaternet_agent.engine import Ask, Effect, Event, Finish, FrameArrived, Host, PeerWants, Send
 from slaternet_agent.schedules import make_schedule
 
 N, P, T = 7, 3, 6
@@ -57,7 +70,7 @@ def answer(question: Question) -> Answer:
     """Values that depend on agent, round and point alone, row by row."""
     away = question.points - np.sin(7.0 * question.agents + question.round)[:, None, None]
     g = np.stack((question.points[..., 0] - 0.1, question.points[..., 1]), axis=-1)
-    return Answer(question.round, question.agents, np.add.reduce(away * away, axis=-1), g)
+    return Answer(question.round, question.agents, Values(np.add.reduce(away * away, axis=-1), g))
 
 
 class Table:
@@ -204,8 +217,7 @@ def test_a_round_is_offered_at_once_and_entered_when_all_its_rows_are_there() ->
     assert host.wanted == 2  # the rows of a round that is entered are all there
 
     effects = host.handle(answer(question))
-    assert [type(effect) for effect in effects] == [Send, Report]  # the frames first: others wait for them
-    assert effects[-1] == Report(1)
+    assert [type(effect) for effect in effects] == [Send]
     assert (host.round, host.pending) == (2, None)
 
 
@@ -247,13 +259,13 @@ def test_frames_that_come_before_the_topology_are_kept() -> None:
         assert question.x.tobytes() == REFERENCE[t - 1, SEATING[0]].tobytes()
         effects = host.handle(answer(question))
 
-    assert effects == [Finish(), Report(T)]
+    assert effects == [Finish()]
 
 
 def test_no_frame_follows_the_last_round_and_the_host_stays_to_serve() -> None:
     host, effects = played_until(T)
 
-    assert effects == [Finish(), Report(T)]
+    assert effects == [Finish()]
     assert host.finished
     assert host.handle(topology(SEATING, 0, T + 1, T + 2)) == []
     again = host.handle(PeerWants(0, T))
@@ -278,14 +290,14 @@ def test_while_held_a_host_finishes_and_offers_but_enters_nothing() -> None:
     assert host.handle(Hold()) == [Holding(2)]
 
     effects = host.handle(answer(question))
-    assert [type(effect) for effect in effects] == [Send, Report]
+    assert [type(effect) for effect in effects] == [Send]
     assert host.handle(FrameArrived(0, FRAMES[3])) == []
     assert host.handle(topology(SEATING, 0, 1, T)) == []
     assert host.handle(Hold()) == [Holding(2)]  # said again on a new stream
 
     resumed = asked(host.handle(StopAt(3)))
     assert resumed.round == 3
-    assert host.handle(answer(resumed)) == [Finish(), Report(3)]
+    assert host.handle(answer(resumed)) == [Finish()]
 
 
 def test_a_stop_at_a_round_already_finished_ends_the_game_at_once() -> None:
@@ -304,7 +316,7 @@ def test_a_stop_is_heard_while_an_answer_is_awaited() -> None:
     host.handle(Hold())
 
     assert host.handle(StopAt(3)) == []
-    assert host.handle(answer(question)) == [Finish(), Report(3)]
+    assert host.handle(answer(question)) == [Finish()]
 
 
 @pytest.mark.parametrize("first", [0, 1, 2, 4, 5, T + 3])
@@ -377,8 +389,8 @@ REFUSALS: list[tuple[type[SlaternetError], Event | Callable[[Question], Event]]]
     (RoundNotOpen, strange(lambda frame: replace(frame, round=3 + LIMITS.window + 2 * LIMITS.checkpoint_every))),
     (Diverged, strange(lambda frame: replace(frame, rows=np.nextafter(frame.rows, 2.0)))),
     (RoundNotOpen, wrong(lambda a: replace(a, round=4))),
-    (Malformed, wrong(lambda a: replace(a, f=a.f[:, :1]))),
-    (Malformed, wrong(lambda a: replace(a, f=a.f[:2], g=a.g[:2]))),
+    (Malformed, wrong(lambda a: replace(a, values=replace(a.values, f=a.values.f[:, :1])))),
+    (Malformed, wrong(lambda a: replace(a, values=Values(a.values.f[:2], a.values.g[:2])))),
     (Malformed, wrong(lambda a: replace(a, agents=a.agents[:2]))),
     (Malformed, wrong(lambda a: replace(a, agents=SEATING[1][:3]))),
     (Malformed, replace(BEYOND, weights=2.0 * BEYOND.weights)),
@@ -412,7 +424,7 @@ def test_a_frame_at_the_end_of_the_window_is_taken() -> None:
 
 def test_an_answer_before_its_question_is_refused_and_a_late_one_dropped() -> None:
     host, _ = played_until(2)
-    early = Answer(3, SEATING[0], np.zeros((3, 2)), np.zeros((3, 2, 2)))
+    early = Answer(3, SEATING[0], Values(np.zeros((3, 2)), np.zeros((3, 2, 2))))
 
     with pytest.raises(RoundNotOpen):
         host.handle(early)

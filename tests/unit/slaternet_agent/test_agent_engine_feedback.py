@@ -11,7 +11,7 @@ import pytest
 from slaternet import codec
 from slaternet.errors import Malformed
 from slaternet.model import Agents, Answer, Array, Frame, Head, Peer, Question, Seating, Tangent, Topology
-from slaternet_agent.algorithms.base import Algorithm, Decision, Feedback, Gossip, Seen
+from slaternet_agent.algorithms.base import Algorithm, Decision, Feedback, Gossip, Values
 from slaternet_agent.engine import Ask, Event, FrameArrived, Host, Send
 
 N, P, M, T = 5, 3, 2, 4
@@ -33,7 +33,7 @@ class Learner:
 
     def __init__(self, feedback: Feedback = NOTHING, anchored: bool = False) -> None:
         self.feedback = feedback
-        self.seen: list[Seen] = []
+        self.seen: list[Values] = []
         self._anchored = anchored
 
     def start(self, agents: Agents) -> State:
@@ -47,7 +47,7 @@ class Learner:
         points = np.repeat(x[:, None], self.feedback.points, axis=1)
         return Decision(x, points, 0.5 * x if self._anchored else None)
 
-    def update(self, state: State, decision: Decision, seen: Seen, t: int) -> State:
+    def update(self, state: State, decision: Decision, seen: Values, t: int) -> State:
         self.seen.append(seen)
         x = decision.x
         for slope in seen.f, *(each.value for each in (seen.loss, seen.constraint) if each is not None):
@@ -131,7 +131,7 @@ def answer(question: Question) -> Answer:
         gradient = np.tile(weights, (len(question.x), 1, 1))
         loss = Tangent(f(question.anchor), 2.0 * question.anchor) if question.loss_gradient else None
         constraint = Tangent(g(question.anchor), gradient) if question.constraint_gradient else None
-    return Answer(question.round, question.agents, f(question.points), g(question.points), loss, constraint)
+    return Answer(question.round, question.agents, Values(f(question.points), g(question.points), loss, constraint))
 
 
 def played(make: Callable[[], Learner], seating: Sequence[Agents]) -> Array:
@@ -226,14 +226,14 @@ def test_the_one_point_asked_about_may_be_the_decision_itself() -> None:
 
     host.handle(answer(question))
 
-    assert learner.seen[0].f.tobytes() == answer(question).f.tobytes()
+    assert learner.seen[0].f.tobytes() == answer(question).values.f.tobytes()
 
 
-def of_loss(change: Callable[[Tangent], Tangent]) -> Callable[[Answer], Answer]:
+def of_loss(change: Callable[[Tangent], Tangent]) -> Callable[[Values], Values]:
     return lambda told: replace(told, loss=told.loss and change(told.loss))
 
 
-def of_constraint(change: Callable[[Tangent], Tangent]) -> Callable[[Answer], Answer]:
+def of_constraint(change: Callable[[Tangent], Tangent]) -> Callable[[Values], Values]:
     return lambda told: replace(told, constraint=told.constraint and change(told.constraint))
 
 
@@ -251,14 +251,14 @@ def of_constraint(change: Callable[[Tangent], Tangent]) -> Callable[[Answer], An
     ],
 )
 def test_an_answer_without_the_gradients_asked_for_is_malformed_and_changes_nothing(
-    change: Callable[[Answer], Answer],
+    change: Callable[[Values], Values],
 ) -> None:
     learner = Learner(Feedback(1, loss_gradient=True, constraint_gradient=True))
     host = new_host(learner)
     question = first(host)
 
     with pytest.raises(Malformed, match="gradients"):
-        host.handle(change(answer(question)))
+        host.handle(replace(answer(question), values=change(answer(question).values)))
 
     assert host.pending is question
     assert learner.seen == []
@@ -271,7 +271,7 @@ def test_an_answer_with_gradients_that_were_not_asked_for_is_malformed() -> None
     told = answer(first(host))
 
     with pytest.raises(Malformed, match="no others"):
-        host.handle(replace(told, loss=Tangent(np.zeros(N), np.zeros((N, P)))))
+        host.handle(replace(told, values=replace(told.values, loss=Tangent(np.zeros(N), np.zeros((N, P))))))
 
 
 @pytest.mark.parametrize("shape", [(N,), (N - 1, P), (N, P + 1), (N, 1, P)])

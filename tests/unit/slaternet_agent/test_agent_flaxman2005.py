@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from slaternet.sets import Ball, Box, FeasibleSet
-from slaternet_agent.algorithms.base import Game, Schedule, Seen
+from slaternet_agent.algorithms.base import Game, Schedule, Values
 from slaternet_agent.algorithms.flaxman2005 import SCHEDULES, Flaxman2005
 from slaternet_agent.exam_game import Heard
 from slaternet_agent.schedules import make_schedule
@@ -42,7 +42,7 @@ def test_a_step_follows_the_value_played() -> None:
     state, step = host.start(np.arange(3)), schedule.step(2)
     decision, f = host.decide(state, NOTHING, 2), np.array([[0.3], [-0.2], [0.0]])
 
-    moved = host.update(state, decision, Seen(f, np.zeros((3, 1, 2))), 2)
+    moved = host.update(state, decision, Values(f, np.zeros((3, 1, 2))), 2)
 
     u = decision.x / step.delta
     assert moved.y == pytest.approx(-math.sqrt(100) * 0.01 * f * u)  # nu = R/(C sqrt T), R = 10

@@ -5,7 +5,7 @@ import pytest
 
 from slaternet.model import Tangent
 from slaternet.sets import Box
-from slaternet_agent.algorithms.base import Game, Schedule, Seen
+from slaternet_agent.algorithms.base import Game, Schedule, Values
 from slaternet_agent.algorithms.mahdavi2012 import BANDIT_SCHEDULES, SCHEDULES, Mahdavi2012, Mahdavi2012Bandit, State
 from slaternet_agent.algorithms.zinkevich2003 import Zinkevich2003
 from slaternet_agent.exam_game import Heard
@@ -32,7 +32,7 @@ def test_a_step_with_gradients_is_that_of_the_paper() -> None:
     loss, constraint = tangents(rng)
     decision = host.decide(state, NOTHING, 1)
 
-    after = host.update(state, decision, Seen(np.empty((3, 0)), np.empty((3, 0, 2)), loss, constraint), 1)
+    after = host.update(state, decision, Values(np.empty((3, 0)), np.empty((3, 0, 2)), loss, constraint), 1)
 
     assert decision.points.shape == (3, 0, 12)
     for i in range(3):
@@ -47,7 +47,7 @@ def test_while_no_constraint_binds_it_is_online_gradient_descent() -> None:
     for t in range(1, 20):
         loss, constraint = tangents(rng)
         slack = Tangent(-np.abs(constraint.value), constraint.gradient)
-        seen = Seen(np.empty((3, 0)), np.empty((3, 0, 2)), loss, slack)
+        seen = Values(np.empty((3, 0)), np.empty((3, 0, 2)), loss, slack)
         mine = host.update(mine, host.decide(mine, NOTHING, t), seen, t)
         yours = other.update(yours, other.decide(yours, NOTHING, t), seen, t)
         assert mine.x.tobytes() == yours.x.tobytes()
@@ -59,7 +59,7 @@ def test_a_bandit_step_uses_the_gradient_of_the_loss_and_two_values_of_the_worst
     loss, g = tangents(rng)[0], 0.01 * rng.standard_normal((3, 2, 2))
     decision = host.decide(state, NOTHING, 1)
 
-    after = host.update(state, decision, Seen(rng.random((3, 2)), g, loss), 1)
+    after = host.update(state, decision, Values(rng.random((3, 2)), g, loss), 1)
 
     assert decision.anchor is None  # the gradient is taken at the decision
     for i in range(3):

@@ -128,15 +128,9 @@ def but(values: NDArray[np.float64], at: int, value: float) -> NDArray[np.float6
         (replace(GOOD, weights=but(GOOD.weights, 0, 0.4)), "must sum to 1"),
         (replace(GOOD, columns=np.array([0, 2, 0, 2, 0, 1, 0, 2])), "a positive diagonal"),
         (replace(GOOD, columns=np.array([0, 1, 0, 2, 0, 2, 0, 2])), "a positive diagonal"),
-        (replace(GOOD, columns=np.array([1, 0, 0, 2, 0, 1, 0, 2])), "ascending order"),
-        (replace(GOOD, columns=np.array([1, 1, 0, 2, 0, 1, 0, 2])), "ascending order"),
         (replace(GOOD, columns=np.array([0, 1, 0, 2, 0, 1, 0, 3])), "agents of the game"),
-        (replace(GOOD, weights=but(but(GOOD.weights, 2, 0.0), 3, 1.0)), "positive weights"),
-        (replace(GOOD, weights=but(but(GOOD.weights, 6, -0.5), 7, 1.5)), "positive weights"),
-        (replace(GOOD, starts=np.array([0, 2, 2, 6, 8])), "one non-empty row per seat and round"),
-        (replace(GOOD, starts=np.array([0, 2, 4, 6])), "one non-empty row per seat and round"),
-        (replace(GOOD, starts=np.array([0, 2, 4, 6, 7])), "one non-empty row per seat and round"),
-        (replace(GOOD, rounds=3), "one non-empty row per seat and round"),
+        (replace(GOOD, starts=np.array([0, 2, 4, 6])), "one row per seat and round"),
+        (replace(GOOD, rounds=3), "one row per seat and round"),
     ],
 )
 def test_rows_that_do_not_average_are_refused(bad: Topology, sentence: str) -> None:

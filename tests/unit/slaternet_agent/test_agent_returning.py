@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from slaternet.checkpoints import Checkpoints
 from slaternet.errors import Diverged, Mismatch, NotSeated, RunFailed, SlaternetError, Superseded
-from slaternet.model import Checkpointed, Closing, ControlUp, Finished, Frame, Heartbeat, Opening, Progress, Question
+from slaternet.model import Checkpointed, ControlUp, Finished, Frame, Heartbeat, Opening, Progress, Question, Usage
 from slaternet.transport import serve
 
 M = 3
@@ -98,7 +98,7 @@ async def test_a_host_that_comes_back_to_its_end_says_so_and_serves(tmp_path: Pa
     async with seated(SPEC, state=tmp_path, low_water=LAST) as stage:
         assert (await says(stage, Finished))[1] == [Progress(LAST)]
         await stage.reveals()
-        await stage.reveal.hear(Closing)
+        await stage.reveal.hear(Usage)
         async with gossiping(stage):
             pass
 

@@ -13,7 +13,7 @@ from slaternet.errors import BadSpec
 from slaternet.model import Agents, Array, Tangent
 from slaternet.sets import Box
 from slaternet_agent import states
-from slaternet_agent.algorithms import Algorithm, Decision, Game, Seen
+from slaternet_agent.algorithms import Algorithm, Decision, Game, Values
 
 N, P, M, T = 6, 2, 2, 20
 GAME = Game(N, P, M, T, 5, Box(P, -1.0, 1.0))
@@ -45,7 +45,7 @@ def played(name: str, agents: Agents, rounds: int) -> Any:
     return state
 
 
-def seen(player: Algorithm, agents: Agents, t: int) -> Seen:
+def seen(player: Algorithm, agents: Agents, t: int) -> Values:
     base = np.sin(3.0 * agents + t)
     s, feedback = player.feedback.points, player.feedback
     f = base[:, None] + np.arange(s)
@@ -54,7 +54,7 @@ def seen(player: Algorithm, agents: Agents, t: int) -> Seen:
     loss = Tangent(base, slope) if feedback.loss_gradient else None
     rows = np.repeat(base[:, None], M, axis=1)
     constraint = Tangent(rows, np.repeat(slope[:, None], M, axis=1)) if feedback.constraint_gradient else None
-    return Seen(f, g, loss, constraint)
+    return Values(f, g, loss, constraint)
 
 
 @pytest.mark.parametrize("name", NAMES)

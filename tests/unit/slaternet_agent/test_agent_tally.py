@@ -1,10 +1,22 @@
-"""What a host counts: what each round has cost, and for whom it was waited."""
+"""What a host counts: what it has spent, and for whom it was waited."""
 
 import pytest
 
 from slaternet.meter import PREFIX, Traffic
-from slaternet.model import Effort
+from slaternet.model import Usage
 from slaternet_agent.tally import Tally
+
+
+def sent(traffic: Traffic, data: bytes) -> None:
+    """Count a message as a link does that sends it."""
+    traffic.sent_messages += 1
+    traffic.sent_bytes += len(data) + PREFIX
+
+
+def received(traffic: Traffic, data: bytes) -> None:
+    """Count a message as a link does that has received it."""
+    traffic.received_messages += 1
+    traffic.received_bytes += len(data) + PREFIX
 
 
 class Clock:
@@ -23,15 +35,16 @@ class Host:
         self.gossip, self.reveal = Traffic(), Traffic()
         self.tally = Tally((self.gossip, self.reveal), self.clock)
 
-    def ask(self, round: int, *, after: float, awaited: str) -> Effort:
+    def ask(self, round: int, *, after: float, awaited: str) -> float:
+        """Ask; return how long it has stood still before its questions so far."""
         self.clock.now += after
-        effort = self.tally.ask(round, awaited)
-        self.reveal.send(b"question")
-        return effort
+        self.tally.ask(round, awaited)
+        sent(self.reveal, b"question")
+        return self.tally.usage(round).waited
 
     def answer(self, *, after: float) -> None:
         self.clock.now += after
-        self.reveal.receive(b"answer")
+        received(self.reveal, b"answer")
         self.tally.answered("adversary")
         self.clock.now += 1000.0  # the update: nobody is waited for
         self.tally.idle()
@@ -51,7 +64,7 @@ def test_a_wait_is_charged_to_whoever_sent_the_last_thing_missing() -> None:
     five = host.ask(5, after=7.0, awaited="agent-2")
 
     assert host.tally.waited == {"agent-2": 10.0, "agent-3": 4.0, "adversary": 2.875}
-    assert [each.waited for each in (two, three, four, five)] == [3.0, 4.0, 0.0, 7.0]
+    assert [two, three, four, five] == [3.0, 7.0, 7.0, 14.0]
 
 
 def test_the_reveal_is_timed_from_question_to_answer() -> None:
@@ -65,23 +78,24 @@ def test_the_reveal_is_timed_from_question_to_answer() -> None:
     assert host.tally.reveals.sum == pytest.approx(0.5003)
 
 
-def test_a_round_costs_what_was_sent_and_received_from_its_question_to_the_next() -> None:
+def test_a_usage_is_all_that_was_sent_and_received() -> None:
     host = Host()
     question, answer = len(b"question") + PREFIX, len(b"answer") + PREFIX
 
-    host.gossip.send(b"frame of round 1")  # sent before the first question: round 1 has it
+    sent(host.gossip, b"frame of round 1")
     host.tally.frames_sent += 1
-    assert host.ask(1, after=1.0, awaited="agent-2") == Effort()
+    host.ask(1, after=1.0, awaited="agent-2")
     host.answer(after=1.0)
-    host.gossip.send(b"frame of round 2")
-    host.reveal.send(b"a heartbeat")
+    sent(host.gossip, b"frame of round 2")
+    sent(host.reveal, b"a heartbeat")
     host.tally.frames_sent += 1
-    one = host.ask(2, after=0.0, awaited="")
+    one = host.tally.usage(1)
+    host.ask(2, after=0.0, awaited="")
     host.answer(after=1.0)
-    host.gossip.receive(b"frame sent again")
-    two = host.tally.close()
+    received(host.gossip, b"frame sent again")
+    two = host.tally.usage(2)
 
-    assert one == Effort(2, 2 * (16 + PREFIX) + question + 11 + PREFIX, 0.0, answer)
-    assert two == Effort(0, question, 0.0, answer + 16 + PREFIX)
-    assert one.bytes_sent + two.bytes_sent == host.gossip.sent_bytes + host.reveal.sent_bytes
-    assert one.bytes_received + two.bytes_received == host.gossip.received_bytes + host.reveal.received_bytes
+    assert one == Usage(1, 2, 2 * (16 + PREFIX) + question + 11 + PREFIX, answer)
+    assert two == Usage(2, 2, one.bytes_sent + question, 2 * answer + 16 + PREFIX)
+    assert two.bytes_sent == host.gossip.sent_bytes + host.reveal.sent_bytes
+    assert two.bytes_received == host.gossip.received_bytes + host.reveal.received_bytes

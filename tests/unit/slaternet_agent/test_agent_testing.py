@@ -12,7 +12,7 @@ from slaternet.errors import BadSpec
 from slaternet.model import Agents, Array
 from slaternet.sets import Box
 from slaternet.spec import AlgorithmSection
-from slaternet_agent.algorithms import Algorithm, Decision, Feedback, Game, Gossip, Seen
+from slaternet_agent.algorithms import Algorithm, Decision, Feedback, Game, Gossip, Values
 from slaternet_agent.exam_game import Arena
 from slaternet_agent.registry import build
 from slaternet_agent.testing import CHECKS, examine
@@ -80,7 +80,7 @@ class Good(Algorithm):
     def decide(self, state: Any, gossip: Gossip, t: int) -> Decision:
         return Decision(gossip.mixed, gossip.mixed[:, None])
 
-    def update(self, state: Any, decision: Decision, seen: Seen, t: int) -> Any:
+    def update(self, state: Any, decision: Decision, seen: Values, t: int) -> Any:
         assert seen.loss is not None
         return State(state.agents, self.set.project(decision.x - 0.3 * seen.loss.gradient))
 
@@ -88,19 +88,19 @@ class Good(Algorithm):
 class Counts(Good):
     calls = 0
 
-    def update(self, state: Any, decision: Decision, seen: Seen, t: int) -> Any:
+    def update(self, state: Any, decision: Decision, seen: Values, t: int) -> Any:
         self.calls += 1
         return super().update(state, replace(decision, x=decision.x / self.calls), seen, t)
 
 
 class Overwrites(Good):
-    def update(self, state: Any, decision: Decision, seen: Seen, t: int) -> Any:
+    def update(self, state: Any, decision: Decision, seen: Values, t: int) -> Any:
         state.z[:] = decision.x
         return state
 
 
 class Averages(Good):
-    def update(self, state: Any, decision: Decision, seen: Seen, t: int) -> Any:
+    def update(self, state: Any, decision: Decision, seen: Values, t: int) -> Any:
         return super().update(state, replace(decision, x=decision.x - 0.1 * decision.x.mean(axis=0)), seen, t)
 
 
@@ -117,7 +117,7 @@ class Hides(Good):
     def decide(self, state: Any, gossip: Gossip, t: int) -> Decision:
         return Decision(self.set.project(gossip.mixed - 0.1 * self.last), gossip.mixed[:, None])
 
-    def update(self, state: Any, decision: Decision, seen: Seen, t: int) -> Any:
+    def update(self, state: Any, decision: Decision, seen: Values, t: int) -> Any:
         assert seen.loss is not None
         self.last = seen.loss.gradient
         return super().update(state, decision, seen, t)
@@ -130,7 +130,7 @@ class Peeks(Good):
         self.heard = 0.5 * gossip.mixed
         return Decision(gossip.mixed, gossip.mixed[:, None])
 
-    def update(self, state: Any, decision: Decision, seen: Seen, t: int) -> Any:
+    def update(self, state: Any, decision: Decision, seen: Values, t: int) -> Any:
         return super().update(state, replace(decision, x=self.heard), seen, t)
 
 
@@ -151,12 +151,12 @@ class Single(Good):
 
 
 class Explodes(Good):
-    def update(self, state: Any, decision: Decision, seen: Seen, t: int) -> Any:
+    def update(self, state: Any, decision: Decision, seen: Values, t: int) -> Any:
         return State(state.agents, np.full_like(decision.x, np.nan))
 
 
 class Raises(Good):
-    def update(self, state: Any, decision: Decision, seen: Seen, t: int) -> Any:
+    def update(self, state: Any, decision: Decision, seen: Values, t: int) -> Any:
         return {}["nothing"]
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from slaternet.errors import BadSpec
 from slaternet.model import Tangent
 from slaternet.sets import Box
-from slaternet_agent.algorithms import Seen
+from slaternet_agent.algorithms import Values
 from slaternet_agent.algorithms.yi2023 import Yi2023, Yi2023Full
 from slaternet_agent.schedules import Step, make_schedule
 
@@ -28,7 +28,7 @@ def test_a_step_from_two_points_is_that_of_algorithm_two(linearised: bool) -> No
     state = type(host.start(np.arange(3)))(np.arange(3), x, q)
 
     decision = host.decide(state, Mixed(x, x), T)
-    after = host.update(state, decision, Seen(f, g), T)
+    after = host.update(state, decision, Values(f, g), T)
 
     for i in range(3):
         u = (decision.points[i, 1] - x[i]) / DELTA
@@ -53,7 +53,7 @@ def test_a_step_with_gradients_is_that_of_algorithm_one(linearised: bool) -> Non
 
     decision = host.decide(state, Mixed(x, x), 16)
     nothing = np.empty((3, 0)), np.empty((3, 0, 4))
-    after = host.update(state, decision, Seen(*nothing, Tangent(np.zeros(3), df), Tangent(g, dg)), 16)
+    after = host.update(state, decision, Values(*nothing, Tangent(np.zeros(3), df), Tangent(g, dg)), 16)
 
     assert decision.points.shape == (3, 0, 12)
     for i in range(3):
@@ -70,7 +70,7 @@ def test_a_quiet_round_lets_the_dual_fade_and_not_vanish() -> None:
     state = type(host.start(np.arange(2)))(np.arange(2), np.zeros((2, 12)), q)
 
     decision = host.decide(state, Mixed(state.z, state.z), T)
-    after = host.update(state, decision, Seen(np.zeros((2, 2)), np.full((2, 2, 2), -1.0)), T)
+    after = host.update(state, decision, Values(np.zeros((2, 2)), np.full((2, 2, 2), -1.0)), T)
 
     assert after.q == pytest.approx((1 - BETA * GAMMA) * q, rel=1e-12)
 
@@ -97,7 +97,7 @@ def test_the_dual_stays_below_the_bound_over_beta(beta: float, rise: float, seed
     state = host.start(np.arange(2))
     for t in range(1, 20):
         decision = host.decide(state, Mixed(state.z, state.z), t)
-        state = host.update(state, decision, Seen(rng.random((2, 2)), rise * rng.random((2, 2, 3))), t)
+        state = host.update(state, decision, Values(rng.random((2, 2)), rise * rng.random((2, 2, 3))), t)
 
         assert np.all(state.q <= rise / beta * (1 + 1e-12))
 

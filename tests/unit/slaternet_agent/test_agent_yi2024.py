@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from slaternet.errors import BadSpec
 from slaternet.model import Tangent
 from slaternet.sets import Box
-from slaternet_agent.algorithms import Seen
+from slaternet_agent.algorithms import Values
 from slaternet_agent.algorithms.yi2024 import Yi2024
 from slaternet_agent.schedules import Step, make_schedule
 
@@ -28,7 +28,7 @@ def test_a_step_minimises_the_linear_model_plus_the_divergence(psi: str, seed: i
 
     decision = host.decide(state, Mixed(x, x), t)
     nothing = np.empty((1, 0)), np.empty((1, 0, 2))
-    z = host.update(state, decision, Seen(*nothing, Tangent(np.zeros(1), df), Tangent(g, dg)), t).z
+    z = host.update(state, decision, Values(*nothing, Tangent(np.zeros(1), df), Tangent(g, dg)), t).z
 
     w = df[0] + dg[0].T @ (0.3 * t / 2 * np.maximum(g[0], 0.0))
     model = minimize(

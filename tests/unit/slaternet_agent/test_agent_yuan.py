@@ -9,7 +9,7 @@ from agent_games import Array, Mixed, game, made, played
 from slaternet.errors import BadSpec
 from slaternet.model import Tangent
 from slaternet.sets import Ball, Box
-from slaternet_agent.algorithms import Algorithm, Decision, Seen
+from slaternet_agent.algorithms import Algorithm, Decision, Values
 from slaternet_agent.algorithms.yuan2021 import Yuan2021
 from slaternet_agent.algorithms.yuan2022 import Yuan2022, Yuan2022Full
 from slaternet_agent.schedules import Step, breaches, make_schedule
@@ -27,7 +27,7 @@ def one_round(name: str, t: int, mixed: Array = Y) -> tuple[Algorithm, Decision,
     s = host.feedback.points
     decision = host.decide(host.start(np.arange(N)), Mixed(mixed, mixed), t)
     loss = Tangent(np.zeros(N), DF) if host.feedback.loss_gradient else None
-    seen = Seen(np.ascontiguousarray(F[:, :s]), np.zeros((N, s, M)), loss, Tangent(G, DG))
+    seen = Values(np.ascontiguousarray(F[:, :s]), np.zeros((N, s, M)), loss, Tangent(G, DG))
     return host, decision, host.update(host.start(np.arange(N)), decision, seen, t)
 
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from slaternet.sets import Ball, Box, FeasibleSet
-from slaternet_agent.algorithms.base import Decision, Game, Seen
+from slaternet_agent.algorithms.base import Decision, Game, Values
 from slaternet_agent.algorithms.gossiping import State
 from slaternet_agent.algorithms.zhang2024 import Zhang2024
 from slaternet_agent.schedules import make_schedule
@@ -27,12 +27,12 @@ def test_an_agent_s_round_does_not_depend_on_its_batch(feasible: FeasibleSet, se
     rng = np.random.default_rng(seed)
     x = feasible.project(3.0 * rng.standard_normal((N, feasible.dimension)), 0.9)
     # Small values, so that few steps end at the boundary, where all bits look alike.
-    seen = Seen(1e-4 * rng.standard_normal((N, 2)), 0.02 / np.sqrt(t) * rng.standard_normal((N, 2, M)))
+    seen = Values(1e-4 * rng.standard_normal((N, 2)), 0.02 / np.sqrt(t) * rng.standard_normal((N, 2, M)))
 
     def play(rows: NDArray[np.intp]) -> tuple[Decision, Array]:
         host = algorithm(feasible)
         decision = host.decide(host.start(rows), Mixed(x[rows], x), t)
-        return decision, host.update(host.start(rows), decision, Seen(seen.f[rows], seen.g[rows]), t).z
+        return decision, host.update(host.start(rows), decision, Values(seen.f[rows], seen.g[rows]), t).z
 
     whole, z = play(np.arange(N))
     for k in (1, 2, 33):
@@ -62,7 +62,7 @@ def test_a_step_is_that_of_the_paper() -> None:
     f, g = 1e-4 * rng.standard_normal((3, 2)), 0.01 * rng.standard_normal((3, 2, 2))
 
     decision = host.decide(host.start(np.arange(3)), Mixed(x, x), t)
-    z = host.update(host.start(np.arange(3)), decision, Seen(f, g), t).z
+    z = host.update(host.start(np.arange(3)), decision, Values(f, g), t).z
 
     alpha, gamma, delta, next_xi = 1 / 7, 0.15 * 7, 0.01 / 7, 1 / 8
     for i in range(3):
@@ -87,13 +87,13 @@ def test_every_point_asked_about_lies_in_the_set(seed: int, t: int) -> None:
         for now in (t, t + 1):
             decision = host.decide(state, Mixed(state.z, state.z), now)
             assert np.all(feasible.contains(decision.points))
-            state = host.update(state, decision, Seen(rng.standard_normal((N, 2)), rng.random((N, 2, 1))), now)
+            state = host.update(state, decision, Values(rng.standard_normal((N, 2)), rng.random((N, 2, 1))), now)
 
 
 def test_an_update_needs_of_a_decision_only_what_is_journalled() -> None:
     host, rows = algorithm(Box(12, -5, 5)), np.arange(N)
     rng = np.random.default_rng(0)
-    seen = Seen(rng.standard_normal((N, 2)), rng.standard_normal((N, 2, M)))
+    seen = Values(rng.standard_normal((N, 2)), rng.standard_normal((N, 2, M)))
     decision = host.decide(host.start(rows), Mixed(rng.random((N, 12)), np.empty((0, 12))), 9)
     journalled = Decision(decision.x.copy(), decision.points.copy())
     adopter = algorithm(Box(12, -5, 5))

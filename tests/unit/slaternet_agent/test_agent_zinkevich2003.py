@@ -4,7 +4,7 @@ import pytest
 from slaternet.errors import BadSpec
 from slaternet.model import Array, Tangent
 from slaternet.sets import Ball, Box, FeasibleSet
-from slaternet_agent.algorithms.base import Game, Seen
+from slaternet_agent.algorithms.base import Game, Values
 from slaternet_agent.algorithms.zinkevich2003 import SCHEDULES, Zinkevich2003
 from slaternet_agent.exam_game import Heard
 from slaternet_agent.schedules import make_schedule
@@ -17,8 +17,8 @@ def algorithm(feasible: FeasibleSet, schedule: str, **numbers: float) -> Zinkevi
     return Zinkevich2003(game, make_schedule(schedule, numbers, game, SCHEDULES, Zinkevich2003.sequences))
 
 
-def told(gradient: Array) -> Seen:
-    return Seen(np.empty((3, 0)), np.empty((3, 0, 2)), loss=Tangent(np.zeros(3), gradient))
+def told(gradient: Array) -> Values:
+    return Values(np.empty((3, 0)), np.empty((3, 0, 2)), loss=Tangent(np.zeros(3), gradient))
 
 
 def test_with_the_strongly_convex_steps_the_decision_is_the_mean_of_the_bowls_so_far() -> None:

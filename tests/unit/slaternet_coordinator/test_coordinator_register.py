@@ -148,6 +148,7 @@ def test_a_host_that_comes_again_may_ask_for_other_seats_and_keeps_its_place() -
     ("join", "sentence"),
     [
         (replace(HOST, protocol=PROTOCOL + 1), f"a speaks protocol {PROTOCOL + 1} and the coordinator protocol"),
+        (replace(HOST, protocol=1), "a speaks protocol 1 and the coordinator protocol 2; install the same version"),
         (
             replace(HOST, fingerprint="f" * 64),
             "a has numerics fingerprint ffffffffffffffff, the coordinator print; use",

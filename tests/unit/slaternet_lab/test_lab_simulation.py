@@ -11,9 +11,8 @@ from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS
 from slaternet.model import (
     PROTOCOL,
+    Answer,
     Array,
-    Closing,
-    Effort,
     Finished,
     Frame,
     Holding,
@@ -25,13 +24,14 @@ from slaternet.model import (
     Role,
     Seating,
     StopAt,
+    Usage,
 )
 from slaternet.spec import Spec
 from slaternet.streams import block_length, stream
 from slaternet_adversary import Game
 from slaternet_adversary.build import build_referee, opened
 from slaternet_adversary.builtin.linear_regression import LinearRegression
-from slaternet_adversary.events import Asked, Closed, Record, Reply, Summarise
+from slaternet_adversary.events import Asked, Used
 from slaternet_adversary.ledger import Page
 from slaternet_adversary.results import Results, claim
 from slaternet_adversary.runtime import Runtime
@@ -189,6 +189,7 @@ class World:
         with opened(spec) as (plugin, self._description):  # in this process: nothing ends with the block
             pass
         self.adversary = Runtime(plugin, build_referee(spec, self._description), Results(folder, spec, run="id"))
+        self.adversary.audience = self
         graph = build_graph(spec.graph, spec.run.agents, spec.run.seed)
         rules = Rules(agents=spec.run.agents, hosts=hosts, rounds=spec.run.rounds, departures=spec.leaving)
         self.coordinator = Coordinator(graph, rules, bytes(32))
@@ -210,7 +211,7 @@ class World:
                 self._tell(coordinator.StopAsked())
             choice = self._chance.randrange(len(self._streams) + (not self.adversary.idle))
             if choice == len(self._streams):
-                self._say(self.adversary.work())
+                self.adversary.work()
             else:
                 self._deliver(list(self._streams)[choice])
 
@@ -242,19 +243,19 @@ class World:
     def _reveal(self, body: Any) -> None:
         match body:
             case Seating(peers=peers, departures=departures):
-                self._say(self.adversary.seat(1, [(peer.name, peer.seats) for peer in peers], departures))
-            case Asked() | Closed() | LowWater() | StopAt():
-                self._say(self.adversary.handle(body))
+                self.adversary.seat(1, [(peer.name, peer.seats) for peer in peers], departures)
+            case Asked() | Used() | LowWater() | StopAt():
+                self.adversary.handle(body)
 
-    def _say(self, effects: Any) -> None:
-        for effect in effects:
-            match effect:
-                case Reply(host, answer):
-                    self._send("adversary", host, answer)
-                case Record(round, totals=totals):
-                    self._send("adversary", "coordinator", Progress(round, totals[0], totals[1]))
-                case Summarise():
-                    self._send("adversary", "coordinator", Finished())
+    def reply(self, host: str, answer: Answer) -> None:
+        self._send("adversary", host, answer)
+
+    def report(self, progress: Progress) -> None:
+        self._send("adversary", "coordinator", progress)
+
+    def finish(self, progress: Progress) -> None:
+        self.report(progress)
+        self._send("adversary", "coordinator", Finished())
 
     def _hear(self, name: str, by: str, body: Any) -> None:
         if isinstance(body, Seating):
@@ -280,7 +281,7 @@ class World:
                 case Holding():
                     self._send(name, "coordinator", effect)
                 case agent.Finish():
-                    self._send(name, "adversary", Closed(name, Closing(Effort())))
+                    self._send(name, "adversary", Used(name, 1, Usage(self.hosts[name].round - 1)))
                     self._send(name, "coordinator", Finished())
 
 
