@@ -6,6 +6,7 @@ built-in adversaries as their docstrings state them.
 
 import enum
 import functools
+import html
 import inspect
 import posixpath
 import re
@@ -73,7 +74,6 @@ def linked(text: str, folder: str) -> str:
 
 def commands_page() -> str:
     """Return the page about every command, from the definitions that `--help` prints."""
-    sys.path[:0] = [str(ROOT / each) for each in ("proto", "agent", "coordinator", "adversary", "lab")]
     from slaternet_lab.cli import app
 
     group: Any = typer.main.get_command(app)
@@ -174,7 +174,11 @@ def _leading(lines: Iterable[str]) -> Iterator[str]:
 
 def _escaped(text: str) -> str:
     parts = re.split(r"(`[^`]*`)", text)
-    return "".join(each if each.startswith("`") else re.sub(r"([\\*_{}\[\]<>|])", r"\\\1", each) for each in parts)
+    return "".join(each if each.startswith("`") else _literal(each) for each in parts)
+
+
+def _literal(text: str) -> str:
+    return re.sub(r"([\\*_{}\[\]|])", r"\\\1", html.escape(text, quote=False))
 
 
 SECTIONS: dict[str, Callable[[], str]] = {

@@ -15,7 +15,7 @@ from slaternet import errors, plugins
 from slaternet.sets import Box, make_set
 from slaternet.spec import AlgorithmSection, DepartureSection, FeedbackSection, Spec
 from slaternet_adversary.results import COLUMNS
-from slaternet_agent.algorithms import Feedback, Game, build, completed, numbers_of_schedule, schedules_named
+from slaternet_agent.algorithms import Algorithm, Feedback, Game, build, completed, numbers_of_schedule, schedules_named
 from slaternet_lab import library
 from slaternet_lab.cli import app
 from slaternet_lab.hindsight.regret import COLUMNS as REGRET_COLUMNS
@@ -110,6 +110,16 @@ def test_the_table_of_algorithms_says_what_each_is() -> None:
         assert re.findall("`(.*?)`", schedules) == list(schedules_named(chosen))[:-1]  # and explicit
         assert what.startswith("*centralised*") == (completed(chosen).mode == "local")
         assert asks == ASKS[algorithm.feedback]
+
+
+def test_the_guide_to_algorithms_has_every_member_of_one() -> None:
+    text = read("docs/writing-algorithms.md")
+    rows = re.findall(r"^\| `(\w+)", section("docs/writing-algorithms.md", "What a class must have"), re.MULTILINE)
+
+    optional = {name for name in vars(Algorithm) if not name.startswith("_") and not callable(getattr(Algorithm, name))}
+    required = [name for name in (*Algorithm.__annotations__, *vars(Algorithm)) if not name.startswith("_")]
+    assert {*rows} - {"__init__"} == {*required} - optional
+    assert all(f"`{name}`" in text for name in optional)
 
 
 def test_the_table_of_schedules_has_all_their_numbers_and_defaults() -> None:
