@@ -1,7 +1,7 @@
 # One command each; `run` and `test` need nothing but Python 3.11 or newer and make.
 PYTHON ?= python3
 BIN := .venv/bin
-SOURCES := proto agent coordinator adversary lab tests benchmarks docs
+SOURCES := proto agent coordinator adversary lab tests benchmarks docs examples
 # what the adversary in JavaScript needs; without npm its tests are skipped
 PACKAGES := $(if $(shell command -v npm 2>/dev/null),adversary/examples/node/node_modules)
 LOCKED := --quiet --upgrade --generate-hashes --python-version 3.11 --python-platform linux --custom-compile-command 'make lock'

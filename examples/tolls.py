@@ -46,7 +46,9 @@ class Tolls(Adversary):
     def __init__(self, game, *, demand=0.5, greed=1.0):
         super().__init__(game)
         if not 0 < demand < 0.9:
-            raise CannotPlay(f"adversary.options.demand must lie between 0 and 0.9, so that it can be met, not {demand}")
+            raise CannotPlay(
+                f"adversary.options.demand must lie between 0 and 0.9, so that it can be met, not {demand}"
+            )
         self.demand, self.greed = demand * game.dimension, greed
         self.delays = game.stream("delays").uniform(0.5, 1.5, (game.agents, game.dimension))
 

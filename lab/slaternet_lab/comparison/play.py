@@ -57,7 +57,7 @@ def compare(
 ) -> Comparison:
     """Play algorithms on the same functions and graphs, with the spec's seed and the next ones.
 
-        compare("paper", algorithms=["zhang2024", "yi2023+dual_linearised=false"], grid=["algorithm.delta0=0.1,1"])
+    compare("paper", algorithms=["zhang2024", "yi2023+dual_linearised=false"], grid=["algorithm.delta0=0.01,0.1"])
 
     Without algorithms: the paper's comparison. `settings` are those of `load`. Games are simulated in `jobs` processes,
     or with `hosts` played over gRPC, one after another. In a folder `out` of the same comparison finished runs are
