@@ -175,6 +175,14 @@ def test_the_table_of_exit_codes_is_that_of_the_errors() -> None:
     assert catalogue == {each.__name__: each.exit_code for each in ours}
 
 
+def test_the_glossary_is_in_order_and_has_the_words_of_the_design() -> None:
+    terms = re.findall(r"^\| \*\*(.*?)\*\* \| .*\. \|$", read("docs/glossary.md"), re.MULTILINE)
+
+    assert terms == sorted(set(terms), key=str.lower)
+    assert len(terms) == read("docs/glossary.md").count("\n| **")
+    assert {"Hold", "seating", "epoch", "low-water mark", "incarnation", "topology window"} <= set(terms)
+
+
 @pytest.mark.parametrize("name", library.names())
 def test_every_shipped_spec_can_be_played(name: str, tmp_path: Path) -> None:
     spec = load(name)
