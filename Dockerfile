@@ -23,10 +23,10 @@ RUN /build/bin/pip wheel --no-build-isolation --no-deps --no-index --wheel-dir /
  && /opt/slaternet/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/slaternet/lib
 
 FROM python:3.11-slim
-# A game is started in /slaternet, with games/ and runs/ in it; /state and /tls hold what survives a restart, and certificates.
+# A game is started in /slaternet, with examples/ and runs/ in it; /state and /tls hold what survives a restart, and certificates.
 # Anyone may write into the mount points: a new volume takes their mode over, and who runs here is said where it is started.
 RUN useradd --uid 1000 --no-create-home --home-dir /tmp slaternet \
- && mkdir -p /slaternet/games /certs \
+ && mkdir -p /slaternet/examples /certs \
  && mkdir -m 1777 /slaternet/runs /state /tls /certs/authority /certs/coordinator /certs/adversary /certs/operator /certs/agents
 COPY --from=libraries /opt/slaternet /opt/slaternet
 COPY --from=product /opt/slaternet /opt/slaternet

@@ -1,12 +1,12 @@
 # One command each; `run` and `test` need nothing but Python 3.11 or newer and make.
 PYTHON ?= python3
 BIN := .venv/bin
-SOURCES := proto agent coordinator adversary lab tests benchmarks
+SOURCES := proto agent coordinator adversary lab tests benchmarks docs examples
 # what the adversary in JavaScript needs; without npm its tests are skipped
 PACKAGES := $(if $(shell command -v npm 2>/dev/null),adversary/examples/node/node_modules)
 LOCKED := --quiet --upgrade --generate-hashes --python-version 3.11 --python-platform linux --custom-compile-command 'make lock'
 
-.PHONY: run test slow test-cluster test-deploy check lint types layers proto lock bench reliability clean
+.PHONY: run test slow test-cluster test-deploy check lint types layers docs proto lock bench reliability clean
 
 run: .venv/product
 	$(BIN)/slaternet run
@@ -30,7 +30,7 @@ test-deploy: .venv/development
 	$(BIN)/pytest tests/deploy
 
 # everything that must hold before a change lands
-check: lint types layers test slow
+check: lint types layers docs test slow
 
 lint: .venv/development
 	$(BIN)/ruff check $(SOURCES)
@@ -41,6 +41,10 @@ types: .venv/development
 
 layers: .venv/development
 	$(BIN)/lint-imports
+
+# the pages as a site in site/; strict: a broken link, a missing page or a name that is gone is an error
+docs: .venv/development
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 # the generated code is committed; a test compares it with the .proto files
 proto: .venv/development
@@ -78,4 +82,4 @@ adversary/examples/node/node_modules: adversary/examples/node/package-lock.json
 		|| echo "npm could not install the packages of $(@D): its tests will be skipped"
 
 clean:
-	rm -rf .venv adversary/examples/node/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv site adversary/examples/node/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -256,11 +256,10 @@ class Place:
             return
         if isinstance(event, Answer):
             self._tally.idle()
-            if (
-                self._loop.time() - self._reported_at >= self._membership.environment.limits.report_seconds
-                and not host.finished
-            ):
-                effects.append(Report(host.round - 1))
+            late = self._loop.time() - self._reported_at >= self._membership.environment.limits.report_seconds
+            report = Report(host.round - 1)
+            if late and not host.finished and report not in effects:
+                effects.append(report)
         self._execute(effects, event, host, peers)
 
     def _execute(self, effects: list[Effect], event: Event, host: Host, peers: Peers) -> None:

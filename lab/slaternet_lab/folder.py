@@ -24,10 +24,12 @@ _NEEDED = {"round", "loss", "violation", "cumulative_loss", "cumulative_violatio
 
 
 class Run:
-    """One run, finished or not; arrays are read when first asked for.
+    """One run, finished or not.
 
-    run = Run.open("runs/paper-20240101-120000")
-    run.spec.run.agents, run.summary["digest"], run.metrics["cumulative_loss"][-1]
+        run = Run.open("runs/paper-20240101-120000")
+        run.spec.run.agents, run.summary["digest"], run.metrics["cumulative_loss"][-1]
+
+    Arrays are read when first asked for.
     """
 
     def __init__(self, folder: Path, spec: Spec) -> None:

@@ -1,4 +1,4 @@
-"""What the README says about several machines works as it stands, with nothing changed but the address."""
+"""What README and guide say about several machines works as it stands, with nothing changed but the address."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from services import digest, simulated
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
 ADDRESS = "192.0.2.1"
 PAPER_ROUNDS = 1000
 # There is no ssh between the machines of a test: what is copied from A is taken from A's folder, its home.
@@ -22,9 +22,9 @@ cp -r $from "$1"
 """
 
 
-def commands() -> list[list[str]]:
-    """Return the commands that the README gives for each machine."""
-    section = README.read_text().partition("### On several machines\n")[2].partition("\n#")[0]
+def commands(page: str, title: str) -> list[list[str]]:
+    """Return the commands that a page gives for each machine."""
+    section = (ROOT / page).read_text().partition(f"## {title}\n")[2].partition("\n#")[0]
     blocks = re.findall(r"^```sh\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
     return [block.splitlines() for block in blocks]
 
@@ -36,9 +36,12 @@ def typed(machine: Machine, line: str, address: str, tools: Path) -> Process:
     return machine.start(name, "sh", "-c", line.replace(ADDRESS, address), variables={"PATH": path})
 
 
-def test_three_commands_on_each_of_two_machines_play_the_example(tmp_path: Path) -> None:
-    first, second = commands()[:2]
-    assert (len(first), len(second)) == (3, 3)
+@pytest.mark.parametrize(
+    ("page", "title", "hosts"), [("README.md", "On several machines", 1), ("docs/operate.md", "Several machines", 2)]
+)
+def test_the_commands_for_two_machines_play_the_example(tmp_path: Path, page: str, title: str, hosts: int) -> None:
+    first, second = commands(page, title)
+    assert (len(first), len(second)) == (3, 1 + hosts)
     with network(tmp_path, "a", "b") as both:
         a, b = both["a"], both["b"]
         scp = tmp_path / "tools" / "scp"
@@ -51,6 +54,6 @@ def test_three_commands_on_each_of_two_machines_play_the_example(tmp_path: Path)
         services = [typed(a, line, a.address, scp.parent) for line in first[1:]]
         services += [typed(b, line, a.address, scp.parent) for line in second[1:]]
 
-        assert [service.ends() for service in services] == [0, 0, 0, 0]
+        assert [service.ends() for service in services] == [0] * (2 + hosts)
         assert digest(a.folder / "runs" / "several") == simulated(PAPER_ROUNDS)
         assert both.wires.total().packets > PAPER_ROUNDS

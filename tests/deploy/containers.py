@@ -79,12 +79,12 @@ class Engine:
         program, *arguments = command
         return self.podman("run", "--rm", "--network=none", f"--entrypoint={program}", image, *arguments)
 
-    def simulated(self, spec: str, *settings: str, games: Path = ROOT / "games") -> str:
+    def simulated(self, spec: str, *settings: str, games: Path = ROOT / "examples") -> str:
         """Return the digest of the same image's simulation of a spec."""
         script = 'slaternet simulate "$@" --out /tmp/run >&2 && cat /tmp/run/summary.json'
         chosen = [part for setting in settings for part in ("--set", setting)]
         printed = self.podman(
-            *("run", "--rm", "--network=none", f"--volume={games}:/slaternet/games:ro", "--entrypoint=sh", IMAGE),
+            *("run", "--rm", "--network=none", f"--volume={games}:/slaternet/examples:ro", "--entrypoint=sh", IMAGE),
             *("-euc", script, "sh", spec, *chosen),
         )
         return str(json.loads(printed)["digest"])
@@ -102,7 +102,7 @@ class Project:
         for name in files:
             shutil.copy(ROOT / name, folder)
         shutil.copy(ROOT / ".env", folder)
-        shutil.copytree(ROOT / "games", folder / "games")
+        shutil.copytree(ROOT / "examples", folder / "examples")
         (folder / "runs").mkdir()
         os.chown(folder / "runs", USER, USER)  # whoever has cloned it is user 1000 on most machines, but root here
 

@@ -75,15 +75,15 @@ def test_scale_decides_how_many_hosts_play_and_a_slot_outlives_its_container(eng
 
 
 def test_a_plugin_in_the_mounted_folder_is_played(engine: Engine, tmp_path: Path) -> None:
-    with project(engine, tmp_path / "clone", {"SPEC": "games/bowl.toml", "HOSTS": 2}) as game:
+    with project(engine, tmp_path / "clone", {"SPEC": "examples/containers.toml", "HOSTS": 2}) as game:
         game.up()
 
-        assert end_well(game) == engine.simulated("games/bowl.toml", "adversary.plugin=games/bowl.py:Bowl")
+        assert end_well(game) == engine.simulated("examples/containers.toml", "adversary.plugin=examples/bowl.py:Bowl")
 
 
 def test_a_game_without_end_is_healthy_watched_and_stopped(engine: Engine, tmp_path: Path) -> None:
-    with project(engine, tmp_path / "clone", {"SPEC": "games/endless.toml", "HOSTS": 2}) as game:
-        (game.folder / "games" / "endless.toml").write_text(ENDLESS)
+    with project(engine, tmp_path / "clone", {"SPEC": "examples/endless.toml", "HOSTS": 2}) as game:
+        (game.folder / "examples" / "endless.toml").write_text(ENDLESS)
         game.up()
         eventually(lambda: game.scored() > 0, game.logs)
 
@@ -99,7 +99,7 @@ def test_a_game_without_end_is_healthy_watched_and_stopped(engine: Engine, tmp_p
 
         digest = end_well(game)
         (run,) = game.folder.glob("runs/*")
-        assert digest == engine.simulated(f"games/{run.name}", games=game.folder / "runs")
+        assert digest == engine.simulated(f"examples/{run.name}", games=game.folder / "runs")
 
 
 def test_an_agent_host_on_another_machine_needs_its_certificate_and_what_the_environment_says(

@@ -46,8 +46,8 @@ def test_a_service_mounts_only_its_own_volumes_and_the_users_two_folders(service
     named = {source for source in volumes(service) if not source.startswith("./")}
 
     assert named <= COMPOSED["volumes"].keys()
-    assert volumes(service).keys() - named <= {"./games", "./runs"}
-    assert volumes(service).get("./games", ("/slaternet/games", True)) == ("/slaternet/games", True)
+    assert volumes(service).keys() - named <= {"./examples", "./runs"}
+    assert volumes(service).get("./examples", ("/slaternet/examples", True)) == ("/slaternet/examples", True)
 
 
 def test_nobody_but_the_adversary_writes_results() -> None:
@@ -237,9 +237,18 @@ def test_the_sentences_in_the_guide_are_those_that_are_said() -> None:
     assert [each for each in quoted if each not in OF_THE_SYSTEM and each not in said] == []
 
 
-def test_the_example_among_the_games_is_the_readmes() -> None:
+def test_the_bowl_among_the_examples_is_the_readmes() -> None:
     find = partial(re.search, flags=re.MULTILINE | re.DOTALL)
-    shown = find(r"^## Your own adversary$\n\n```python\n(.*?)^```$", (ROOT / "README.md").read_text())
+    shown = find(r"^<!-- saved as bowl.py -->$\n```python\n(.*?)^```$", (ROOT / "README.md").read_text())
 
     assert shown is not None
-    assert shown[1] == (ROOT / "games" / "bowl.py").read_text()
+    assert shown[1] == (ROOT / "examples" / "bowl.py").read_text()
+
+
+def test_the_bowl_for_containers_differs_in_where_its_file_is_looked_up_alone() -> None:
+    bowl, contained = (
+        tomllib.loads((ROOT / "examples" / name).read_text()) for name in ("bowl.toml", "containers.toml")
+    )
+
+    assert contained["adversary"].pop("plugin") == f"examples/{bowl['adversary'].pop('plugin')}"
+    assert contained == bowl

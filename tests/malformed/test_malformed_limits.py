@@ -22,7 +22,10 @@ from slaternet.membership import Applicant, Membership
 from slaternet.model import ControlDown, Description, Progress, Role, StopAt
 from slaternet.process_environment import Environment
 from slaternet.settings import client_options, server_options
+from slaternet.station import Station
 from slaternet.transport import Server, call, open_channel, serve
+from slaternet_adversary.service import AdversaryService
+from slaternet_agent.service import HostService
 from slaternet_coordinator.watch import Watch
 
 TESTS = Path(__file__).parents[1]
@@ -238,28 +241,32 @@ def test_who_watches_a_game_is_owed_its_end_for_so_long() -> None:
     assert watch.owed == 0.0
 
 
-async def reported(monkeypatch: pytest.MonkeyPatch, limits: Limits) -> list[int]:
-    """Return which of a hundred rounds are reported by a process that has these limits."""
-    said: list[int] = []
-    environment = Environment(limits=limits)
-    async with gathering(small_spec(rounds=None), hosts=1) as gathered:
-        applicant = Applicant("agent-1", Role.HOST, "127.0.0.1:1")
-        membership = await Membership.join(gathered.address, applicant, environment=environment)
-        monkeypatch.setattr(membership, "say", lambda body, about: said.append(about))
-        for round in range(1, 101):
-            membership.report(Progress(round))
-    return said
+async def reported(monkeypatch: pytest.MonkeyPatch, folder: Path, seconds: float) -> list[int]:
+    """Return which of forty rounds a host reports before the last, if others are to hear of it after some seconds."""
+    said: list[tuple[str, int]] = []
+
+    def note(membership: Membership, progress: Progress) -> None:
+        said.append((membership.name, progress.round))
+        report(membership, progress)
+
+    report = Membership.report
+    monkeypatch.setattr(Membership, "report", note)
+    environment = Environment(limits=replace(LIMITS, report_seconds=seconds))
+    async with gathering(small_spec(rounds=40), hosts=1) as gathered, asyncio.timeout(30):
+        game = Game(gathered.address, folder, gathered.tasks, "")
+        gathered.start(HostService(Station("agent-1", gathered.address, LOOPBACK, environment=environment)))
+        gathered.start(AdversaryService(Station("adversary", gathered.address, LOOPBACK), folder))
+        await game.over()
+    return [round for name, round in said if name == "agent-1"]
 
 
-async def test_progress_is_reported_every_so_many_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_progress_is_reported_every_so_many_rounds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     every = LIMITS.report_every
-    assert await reported(monkeypatch, replace(LIMITS, report_seconds=1e9)) == list(range(every, 101, every))
+    assert await reported(monkeypatch, tmp_path / "run", 1e9) == list(range(every, 40, every))
 
 
-async def test_progress_is_reported_after_so_many_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    limits = replace(LIMITS, report_every=1000)
-    assert await reported(monkeypatch, replace(limits, report_seconds=0.0)) == list(range(1, 101))
-    assert await reported(monkeypatch, replace(limits, report_seconds=1e9)) == []
+async def test_progress_is_reported_after_so_many_seconds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert await reported(monkeypatch, tmp_path / "run", 0.0) == list(range(1, 40))
 
 
 async def test_a_host_that_does_not_answer_hold_is_taken_to_have_entered_all_it_could() -> None:

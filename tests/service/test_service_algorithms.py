@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from harness import digest, playing, reference, small_spec
 
-README = Path(__file__).parents[2] / "README.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "writing-algorithms.md"
 
 BUILT_IN = sorted(entry.name for entry in entry_points(group="slaternet.algorithms"))
 CENTRAL = (
@@ -43,14 +43,14 @@ async def test_one_learner_for_all_ends_in_the_digest_of_its_simulation(name: st
 @pytest.mark.parametrize("hosts", [1, 3])
 async def test_an_algorithm_of_a_user_s_file_ends_in_the_digest_of_its_simulation(hosts: int, tmp_path: Path) -> None:
     file = tmp_path / "penalty.py"
-    file.write_text(_from_the_readme("class Penalty"))
+    file.write_text(_from_the_guide("class Penalty"))
 
     await ends_alike(hosts, tmp_path, f"algorithm.name={file}:Penalty", "algorithm.price=20.0")
 
 
-def _from_the_readme(line: str) -> str:
-    """Return the Python of the README that holds a line."""
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+def _from_the_guide(line: str) -> str:
+    """Return the Python of the guide that holds a line."""
+    blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
     [code] = [block for block in blocks if line in block]
     return str(code)
 

@@ -8,6 +8,7 @@ from slaternet import codec
 from slaternet.link import Link
 from slaternet.meter import Meter
 from slaternet.model import Frame, Head, Peer, Seating, Wanted
+from slaternet.process_environment import REAL
 from slaternet.security import LOOPBACK
 from slaternet.transport import serve
 from slaternet_agent.engine import PeerWants
@@ -25,7 +26,12 @@ async def test_a_frame_for_a_peer_whose_stream_is_down_counts_as_not_sent() -> N
     server = await serve("127.0.0.1:0", service="slaternet.v1.Agent", unary={}, streams={"Gossip": want}, hosts=1)
     heard: asyncio.Queue[object] = asyncio.Queue()
     member: Any = SimpleNamespace(
-        incarnation=1, meter=Meter(), security=LOOPBACK, head=lambda *_: HEAD, check=lambda head, peer: None
+        incarnation=1,
+        meter=Meter(),
+        security=LOOPBACK,
+        head=lambda *_: HEAD,
+        check=lambda head, peer: None,
+        environment=REAL,
     )
     peer = Peer("agent-2", server.address, 1, np.array([1]), bytes(32), bytes(32))
     seating = Seating(np.array([0]), (peer,))
