@@ -14,10 +14,10 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from slaternet.environment import prepare
 from slaternet.model import Values
+from slaternet.service.library_defaults import set_library_defaults
 
-prepare()  # gRPC as the game has it
+set_library_defaults()  # gRPC as the game has it
 
 import grpc
 import grpc.aio
@@ -27,8 +27,8 @@ import uvloop
 from slaternet import codec
 from slaternet.limits import LIMITS
 from slaternet.model import Answer, Frame, Head, Progress, Question
+from slaternet_coordinator.engine.topology import cut
 from slaternet_coordinator.graphs.erdos_renyi import Paper
-from slaternet_coordinator.topology import cut
 
 AGENTS, DIMENSION, POINTS, CONSTRAINTS = 100, 10, 2, 2
 SERVICE = "bare"

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from slaternet.sets import Box
-from slaternet.streams import block_length, stream
+from slaternet.numerics.randomness import block_length, stream
+from slaternet.numerics.sets import Box
 from slaternet_adversary.api import Game
 from slaternet_adversary.builtin.linear_regression import LinearRegression
 from slaternet_coordinator.graphs.erdos_renyi import Paper

@@ -1,13 +1,13 @@
 """`python -m slaternet_adversary`: what `slaternet adversary` does, without the laboratory."""
 
-from slaternet.environment import prepare
+from slaternet.service.library_defaults import set_library_defaults
 
-prepare()
+set_library_defaults()
 
 import typer
 
-from slaternet.process import main
-from slaternet_adversary.command import adversary
+from slaternet.service.main import main
+from slaternet_adversary.shell.command import adversary
 
 if __name__ == "__main__":
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

@@ -14,8 +14,8 @@ import numpy as np
 
 from slaternet.errors import BadSpec
 from slaternet.model import Agents, Array
-from slaternet.sets import FeasibleSet
-from slaternet.streams import stream
+from slaternet.numerics.randomness import stream
+from slaternet.numerics.sets import FeasibleSet
 
 
 class CannotPlay(BadSpec):

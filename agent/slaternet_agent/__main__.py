@@ -1,13 +1,13 @@
 """`python -m slaternet_agent`: what `slaternet agent` does, without the laboratory."""
 
-from slaternet.environment import prepare
+from slaternet.service.library_defaults import set_library_defaults
 
-prepare()
+set_library_defaults()
 
 import typer
 
-from slaternet.process import main
-from slaternet_agent.command import agent
+from slaternet.service.main import main
+from slaternet_agent.shell.command import agent
 
 if __name__ == "__main__":
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

@@ -8,11 +8,11 @@ from typing import Any
 
 from slaternet.errors import BadSpec
 from slaternet.fields import Options, options_of
-from slaternet.plugins import load, plugin_edge
 from slaternet.spec import AlgorithmSection
-from slaternet_agent.algorithms.base import Algorithm, Feedback, Game, Schedule
-from slaternet_agent.algorithms.central import Central
-from slaternet_agent.schedules import make_schedule, numbers_of, rule_names
+from slaternet.spec.plugins import load, plugin_edge
+from slaternet_agent.algorithms.base import Algorithm, AlgorithmGame, Feedback, Schedule
+from slaternet_agent.algorithms.replica import Central
+from slaternet_agent.algorithms.schedules import make_schedule, numbers_of, rule_names
 
 GROUP = "slaternet.algorithms"
 
@@ -30,7 +30,7 @@ def completed(section: AlgorithmSection) -> AlgorithmSection:
     return section.model_copy(update={"schedule": name, "mode": mode or ("local" if centralised else "gossip")})
 
 
-def build(section: AlgorithmSection, game: Game) -> Algorithm:
+def build(section: AlgorithmSection, game: AlgorithmGame) -> Algorithm:
     """Return the algorithm with its schedule, each given the numbers it takes; BadSpec names the key at fault."""
     section = completed(section)
     if section.mode != "central":
@@ -42,7 +42,7 @@ def build(section: AlgorithmSection, game: Game) -> Algorithm:
         return Central(learner, game)
 
 
-def schedule(section: AlgorithmSection, game: Game) -> Schedule:
+def schedule(section: AlgorithmSection, game: AlgorithmGame) -> Schedule:
     """Return the schedule of an `[algorithm]`; numbers that it does not take are the algorithm's own."""
     factory, name = _class(section), completed(section).schedule
     rules, sequences = _declared(factory, "schedules"), _declared(factory, "sequences")
@@ -68,7 +68,7 @@ def numbers_taken(section: AlgorithmSection) -> set[str]:
     return {*_steps(completed(section)), *options_of(_class(section), given=2).parameters}
 
 
-def needs_horizon(section: AlgorithmSection, game: Game) -> bool:
+def needs_horizon(section: AlgorithmSection, game: AlgorithmGame) -> bool:
     """Say whether the algorithm or its schedule depends on the number of rounds, in a game in which it can be built."""
     if _declared(_class(section), "needs_horizon"):
         return True
@@ -92,7 +92,7 @@ def same_rule(one: AlgorithmSection, other: AlgorithmSection) -> bool:
     return one.schedule in rules[0] and rules[0][one.schedule] is rules[1].get(one.schedule)
 
 
-def _build(section: AlgorithmSection, game: Game) -> Algorithm:
+def _build(section: AlgorithmSection, game: AlgorithmGame) -> Algorithm:
     factory, steps = _class(section), _steps(section)
     own = options_of(factory, given=2)
     every = Options({**steps, **own.parameters}, own.open_ended)

@@ -6,19 +6,19 @@ Python imports a module of this name before anything else. Everything else stays
 import sys
 
 if any(each.startswith("slaternet_") for each in sys.orig_argv):
-    from slaternet.environment import prepare
+    from slaternet.service.library_defaults import set_library_defaults
 
-    prepare()
+    set_library_defaults()
 
 if "slaternet_adversary" in sys.orig_argv:
-    from slaternet_adversary.chronicle import Chronicle
+    from slaternet_adversary.journal.journal import AdversaryJournal
 
-    Chronicle.append = lambda self, entry: None  # type: ignore[method-assign]
+    AdversaryJournal.append = lambda self, entry: None  # type: ignore[method-assign]
 elif "slaternet_agent" in sys.orig_argv:
-    from slaternet_agent.keeper import Keeper
+    from slaternet_agent.shell.checkpoint_writer import CheckpointWriter
 
-    Keeper.write = lambda self, checkpoint: self.then(lambda: self._kept(checkpoint.round))  # type: ignore[method-assign]
+    CheckpointWriter.write = lambda self, checkpoint: self.then(lambda: self._kept(checkpoint.round))  # type: ignore[method-assign]
 elif "slaternet_coordinator" in sys.orig_argv:
-    from slaternet_coordinator.archive import Archive
+    from slaternet_coordinator.shell.register_db import RegisterDb
 
-    Archive.keep = lambda self, memory: None  # type: ignore[method-assign]
+    RegisterDb.keep = lambda self, memory: None  # type: ignore[method-assign]

@@ -6,18 +6,18 @@ from pathlib import Path
 
 from slaternet.errors import BadSpec
 from slaternet.fields import read
-from slaternet.plugins import Loaded, check_options, load, plugin_edge
 from slaternet.spec import GraphSection
+from slaternet.spec.plugins import Loaded, check_options, load, plugin_edge
 from slaternet_coordinator import graphs
 from slaternet_coordinator.graphs import Graph
-from slaternet_coordinator.graphs.file import File
+from slaternet_coordinator.graphs.file import FileGraph
 from slaternet_coordinator.graphs.plugin import Foreign
 
 
 def build(section: GraphSection, agents: int, seed: int) -> Graph:
     """Return the graph that `[graph]` of a spec describes; BadSpec names the key at fault."""
     factory = _loaded(section).factory
-    is_file = issubclass(factory, File)
+    is_file = issubclass(factory, FileGraph)
     source = _content(section) if is_file else seed
 
     def make(agents: int) -> Graph:
@@ -36,7 +36,7 @@ def build(section: GraphSection, agents: int, seed: int) -> Graph:
 def digest(section: GraphSection) -> str:
     """Return the SHA-256 of what decides the graph besides the spec: the file it is read from, or else its code."""
     loaded = _loaded(section)
-    return hashlib.sha256(_content(section)).hexdigest() if issubclass(loaded.factory, File) else loaded.sha256
+    return hashlib.sha256(_content(section)).hexdigest() if issubclass(loaded.factory, FileGraph) else loaded.sha256
 
 
 def _loaded(section: GraphSection) -> Loaded:

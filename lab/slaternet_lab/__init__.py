@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from slaternet_lab.comparison.play import compare
-    from slaternet_lab.folder import Run
+    from slaternet_lab.games.resume import resume
+    from slaternet_lab.games.run import play
+    from slaternet_lab.games.simulation import simulate
     from slaternet_lab.hindsight.regret import regret
-    from slaternet_lab.network import play
-    from slaternet_lab.resolve import load
-    from slaternet_lab.resumption import resume
-    from slaternet_lab.simulation import simulate
+    from slaternet_lab.runs.run import Run
+    from slaternet_lab.specs.resolve import load
 
 __all__ = ["Run", "compare", "load", "play", "regret", "resume", "simulate"]
 
 _HOMES = {
-    "Run": "slaternet_lab.folder",
+    "Run": "slaternet_lab.runs.run",
     "compare": "slaternet_lab.comparison.play",
-    "load": "slaternet_lab.resolve",
-    "play": "slaternet_lab.network",
+    "load": "slaternet_lab.specs.resolve",
+    "play": "slaternet_lab.games.run",
     "regret": "slaternet_lab.hindsight.regret",
-    "resume": "slaternet_lab.resumption",
-    "simulate": "slaternet_lab.simulation",
+    "resume": "slaternet_lab.games.resume",
+    "simulate": "slaternet_lab.games.simulation",
 }
 
 

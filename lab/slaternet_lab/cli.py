@@ -1,8 +1,8 @@
 """The `slaternet` command."""
 
-from slaternet.environment import prepare
+from slaternet.service.library_defaults import set_library_defaults
 
-prepare()
+set_library_defaults()
 
 import sys
 from collections.abc import Callable, Sequence
@@ -12,8 +12,8 @@ from typing import Annotated, NoReturn
 import structlog
 import typer
 
-from slaternet import process
-from slaternet_agent.command import agent
+from slaternet.service import main as process
+from slaternet_agent.shell.command import agent
 from slaternet_lab.commands import (
     adversary,
     algorithm,

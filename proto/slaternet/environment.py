@@ -1,14 +1,27 @@
-"""Settings of libraries that read them from the environment when they are imported."""
+"""What a process takes from the machine it runs on, so that a test can hand it another machine."""
 
-import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random, SystemRandom
+
+from slaternet.limits import LIMITS, Limits
+from slaternet.storage.disk import DISK, Disk
 
 
-def prepare() -> None:
-    """Set what suits our processes, unless the user has; must be called before numpy and gRPC are imported."""
-    # One BLAS thread: several services share a machine, and none of our matrices is large.
-    for library in ("OMP", "OPENBLAS", "MKL"):
-        os.environ.setdefault(f"{library}_NUM_THREADS", "1")
-    # gRPC's event engine hands every message on through a thread of its own; without it a round takes a tenth less.
-    os.environ.setdefault("GRPC_EXPERIMENTS", "-event_engine_client,-event_engine_listener")
-    # Every handshake that fails would be a line of its own on standard error; we say it in words of ours.
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """The clock, the source of chance, the disk and the limits of one process."""
+
+    clock: Callable[[], float] = time.monotonic
+    """Seconds since some moment; it never goes back."""
+    random: Random = SystemRandom()  # noqa: RUF009 - it has no state
+    """For secrets, names and pauses; nothing of the game itself comes from it."""
+    disk: Disk = DISK
+    """For everything that must outlive the process."""
+    limits: Limits = LIMITS
+    """Those that a game may have otherwise: how far it runs ahead, and what is done in one go."""
+
+
+REAL = Environment()
+"""That of every process but those of a test."""

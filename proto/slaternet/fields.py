@@ -17,7 +17,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from slaternet.errors import BadSpec
-from slaternet.words import suggestion
+from slaternet.suggestions import suggestion
 
 P = ParamSpec("P")
 T = TypeVar("T")

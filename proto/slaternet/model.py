@@ -134,7 +134,7 @@ class Seating:
 
 
 @dataclass(frozen=True, slots=True)
-class Spare:
+class Standby:
     """Every seat is taken; stay, in case one becomes free."""
 
 
@@ -218,7 +218,7 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Over:
+class GameOver:
     """The game is over; `failure` says why it failed, empty where it ended well."""
 
     failure: str = ""
@@ -233,7 +233,7 @@ class Acknowledged:
 
 
 @dataclass(frozen=True, slots=True)
-class Breach:
+class Refusal:
     """How often a server has refused messages of one kind from one host."""
 
     kind: str  # the class of the error
@@ -246,7 +246,7 @@ class Breach:
 class Refusals:
     """All that the sender has refused so far."""
 
-    breaches: tuple[Breach, ...]
+    breaches: tuple[Refusal, ...]
 
 
 # Asking how the game stands
@@ -269,7 +269,7 @@ class HostStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class Incident:
     """Something that went wrong, for the operator."""
 
     ago: float  # seconds
@@ -290,16 +290,16 @@ class Status:
     hosts: tuple[HostStatus, ...]
     waiting_for: str = ""
     failure: str = ""
-    breaches: tuple[Breach, ...] = ()
+    breaches: tuple[Refusal, ...] = ()
     rounds_per_second: float = 0.0
-    troubles: tuple[Trouble, ...] = ()
+    troubles: tuple[Incident, ...] = ()
 
 
 # Gossip
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ResendFrom:
     """The sender lacks every frame from this round on."""
 
     round: int
@@ -343,7 +343,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Recall:
+class HistoryRequest:
     """Wishes to know what some agents, seated elsewhere then, have asked and seen."""
 
     round: int  # the first wanted
@@ -352,7 +352,7 @@ class Recall:
 
 
 @dataclass(frozen=True, slots=True)
-class Tangent:
+class ValueAndGradient:
     """A function's first-order information at the anchor."""
 
     value: Array  # (k,) of a loss, (k, m) of constraints
@@ -367,9 +367,9 @@ class Values:
     """(k, s)"""
     g: Array
     """(k, s, m)"""
-    loss: Tangent | None = None
+    loss: ValueAndGradient | None = None
     """f and its gradient at the anchor, where the question asks for them."""
-    constraint: Tangent | None = None
+    constraint: ValueAndGradient | None = None
     """g and its gradient at the anchor, where the question asks for them."""
 
 
@@ -395,7 +395,7 @@ ControlUp = (
     | Failed
     | Refusals
 )
-ControlDown = Heartbeat | Seating | Spare | Topology | Hold | StopAt | LowWater | Over
-Gossip = Opening | Wanted | Heartbeat | Frame
-RevealUp = Opening | Heartbeat | Question | Usage | Recall
+ControlDown = Heartbeat | Seating | Standby | Topology | Hold | StopAt | LowWater | GameOver
+Gossip = Opening | ResendFrom | Heartbeat | Frame
+RevealUp = Opening | Heartbeat | Question | Usage | HistoryRequest
 RevealDown = Heartbeat | Question | Answer

@@ -3,10 +3,10 @@
 import signal
 from pathlib import Path
 
-from loopback import on_loopback
-from services import ADVERSARY, COORDINATOR, Services, simulated
+from tests.cluster.loopback import on_loopback
+from tests.cluster.services import ADVERSARY, COORDINATOR, Services, simulated
 
-from slaternet.failpoints import NAMES, VARIABLE
+from slaternet.storage.failpoints import NAMES, VARIABLE
 
 SPEC = ("paper", "--set", "run.agents=4", "--set", "run.dimension=2")
 ROUNDS = 600

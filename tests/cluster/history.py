@@ -2,8 +2,8 @@
 
 import time
 
-from machines import DEADLINE, eventually
-from services import Services
+from tests.cluster.machines import DEADLINE, eventually
+from tests.cluster.services import Services
 
 from slaternet.limits import LIMITS
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from machines import CUT, eventually
-from relay import Faults
-from services import ADVERSARY, Services
+from tests.cluster.machines import CUT, eventually
+from tests.cluster.relay import Faults
+from tests.cluster.services import ADVERSARY, Services
 
 from slaternet.errors import Diverged, RunFailed
 from slaternet.limits import LIMITS
-from slaternet_adversary.chronicle import JOURNAL
+from slaternet_adversary.journal.journal import JOURNAL
 
 CALM = Faults(delay=0.002, jitter=0.001)
 """How wires are where nothing is wrong with them."""

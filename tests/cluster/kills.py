@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from services import ADVERSARY, COORDINATOR, PAPER, Services
+from tests.cluster.services import ADVERSARY, COORDINATOR, PAPER, Services
 
 GAMES = {
     "paper": PAPER,

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
-from machines import Machine, Network, shown
-from services import ADVERSARY, COORDINATOR, PAPER, Services, Wire, hosts
+from tests.cluster.machines import Machine, Network, shown
+from tests.cluster.services import ADVERSARY, COORDINATOR, PAPER, Services, Wire, hosts
 
 STATE = ("--state", "state")
 """What makes a service one that may be killed and started again by the same command."""

@@ -20,8 +20,8 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from namespaces import inside, ip
-from relay import Faults, Statistics
+from tests.cluster.namespaces import inside, ip
+from tests.cluster.relay import Faults, Statistics
 
 SLATERNET = str(Path(sys.executable).with_name("slaternet"))
 DEADLINE = 100.0

@@ -10,10 +10,10 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from history import History
-from injections import CALM, Clog, Cut, Fault, Flip, FullDisk, Kill, Partition, Pause, Storm, Unplug, disk
-from machines import eventually
-from services import ADVERSARY, COORDINATOR, Services, run, services, simulated
+from tests.cluster.history import History
+from tests.cluster.injections import CALM, Clog, Cut, Fault, Flip, FullDisk, Kill, Partition, Pause, Storm, Unplug, disk
+from tests.cluster.machines import eventually
+from tests.cluster.services import ADVERSARY, COORDINATOR, Services, run, services, simulated
 
 HOSTS = 6
 SPEC = ("paper", "--set", "run.agents=24")

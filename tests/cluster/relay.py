@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from namespaces import attach
+from tests.cluster.namespaces import attach
 
 Command = dict[str, Any]
 

@@ -12,8 +12,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from machines import DEADLINE, PERFECT, SLATERNET, Machine, Network, Process, eventually, network
-from relay import Faults
+from tests.cluster.machines import DEADLINE, PERFECT, SLATERNET, Machine, Network, Process, eventually, network
+from tests.cluster.relay import Faults
 
 COORDINATOR = "coordinator"
 ADVERSARY = "adversary"

@@ -6,11 +6,11 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from history import History
-from injections import Kill, Pause
-from loopback import on_loopback
-from machines import eventually
-from services import COORDINATOR, Services, simulated
+from tests.cluster.history import History
+from tests.cluster.injections import Kill, Pause
+from tests.cluster.loopback import on_loopback
+from tests.cluster.machines import eventually
+from tests.cluster.services import COORDINATOR, Services, simulated
 
 SPEC = ("paper", "--set", "run.agents=12")
 HOSTS = 3

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from containers import IMAGE, ROOT, Engine, NoEngine
+from tests.deploy.containers import IMAGE, ROOT, Engine, NoEngine
 
 
 @pytest.fixture(scope="session")

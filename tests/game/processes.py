@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slaternet.spec import Spec
-from slaternet_adversary.results import COLUMNS
+from slaternet_adversary.shell.run_folder import COLUMNS
 from slaternet_lab import Run
-from slaternet_lab.simulation import Simulation
+from slaternet_lab.games.simulation import Simulation
 
 SLATERNET = str(Path(sys.executable).with_name("slaternet"))
 PLUGINS = Path(__file__).parent / "plugins"

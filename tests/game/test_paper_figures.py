@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from processes import simulated
+from tests.game.processes import simulated
 
-from slaternet_lab.resolve import load
+from slaternet_lab.specs.resolve import load
 
 SEEDS = range(1, 6)
 

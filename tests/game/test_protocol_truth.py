@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from processes import PLUGINS, slaternet, write_spec
+from tests.game.processes import PLUGINS, slaternet, write_spec
 
 AGENTS, ROUNDS, P = 12, 60, 3
 RADIUS = 5.0

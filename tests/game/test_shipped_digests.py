@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from processes import slaternet
+from tests.game.processes import slaternet
 
 DIGESTS = {
     "data-center": "55e198f22669184be90a206d80a763450b4cf9fe57883c6d9fd0167b353cac7c",

@@ -14,8 +14,8 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import numpy as np
-from mutations import Mutator
-from samples import SAMPLES, Sample
+from tests.malformed.mutations import Mutator
+from tests.malformed.samples import SAMPLES, Sample
 
 from slaternet.errors import Malformed
 

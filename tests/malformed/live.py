@@ -10,7 +10,7 @@ from typing import Any
 
 import grpc
 import grpc.aio
-from mutations import Mutator
+from tests.malformed.mutations import Mutator
 
 from slaternet import codec, errors
 from slaternet.errors import Malformed

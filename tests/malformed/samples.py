@@ -7,7 +7,32 @@ from typing import Any
 import numpy as np
 
 from slaternet import codec, model
-from slaternet.codec import plugin
+from slaternet.codec.plugin import (
+    DescribeReply,
+    DescribeRequest,
+    EvaluateReply,
+    EvaluateRequest,
+    PlayRequest,
+    ScoreReply,
+    ScoreRequest,
+    decode_describe,
+    decode_described,
+    decode_evaluate,
+    decode_evaluated,
+    decode_play,
+    decode_played,
+    decode_score,
+    decode_scored,
+    encode_describe,
+    encode_described,
+    encode_evaluate,
+    encode_evaluated,
+    encode_play,
+    encode_played,
+    encode_score,
+    encode_scored,
+)
+from slaternet.codec.plugin_messages import Methods
 from slaternet.model import Head
 
 HEAD = Head("run-1", 2, 7, "host-1")
@@ -29,7 +54,7 @@ TOPOLOGY = model.Topology(
     debts=np.array([[0, 0, 0], [0, 1, 0], [1, 0, 0], [1, 0, 1]]),
     low_water=3,
 )
-BREACHES = (model.Breach("OverBudget", "host-1", 3, "adversary"), model.Breach("Unknown", "", 1 << 40, "coordinator"))
+BREACHES = (model.Refusal("OverBudget", "host-1", 3, "adversary"), model.Refusal("Unknown", "", 1 << 40, "coordinator"))
 _STATUS = model.Status(
     round=7,
     phase="playing",
@@ -43,7 +68,7 @@ _STATUS = model.Status(
     failure="the disk is full",
     breaches=BREACHES,
     rounds_per_second=12.5,
-    troubles=(model.Trouble(1.5, "host-2 has gone"),),
+    troubles=(model.Incident(1.5, "host-2 has gone"),),
 )
 
 Decode = Callable[[bytes], Any]
@@ -88,22 +113,20 @@ STATUS_REPLY = Kind("StatusReply", lambda: codec.decode_status_reply, _with_head
 STOP = Kind("StopRequest", lambda: codec.decode_stop_request, lambda head: [codec.encode_stop_request(head)])
 STOP_REPLY = Kind("StopReply", lambda: codec.decode_stop_reply, lambda head: [codec.encode_stop_reply(head)])
 
-_ALL = plugin.Evaluate("a", 7, SEATS, _POINTS, *(True,) * 5)
+_ALL = EvaluateRequest("a", 7, SEATS, _POINTS, *(True,) * 5)
 _M = 2
-DESCRIBE = Kind("DescribeRequest", lambda: plugin.decode_describe, lambda body: [plugin.encode_describe(body)])
-DESCRIBED = Kind("DescribeReply", lambda: plugin.decode_described, lambda body: [plugin.encode_described(body)])
-PLAY = Kind("PlayRequest", lambda: plugin.decode_play, lambda body: [plugin.encode_play(body)])
-PLAYED = Kind("PlayReply", lambda: plugin.decode_played, lambda body: [plugin.encode_played(body)])
-EVALUATE = Kind("EvaluateRequest", lambda: plugin.decode_evaluate, lambda body: [plugin.encode_evaluate(body)])
+DESCRIBE = Kind("DescribeRequest", lambda: decode_describe, lambda body: [encode_describe(body)])
+DESCRIBED = Kind("DescribeReply", lambda: decode_described, lambda body: [encode_described(body)])
+PLAY = Kind("PlayRequest", lambda: decode_play, lambda body: [encode_play(body)])
+PLAYED = Kind("PlayReply", lambda: decode_played, lambda body: [encode_played(body)])
+EVALUATE = Kind("EvaluateRequest", lambda: decode_evaluate, lambda body: [encode_evaluate(body)])
 EVALUATED = Kind(
     "EvaluateReply",
-    lambda: lambda data: plugin.decode_evaluated(data, _ALL, P, _M),
-    lambda body: [plugin.encode_evaluated(body)],
+    lambda: lambda data: decode_evaluated(data, _ALL, P, _M),
+    lambda body: [encode_evaluated(body)],
 )
-SCORE = Kind("ScoreRequest", lambda: plugin.decode_score, lambda body: [plugin.encode_score(body)])
-SCORED = Kind(
-    "ScoreReply", lambda: lambda data: plugin.decode_scored(data, 2), lambda body: [plugin.encode_scored(body)]
-)
+SCORE = Kind("ScoreRequest", lambda: decode_score, lambda body: [encode_score(body)])
+SCORED = Kind("ScoreReply", lambda: lambda data: decode_scored(data, 2), lambda body: [encode_scored(body)])
 
 _UP: list[model.ControlUp] = [
     model.Opening(1, TICKET, 9),
@@ -122,22 +145,22 @@ _DOWN: list[model.ControlDown] = [
     model.Heartbeat(),
     model.Seating(SEATS, (PEER, replace(PEER, accept=TICKET)), PEER, DESCRIPTION),
     model.Seating(SEATS, (PEER,), PEER, DESCRIPTION, (model.Departure(9, SEATS),), 64, recall=True),
-    model.Spare(),
+    model.Standby(),
     TOPOLOGY,
     model.Hold(),
     model.StopAt(7),
     model.LowWater(7),
-    model.Over("host-2 died; start it again"),
+    model.GameOver("host-2 died; start it again"),
 ]
 _QUESTION = model.Question(7, SEATS, _X, _POINTS)
 _ANSWER = model.Answer(7, SEATS, model.Values(_POINTS[..., 0], _RANDOM.standard_normal((3, 2, 4))))
 _TANGENTS = (
-    model.Tangent(_RANDOM.standard_normal(3), _X),
-    model.Tangent(_RANDOM.standard_normal((3, 4)), _RANDOM.standard_normal((3, 4, P))),
+    model.ValueAndGradient(_RANDOM.standard_normal(3), _X),
+    model.ValueAndGradient(_RANDOM.standard_normal((3, 4)), _RANDOM.standard_normal((3, 4, P))),
 )
 _GOSSIP: list[model.Gossip] = [
     model.Opening(1, TICKET, 9),
-    model.Wanted(7),
+    model.ResendFrom(7),
     model.Heartbeat(),
     model.Frame(7, SEATS, _X),
 ]
@@ -147,7 +170,7 @@ _REVEAL_UP: list[model.RevealUp] = [
     _QUESTION,
     replace(_QUESTION, anchor=_X, loss_gradient=True, constraint_gradient=True),
     model.Usage(7, 1, 2, 4, 3.0),
-    model.Recall(7, 64, SEATS),
+    model.HistoryRequest(7, 64, SEATS),
 ]
 _REVEAL_DOWN: list[model.RevealDown] = [
     _QUESTION,
@@ -165,14 +188,14 @@ _UNARY: list[tuple[Kind, Any]] = [
     (STOP_REPLY, HEAD),
 ]
 _PLUGIN: list[tuple[Kind, Any]] = [
-    (DESCRIBE, plugin.Describe(9, 3, 2**64 - 1, '{"kind":"box"}', '{"a":1}', True)),
-    (DESCRIBED, plugin.Described("a", 4, 3, True, plugin.Methods(True, True, True, True, True), "0f" * 32)),
-    (PLAY, plugin.Play("a", 7, 3, _POINTS)),
-    (PLAYED, plugin.Methods(True, False, True, False, True)),
+    (DESCRIBE, DescribeRequest(9, 3, 2**64 - 1, '{"kind":"box"}', '{"a":1}', True)),
+    (DESCRIBED, DescribeReply("a", 4, 3, True, Methods(True, True, True, True, True), "0f" * 32)),
+    (PLAY, PlayRequest("a", 7, 3, _POINTS)),
+    (PLAYED, Methods(True, False, True, False, True)),
     (EVALUATE, _ALL),
     (
         EVALUATED,
-        plugin.Evaluated(
+        EvaluateReply(
             _POINTS[..., 0],
             _RANDOM.standard_normal((3, 2, _M)),
             _POINTS,
@@ -181,8 +204,8 @@ _PLUGIN: list[tuple[Kind, Any]] = [
             (_RANDOM.standard_normal((3 * _M, P)), _RANDOM.standard_normal(3 * _M)),
         ),
     ),
-    (SCORE, plugin.Score("a", 7, SEATS, _X)),
-    (SCORED, plugin.Scored(np.array([np.nan, 1.0]), np.zeros(2))),
+    (SCORE, ScoreRequest("a", 7, SEATS, _X)),
+    (SCORED, ScoreReply(np.array([np.nan, 1.0]), np.zeros(2))),
 ]
 
 

@@ -9,14 +9,9 @@ import sys
 from functools import partial
 from pathlib import Path
 
-TESTS = Path(__file__).parents[1]
-# as pytest would, so that tests and report break things with the same hands
-sys.path[:0] = [str(TESTS), *(str(TESTS / folder) for folder in ("cluster", "malformed"))]
-
 from rich.console import Console
-
-from reliability.parts import PARTS, Scale
-from reliability.report import show, summed_up, tried, write
+from tests.reliability.parts import PARTS, Scale
+from tests.reliability.report import show, summed_up, tried, write
 
 
 def main() -> int:

@@ -12,9 +12,9 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
+from tests.reliability.report import Figures, Say, Skipped
 
-from reliability.report import Figures, Say, Skipped
-from slaternet_coordinator.rules import Policy
+from slaternet_coordinator.engine.rules import Policy
 
 TESTS = Path(__file__).parents[1]
 
@@ -65,7 +65,7 @@ def seeds(scale: Scale, figures: Figures, say: Say) -> None:
 
 
 def _world(seed: int) -> tuple[str, Counter[str], int, int, float] | str:
-    from simulation.world import Wrong, run
+    from tests.simulation.world import Wrong, run
 
     try:
         outcome = run(seed)
@@ -76,8 +76,8 @@ def _world(seed: int) -> tuple[str, Counter[str], int, int, float] | str:
 
 def mutants(scale: Scale, figures: Figures, say: Say) -> None:
     """Plant bugs into the product; the simulator must find each within a few harsh worlds."""
-    from simulation import host_mutants, loss_mutants  # noqa: F401 - plants them
-    from simulation.mutants import MUTANTS
+    from tests.simulation import host_mutants, loss_mutants  # noqa: F401 - plants them
+    from tests.simulation.mutants import MUTANTS
 
     figures |= {"planted": len(MUTANTS), "seeds_until_caught": {}}
     with ProcessPoolExecutor(mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
@@ -91,9 +91,9 @@ def mutants(scale: Scale, figures: Figures, say: Say) -> None:
 
 def _seeds_until_caught(mutant: str) -> int:
     """Return after how many seeds a planted bug is seen; 0 where it is not."""
-    from simulation import host_mutants, loss_mutants  # noqa: F401 - plants them
-    from simulation.mutants import LOSING, MUTANTS
-    from simulation.world import Wrong, run
+    from tests.simulation import host_mutants, loss_mutants  # noqa: F401 - plants them
+    from tests.simulation.mutants import LOSING, MUTANTS
+    from tests.simulation.world import Wrong, run
 
     policy = Policy.LEAVE if mutant in LOSING else Policy.WAIT
     for seed in range(_SEEDS_A_MUTANT):
@@ -108,7 +108,7 @@ def _seeds_until_caught(mutant: str) -> int:
 
 def malformed(scale: Scale, figures: Figures, say: Say) -> None:
     """Send mutated messages through the decoders; each must give a value or a typed refusal."""
-    import corpus
+    from tests.malformed import corpus
 
     tally = corpus.judge(scale.malformed)
     figures |= {"messages": scale.malformed, "outcomes": tally.totals, "grown_kib": tally.grown >> 10}
@@ -136,9 +136,9 @@ def suite(figures: Figures, folder: str, *arguments: str) -> None:
 
 def failpoints(scale: Scale, figures: Figures, say: Say) -> None:
     """Have a process die at every place that has a name."""
-    from deaths import VICTIMS, WORKER, lose_worker, walk
+    from tests.cluster.deaths import VICTIMS, WORKER, lose_worker, walk
 
-    from slaternet.failpoints import NAMES
+    from slaternet.storage.failpoints import NAMES
 
     reached: list[str] = []
     figures |= {"places": len(NAMES), "reached": reached}
@@ -154,9 +154,9 @@ def failpoints(scale: Scale, figures: Figures, say: Say) -> None:
 
 def kills(scale: Scale, figures: Figures, say: Say) -> None:
     """Kill the services of three games in turn and at once; each must end in the digest of its simulation."""
-    from kills import GAMES, draw, strike
-    from loopback import on_loopback
-    from services import simulated
+    from tests.cluster.kills import GAMES, draw, strike
+    from tests.cluster.loopback import on_loopback
+    from tests.cluster.services import simulated
 
     figures |= {"kills": 0, "digests": {}}
     for name, spec in GAMES.items():
@@ -173,7 +173,7 @@ def kills(scale: Scale, figures: Figures, say: Say) -> None:
 
 def cluster(scale: Scale, figures: Figures, say: Say) -> None:
     """Let the nemesis loose on games between machines, until there were faults enough."""
-    import nemesis
+    from tests.cluster import nemesis
 
     outcomes: list[nemesis.Outcome] = []
     share = {"kills": min(_KILLS_A_GAME, scale.kills), "others": min(_OTHERS_A_GAME, scale.others)}
@@ -205,7 +205,7 @@ def cluster(scale: Scale, figures: Figures, say: Say) -> None:
 
 def soak(scale: Scale, figures: Figures, say: Say) -> None:
     """Play for long under mild faults; no process may grow."""
-    from soak import play
+    from tests.cluster.soak import play
 
     with tempfile.TemporaryDirectory() as folder:
         outcome = play(Path(folder), seconds=scale.soak)

@@ -1,7 +1,7 @@
 """What several modules here look at."""
 
 import pytest
-from audits import play
+from tests.support.audits import play
 
 from slaternet_lab import Run
 

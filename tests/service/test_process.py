@@ -11,7 +11,7 @@ import pytest
 _PROGRAM = """
 import asyncio, sys
 import structlog
-from slaternet import logs, process
+from slaternet.service import logs, main as process
 
 async def wait(stopping):
     structlog.get_logger().info("ready", port=7)

@@ -3,13 +3,14 @@
 import asyncio
 
 import pytest
-from wires import AGENT, GOSSIP, JOIN, echo, serving, soon
+from tests.support.wires import AGENT, GOSSIP, JOIN, echo, serving, soon
 
 from slaternet import errors
 from slaternet.errors import BadSpec, Malformed, Mismatch, OverBudget, Replaced, SlaternetError, Unreachable
 from slaternet.limits import LIMITS, Limits
-from slaternet.link import Link
-from slaternet.transport import call, dial, open_channel, serve
+from slaternet.network.client import call, dial, open_channel
+from slaternet.network.server import serve
+from slaternet.network.stream import Stream
 
 pytestmark = pytest.mark.usefixtures("nothing_is_left_behind")
 
@@ -34,7 +35,7 @@ async def test_an_error_arrives_as_what_it_was(kind: type[SlaternetError]) -> No
     async def refuse(_: bytes, caller: object) -> bytes:
         raise kind("the culprit is ünique; do better")
 
-    async def refuse_stream(link: Link) -> None:
+    async def refuse_stream(link: Stream) -> None:
         await link.read()
         raise kind("the culprit is ünique; do better")
 
@@ -115,7 +116,7 @@ async def test_messages_arrive_in_order() -> None:
 
 
 async def test_a_handler_that_returns_ends_the_stream_in_order() -> None:
-    async def greet(link: Link) -> None:
+    async def greet(link: Stream) -> None:
         await link.read()
         link.send(b"one")
         link.send(b"two")
@@ -129,7 +130,7 @@ async def test_what_was_sent_before_leaving_arrives() -> None:
     heard: list[bytes | None] = []
     done = asyncio.Event()
 
-    async def listen(link: Link) -> None:
+    async def listen(link: Stream) -> None:
         while (data := await link.read()) is not None:
             heard.append(data)
         done.set()
@@ -143,7 +144,7 @@ async def test_what_was_sent_before_leaving_arrives() -> None:
 
 
 async def test_what_was_sent_before_an_error_arrives_before_it() -> None:
-    async def grumble(link: Link) -> None:
+    async def grumble(link: Stream) -> None:
         await link.read()
         for i in range(300):
             link.send(b"%d" % i)
@@ -157,10 +158,10 @@ async def test_what_was_sent_before_an_error_arrives_before_it() -> None:
 
 
 async def test_ending_a_servers_link_interrupts_its_reader_and_tells_the_peer() -> None:
-    links: asyncio.Queue[Link] = asyncio.Queue()
+    links: asyncio.Queue[Stream] = asyncio.Queue()
     ends: asyncio.Queue[SlaternetError] = asyncio.Queue()
 
-    async def wait(link: Link) -> None:
+    async def wait(link: Stream) -> None:
         await link.read()
         links.put_nowait(link)
         try:
@@ -180,10 +181,10 @@ async def test_ending_a_servers_link_interrupts_its_reader_and_tells_the_peer() 
 
 
 async def test_a_handler_that_does_not_read_hears_of_the_end_when_it_does() -> None:
-    links: asyncio.Queue[Link] = asyncio.Queue()
+    links: asyncio.Queue[Stream] = asyncio.Queue()
     go = asyncio.Event()
 
-    async def dawdle(link: Link) -> None:
+    async def dawdle(link: Stream) -> None:
         await link.read()
         links.put_nowait(link)
         await go.wait()
@@ -204,7 +205,7 @@ async def test_a_handler_that_does_not_read_hears_of_the_end_when_it_does() -> N
 async def test_ending_a_clients_link_interrupts_its_reader_and_frees_the_server() -> None:
     ended = asyncio.Event()
 
-    async def wait(link: Link) -> None:
+    async def wait(link: Stream) -> None:
         try:
             await echo(link)
         finally:
@@ -236,7 +237,7 @@ async def test_a_cancellation_from_outside_stays_one_though_the_link_ends_too() 
 async def test_an_error_in_the_block_hangs_up_at_once() -> None:
     ended = asyncio.Event()
 
-    async def wait(link: Link) -> None:
+    async def wait(link: Stream) -> None:
         try:
             await echo(link)
         finally:

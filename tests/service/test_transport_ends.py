@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 import pytest
-from wires import BRISK, GOSSIP, echo, serving, soon
+from tests.support.wires import BRISK, GOSSIP, echo, serving, soon
 
 from slaternet.errors import SlaternetError, Unreachable
 from slaternet.limits import LIMITS, Limits
-from slaternet.link import Link
-from slaternet.transport import dial, open_channel
+from slaternet.network.client import dial, open_channel
+from slaternet.network.stream import Stream
 
 pytestmark = pytest.mark.usefixtures("nothing_is_left_behind")
 
@@ -32,7 +32,7 @@ async def test_a_stream_that_says_nothing_at_first_is_ended() -> None:
 async def test_silence_ends_a_link_at_both_ends() -> None:
     ends: asyncio.Queue[SlaternetError] = asyncio.Queue()
 
-    async def wait(link: Link) -> None:
+    async def wait(link: Stream) -> None:
         try:
             await echo(link)
         except SlaternetError as error:
@@ -51,7 +51,7 @@ async def test_heartbeats_keep_a_quiet_link_alive_beyond_every_time_limit() -> N
     limits = Limits(heartbeat_seconds=0.1, silence_seconds=1.0, opening_seconds=1.0, farewell_seconds=1.0)
     beats = 0
 
-    async def beat(link: Link) -> None:
+    async def beat(link: Stream) -> None:
         nonlocal beats
         link.keep_alive(lambda: b"down")
         while await link.read() is not None:
@@ -82,7 +82,7 @@ async def test_a_link_that_is_not_quiet_sends_no_heartbeats() -> None:
 
 _PEER = """
 import asyncio, sys
-from slaternet import process, transport
+from slaternet.service import main as process; from slaternet.network import server as transport
 
 async def echo(link):
     while (data := await link.read()) is not None:
@@ -143,7 +143,7 @@ async def test_the_death_of_the_server_is_noticed_at_once() -> None:
 async def test_the_death_of_a_client_is_noticed_at_once() -> None:
     ended = asyncio.Event()
 
-    async def wait(link: Link) -> None:
+    async def wait(link: Stream) -> None:
         with suppress(Unreachable):
             await echo(link)
         ended.set()
@@ -197,7 +197,7 @@ async def test_a_server_stops_in_time_and_tells_its_clients() -> None:
 async def test_a_server_stops_in_time_though_a_handler_does_not_listen() -> None:
     started = asyncio.Event()
 
-    async def sulk(_: Link) -> None:
+    async def sulk(_: Stream) -> None:
         started.set()
         await asyncio.Event().wait()
 

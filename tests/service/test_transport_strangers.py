@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
-from wires import AGENT, GOSSIP, HEAD, JOIN, serving, soon
+from tests.support.wires import AGENT, GOSSIP, HEAD, JOIN, serving, soon
 
 from slaternet.codec import GossipDecoder, RevealUpDecoder, decode_join, encode_gossip, encode_join, encode_reveal_up
 from slaternet.errors import Malformed, OverBudget, Unreachable
 from slaternet.limits import LIMITS, Limits
-from slaternet.link import Link
 from slaternet.model import Frame, Head, Join, Question, Role
-from slaternet.transport import call, dial, open_channel
+from slaternet.network.client import call, dial, open_channel
+from slaternet.network.stream import Stream
 
 pytestmark = pytest.mark.usefixtures("nothing_is_left_behind")
 
@@ -108,7 +108,7 @@ async def test_a_payload_of_three_mebibytes_travels_in_parts_and_back() -> None:
     agents = np.arange(48)
     frame = Frame(1, agents, np.random.default_rng(1).standard_normal((48, 8192)))
 
-    async def mirror(link: Link) -> None:
+    async def mirror(link: Stream) -> None:
         decoder = GossipDecoder(8192)
         while (data := await link.read()) is not None:
             if (said := decoder.decode(data)) is not None:
@@ -139,7 +139,7 @@ async def test_malformed_messages_end_their_own_stream_and_nothing_else() -> Non
     generator = np.random.default_rng(7)
     outcomes = {"answered": 0, "refused": 0}
 
-    async def judge(link: Link) -> None:
+    async def judge(link: Stream) -> None:
         decoder = RevealUpDecoder(4)
         while (data := await link.read()) is not None:
             decoder.decode(data)

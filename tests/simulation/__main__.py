@@ -4,9 +4,9 @@ import argparse
 import sys
 from collections import Counter
 
-from simulation.world import Wrong, run
+from tests.simulation.world import Wrong, run
 
-from slaternet_coordinator.rules import Policy
+from slaternet_coordinator.engine.rules import Policy
 
 
 def main() -> int:

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 import grpc
 import grpc.aio
-from simulation.loop import Life, Loop
+from tests.simulation.loop import Life, Loop
 
 UNAVAILABLE, LATE = grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED
 LOOK = 0.5

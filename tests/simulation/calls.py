@@ -1,4 +1,4 @@
-"""What gRPC's Python interface consists of, as far as slaternet.transport uses it: servers, channels, calls."""
+"""What gRPC's Python interface consists of, as far as slaternet.network.server uses it: servers, channels, calls."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import grpc
 import grpc.aio
-from simulation.air import BROKEN, CANCELLED, LATE, OK, UNAVAILABLE, Aborted, Status, failure
-from simulation.loop import current
-from simulation.streams import Stream
+from tests.simulation.air import BROKEN, CANCELLED, LATE, OK, UNAVAILABLE, Aborted, Status, failure
+from tests.simulation.loop import current
+from tests.simulation.streams import Stream
 
 if TYPE_CHECKING:
-    from simulation.network import Network
+    from tests.simulation.network import Network
 
 
 class Context:

@@ -6,18 +6,18 @@ heard lately, nor the last host that could play on.
 
 from typing import TYPE_CHECKING, Any
 
-from simulation.games import LIMITS, listed
-from simulation.loop import current
+from tests.simulation.games import LIMITS, listed
+from tests.simulation.loop import current
 
-from slaternet.departures import FOREVER, Attendance
-from slaternet.model import COORDINATOR, LowWater, Over, Role, Seating, StopAt, Topology
-from slaternet_coordinator.archive import Archive
-from slaternet_coordinator.control import Control
-from slaternet_coordinator.memory import Entry as Place
-from slaternet_coordinator.memory import Memory
+from slaternet.attendance import FOREVER, Attendance
+from slaternet.model import COORDINATOR, GameOver, LowWater, Role, Seating, StopAt, Topology
+from slaternet_coordinator.engine.saved import SavedGame
+from slaternet_coordinator.engine.saved import SavedMember as Place
+from slaternet_coordinator.shell.control import Control
+from slaternet_coordinator.shell.register_db import RegisterDb
 
 if TYPE_CHECKING:
-    from simulation.world import World
+    from tests.simulation.world import World
 
 _ORDER = ("gathering", "playing", "stopping", "over", "failed")
 
@@ -27,7 +27,7 @@ class Coordination:
 
     def __init__(self, world: "World") -> None:
         self._world = world
-        self.kept = Memory()
+        self.kept = SavedGame()
         self.lost: set[str] = set()
         self.adopter = ""
         """The host that has taken seats over last."""
@@ -39,7 +39,7 @@ class Coordination:
     def watched(self) -> list[tuple[type, str, Any, Any]]:
         """What is seen, before and after."""
         return [
-            (Archive, "keep", self._before_keeping, self._after_keeping),
+            (RegisterDb, "keep", self._before_keeping, self._after_keeping),
             (Control, "tell", self._before_telling, None),
             (Control, "_hear", None, self._after_hearing),
         ]
@@ -78,7 +78,7 @@ class Coordination:
         if not truth:
             self._world.accuse(what)
 
-    def _before_keeping(self, archive: Archive, memory: Memory) -> None:
+    def _before_keeping(self, archive: RegisterDb, memory: SavedGame) -> None:
         kept, places = self.kept, memory.members
         self._require(memory.low_water >= kept.low_water, f"M falls from {kept.low_water} to {memory.low_water}")
         self._require(memory.published >= kept.published, f"{memory.published} is published after {kept.published}")
@@ -95,7 +95,7 @@ class Coordination:
         self._require(not gone, f"{gone} are not kept any more")
         self._check_mark(memory)
 
-    def _check_epoch(self, memory: Memory) -> None:
+    def _check_epoch(self, memory: SavedGame) -> None:
         epoch, before = self.kept.epoch, self.attendance()
         self._require(memory.epoch >= epoch, f"epoch {memory.epoch} comes after {epoch}")
         after = Attendance(self._world.game.spec.run.agents, memory.departures)
@@ -124,7 +124,7 @@ class Coordination:
         others = [each for each in links if each in world.hosts and each not in self.lost]
         self._require(others, f"{name} is given up, and there is no other host")
 
-    def _check_mark(self, memory: Memory) -> None:
+    def _check_mark(self, memory: SavedGame) -> None:
         """Who has seats and plays on has a checkpoint of M; who takes seats over rebuilds what it lacks."""
         mark, attendance = memory.low_water, Attendance(self._world.game.spec.run.agents, memory.departures)
         if not mark or (mark == self.kept.low_water and memory.epoch > 1):
@@ -140,7 +140,7 @@ class Coordination:
         machine = self._world.machines[host]
         return machine.disk.is_safe(machine.folder / "state" / host / "checkpoints" / f"{round:06d}")
 
-    def _after_keeping(self, _: None, archive: Archive, memory: Memory) -> None:
+    def _after_keeping(self, _: None, archive: RegisterDb, memory: SavedGame) -> None:
         places = memory.members
         if memory.epoch > max(self.kept.epoch, 1):
             grown = [each.name for each in places if each.seats.size > self._places[each.name].seats.size]
@@ -165,7 +165,7 @@ class Coordination:
                 self._require(mark <= kept.low_water, f"M = {mark} is told before it is kept")
             case StopAt(last):
                 self._require(last == kept.settled, f"S = {last} is told before it is kept")
-            case Over():
+            case GameOver():
                 self._require(kept.phase in ("over", "failed"), "the end is told before it is kept")
             case Seating():
                 self._seats(control, body)

@@ -1,6 +1,6 @@
 """A disk that forgets: what was not synced may vanish, tear, or never have had its name, when the power fails.
 
-It stands in for slaternet.disk.DISK. Everything that is left to chance is drawn from the generator given to `crash`, so
+It stands in for slaternet.storage.disk.DISK. Everything that is left to chance is drawn from the generator given to `crash`, so
 that a seed decides it.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from slaternet.disk import Buffer, File, refusal
+from slaternet.storage.disk import Buffer, DiskFile, refusal
 
 
 class Died(Exception):
@@ -56,7 +56,7 @@ _Names = dict[Path, _Content]
 
 
 class SimDisk:
-    """Implements slaternet.disk.Disk in memory. Folders are safe at once; names and contents when they are synced."""
+    """Implements slaternet.storage.disk.Disk in memory. Folders are safe at once; names and contents when they are synced."""
 
     def __init__(self) -> None:
         self.capacity: int | None = None
@@ -117,7 +117,7 @@ class SimDisk:
 
     # slaternet.disk.Disk
 
-    def create(self, path: Path) -> File:
+    def create(self, path: Path) -> DiskFile:
         self.step("create", path)
         if path.parent not in self._folders:
             raise _refused(path, errno.ENOENT)
@@ -127,7 +127,7 @@ class SimDisk:
             self._change(path.parent, {path: _Content()})
         return _SimFile(self, path, self._now[path])
 
-    def open(self, path: Path, *, write: bool = False) -> File:
+    def open(self, path: Path, *, write: bool = False) -> DiskFile:
         if path not in self._now:
             raise _refused(path, errno.ENOENT)
         return _SimFile(self, path, self._now[path])
@@ -155,7 +155,7 @@ class SimDisk:
         self.step("sync_folder", folder)
         self._keep(self._since.pop(folder, []))
 
-    def lock(self, path: Path) -> File | None:
+    def lock(self, path: Path) -> DiskFile | None:
         return _SimFile(self, path, self._now.setdefault(path, _Content()))  # one process at a time uses a machine
 
     # what the files share

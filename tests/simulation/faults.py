@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from slaternet.journal import Durability
+from slaternet.storage.journal import Durability
 
 
 @dataclass(frozen=True)

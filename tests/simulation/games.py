@@ -14,8 +14,8 @@ from slaternet.limits import Limits
 from slaternet.model import Array, Departure
 from slaternet.spec import Spec
 from slaternet_coordinator.registry import build as build_graph
-from slaternet_lab.resolve import load
-from slaternet_lab.simulation import Simulation
+from slaternet_lab.games.simulation import Simulation
+from slaternet_lab.specs.resolve import load
 
 LIMITS = Limits(window=4, checkpoint_every=3, report_every=2, burst=2)
 """Small, so that a game of a dozen rounds outgrows them several times."""

@@ -6,18 +6,19 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from simulation.mutants import instead, mutant
+from tests.simulation.mutants import instead, mutant
 
-from slaternet import checkpoints
-from slaternet.checkpoints import Checkpoints
-from slaternet.disk import DRAFT, Disk
 from slaternet.model import Answer
-from slaternet.streams import stream
-from slaternet_agent import place
-from slaternet_agent.engine import Host
-from slaternet_agent.keeper import Keeper
-from slaternet_agent.mixing import Board, Gossip, Mixer, Plan
-from slaternet_agent.reveal import Reveal
+from slaternet.numerics.randomness import stream
+from slaternet.storage import checkpoints
+from slaternet.storage.checkpoints import Checkpoints
+from slaternet.storage.disk import DRAFT, Disk
+from slaternet_agent.engine.host import Host
+from slaternet_agent.engine.round_plan import RoundPlan
+from slaternet_agent.engine.rows import Mixer, RoundGossip, RowTable
+from slaternet_agent.shell import session as place
+from slaternet_agent.shell.checkpoint_writer import CheckpointWriter
+from slaternet_agent.shell.reveal import RevealStream
 
 
 @mutant("A host takes whatever answer comes for that to its question.")
@@ -35,14 +36,14 @@ def stale_answer_taken() -> Iterator[Any]:
 @mutant("Rows are summed in the order in which they have arrived.")
 def mixed_as_they_come() -> Iterator[Any]:
     def make_put(put: Any) -> Any:
-        def noted(board: Board, agents: Any, rows: Any) -> Any:
+        def noted(board: RowTable, agents: Any, rows: Any) -> Any:
             arrivals.setdefault(id(board), []).extend(agents.tolist())
             return put(board, agents, rows)
 
         return noted
 
     def make_gossip(gossip: Any) -> Any:
-        def hasty(mixer: Mixer, plan: Plan, board: Board) -> Gossip:
+        def hasty(mixer: Mixer, plan: RoundPlan, board: RowTable) -> RoundGossip:
             order = {agent: place for place, agent in enumerate(arrivals.get(id(board), []))}
             columns, weights = plan.columns.copy(), plan.weights.copy()
             for low, high in zip(plan.starts[:-1], plan.starts[1:], strict=True):
@@ -54,14 +55,14 @@ def mixed_as_they_come() -> Iterator[Any]:
         return hasty
 
     arrivals: dict[int, list[int]] = {}
-    yield instead(Board, "put", make_put)
+    yield instead(RowTable, "put", make_put)
     yield instead(Mixer, "gossip", make_gossip)
 
 
 @mutant("Directions come from a generator that everybody shares, so that a restart draws others.")
 def directions_from_one_generator() -> Iterator[Any]:
     shared = stream(1, "direction")
-    yield mock.patch("slaternet_agent.game.stream", return_value=shared)
+    yield mock.patch("slaternet_agent.algorithms.game.stream", return_value=shared)
 
 
 @mutant("A host goes on from its newest checkpoint, not from that of M.")
@@ -72,7 +73,7 @@ def resumes_from_newest() -> Iterator[Any]:
 
         return newest
 
-    yield instead(Keeper, "recall", make)
+    yield instead(CheckpointWriter, "recall", make)
 
 
 @mutant("What a dual has gathered is lost with the process.")
@@ -131,10 +132,10 @@ def offers_one_too_few() -> Iterator[Any]:
 @mutant("A question that was lost with its stream is not asked again.")
 def question_not_repeated() -> Iterator[Any]:
     def make(ask: Any) -> Any:
-        def once(reveal: Reveal, question: Any) -> None:
+        def once(reveal: RevealStream, question: Any) -> None:
             ask(reveal, question)
             reveal._unanswered = []
 
         return once
 
-    yield instead(Reveal, "ask", make)
+    yield instead(RevealStream, "ask", make)

@@ -14,26 +14,28 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from simulation.coordination import Coordination
-from simulation.games import LIMITS, departed, lasting, listed
-from simulation.loop import current
-from simulation.trajectory import Trajectory
+from tests.simulation.coordination import Coordination
+from tests.simulation.games import LIMITS, departed, lasting, listed
+from tests.simulation.loop import current
+from tests.simulation.trajectory import Trajectory
 
-from slaternet.disk import read_file
-from slaternet.journal import read
-from slaternet.link import Link
-from slaternet.membership import Membership
 from slaternet.model import Answer, Array, Progress
+from slaternet.network.stream import Stream
+from slaternet.service.membership import Membership
 from slaternet.spec import Spec
-from slaternet_adversary.chronicle import JOURNAL, Chronicle, Entry, Purchase, decode
-from slaternet_adversary.events import Commit, Record, Scored, Summarise
-from slaternet_adversary.referee import Referee
-from slaternet_adversary.results import Results
-from slaternet_adversary.revealer import Revealer
-from slaternet_agent.engine import Ask, Host
+from slaternet.storage.disk import read_file
+from slaternet.storage.journal import read
+from slaternet_adversary.engine.events import Commit, RecordRound, Scored, Summarise
+from slaternet_adversary.engine.referee import Referee
+from slaternet_adversary.journal.entries import Entry, Purchase, decode
+from slaternet_adversary.journal.journal import JOURNAL, AdversaryJournal
+from slaternet_adversary.shell.run_folder import RunFolder
+from slaternet_adversary.shell.streams import RevealServer
+from slaternet_agent.engine.events import Ask
+from slaternet_agent.engine.host import Host
 
 if TYPE_CHECKING:
-    from simulation.world import World
+    from tests.simulation.world import World
 
 ADVERSARY = "adversary"
 _DUALS = ("q", "lam")
@@ -72,21 +74,23 @@ class Witness:
         with ExitStack() as stack:
             for kind, name, before, after in (
                 (Host, "handle", self._before_host, self._after_host),
-                (Chronicle, "append", self._before_entry, self._after_entry),
-                (Revealer, "reply", self._before_reply, None),
-                (Revealer, "report", self._before_report, None),
-                (Revealer, "finish", self._before_finish, None),
+                (AdversaryJournal, "append", self._before_entry, self._after_entry),
+                (RevealServer, "reply", self._before_reply, None),
+                (RevealServer, "report", self._before_report, None),
+                (RevealServer, "finish", self._before_finish, None),
                 (Referee, "handle", None, self._after_referee),
-                (Results, "record", None, self._after_row),
-                (Results, "finish", None, self._after_summary),
+                (RunFolder, "record", None, self._after_row),
+                (RunFolder, "finish", None, self._after_summary),
                 (Membership, "__init__", None, self._after_joining),
                 (Membership, "keep", self._before_checkpointed, None),
-                (Link, "send", None, self._after_sending),
+                (Stream, "send", None, self._after_sending),
                 *self.register.watched,
             ):
                 stack.enter_context(mock.patch.object(kind, name, _seen(getattr(kind, name), before, after)))
-            replay = Chronicle.replay
-            stack.enter_context(mock.patch.object(Chronicle, "replay", lambda journal: self._replayed(replay(journal))))
+            replay = AdversaryJournal.replay
+            stack.enter_context(
+                mock.patch.object(AdversaryJournal, "replay", lambda journal: self._replayed(replay(journal)))
+            )
             yield
 
     def _require(self, truth: object, what: str) -> None:
@@ -131,7 +135,7 @@ class Witness:
 
     # the adversary
 
-    def _before_entry(self, journal: Chronicle, entry: Entry) -> None:
+    def _before_entry(self, journal: AdversaryJournal, entry: Entry) -> None:
         match entry:
             case Purchase(asked):
                 t, agents = asked.question.round, asked.question.agents.tolist()
@@ -139,7 +143,7 @@ class Witness:
                 twice = [agent for agent in agents if (agent, t) in self._bought]
                 self._require(not twice, f"agents {twice} buy twice in round {t}")
 
-    def _after_entry(self, _: None, journal: Chronicle, entry: Entry) -> None:
+    def _after_entry(self, _: None, journal: AdversaryJournal, entry: Entry) -> None:
         self._enter(entry)
 
     def _enter(self, entry: Entry) -> None:
@@ -159,13 +163,13 @@ class Witness:
         for key, values in self._answered.items():
             self._require(self._bought.get(key) == values, f"agent and round {key} was answered, and is forgotten")
 
-    def _before_report(self, revealer: Revealer, progress: Progress) -> None:
+    def _before_report(self, revealer: RevealServer, progress: Progress) -> None:
         self._require(progress.round <= self.recorded, f"round {progress.round} is told before its row is written")
 
-    def _before_finish(self, revealer: Revealer, progress: Progress) -> None:
+    def _before_finish(self, revealer: RevealServer, progress: Progress) -> None:
         self._require(self.rounds == progress.round, "the end is told before the summary is written")
 
-    def _before_reply(self, revealer: Revealer, host: str, answer: Answer) -> None:
+    def _before_reply(self, revealer: RevealServer, host: str, answer: Answer) -> None:
         for row, agent in enumerate(answer.agents.tolist()):
             key, values = (agent, answer.round), _values(answer.values.f, answer.values.g, row)
             self._require(self._bought.get(key) == values, f"agent and round {key} is answered before it is journalled")
@@ -176,16 +180,16 @@ class Witness:
         pages, most = len(referee._ledger._pages), 2 * LIMITS.window + 3 * LIMITS.checkpoint_every + 2
         self._require(pages <= most or not isinstance(event, Scored), f"the ledger keeps {pages} pages")
 
-    def _after_row(self, _: None, results: Results, row: Record, seconds: float) -> None:
+    def _after_row(self, _: None, results: RunFolder, row: RecordRound, seconds: float) -> None:
         self.recorded = max(self.recorded, row.round)
         self._world.weather.begin()
         self._world.reaper.look()
 
-    def _after_summary(self, _: None, results: Results, end: Summarise, *rest: object) -> None:
+    def _after_summary(self, _: None, results: RunFolder, end: Summarise, *rest: object) -> None:
         self.digest, self.rounds = end.digest, end.rounds
         self._world.reaper.look()
 
-    def _after_sending(self, _: None, link: Link, data: bytes) -> None:
+    def _after_sending(self, _: None, link: Stream, data: bytes) -> None:
         self._require(len(link._outbox) <= link._most, "a link holds more than it may")
 
     # the end

@@ -5,14 +5,14 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from simulation.mutants import forgetful, instead, mutant
+from tests.simulation.mutants import forgetful, instead, mutant
 
-from slaternet_agent.adoption import Adoption
-from slaternet_coordinator.engine import Coordinator
-from slaternet_coordinator.memory import Entry
-from slaternet_coordinator.register import Member
-from slaternet_coordinator.seatings import Seatings
-from slaternet_coordinator.watch import Vigil
+from slaternet_agent.engine.rebuild import StateRebuild
+from slaternet_coordinator.engine.coordinator import Coordinator
+from slaternet_coordinator.engine.reseating import Reseating
+from slaternet_coordinator.engine.roster import Member
+from slaternet_coordinator.engine.saved import SavedMember
+from slaternet_coordinator.shell.monitor import AbsenceMonitor
 
 
 @mutant("Agents leave before the last round that somebody has entered, and not after it.", losing=True)
@@ -20,7 +20,7 @@ def departed_too_early() -> Iterator[Any]:
     def make(seat_anew: Any) -> Any:
         return lambda seatings, first: seat_anew(seatings, None if first is None else max(first - 1, 2))
 
-    yield instead(Seatings, "seat_anew", make)
+    yield instead(Reseating, "seat_anew", make)
 
 
 @mutant("A host that was given up is let in when it comes back.", losing=True)
@@ -37,8 +37,8 @@ def departures_forgotten() -> Iterator[Any]:
 @mutant("Who was given up is forgotten with the coordinator.", losing=True)
 def losses_forgotten() -> Iterator[Any]:
     def make(entry: Any) -> Any:
-        def forgotten(member: Member) -> Entry:
-            kept: Entry = entry.fget(member)
+        def forgotten(member: Member) -> SavedMember:
+            kept: SavedMember = entry.fget(member)
             return replace(kept, lost=False)
 
         return property(forgotten)
@@ -49,13 +49,13 @@ def losses_forgotten() -> Iterator[Any]:
 @mutant("Who takes seats over plays their agents as if they had seen nothing.", losing=True)
 def adopted_from_scratch() -> Iterator[Any]:
     def make(init: Any) -> Any:
-        def hasty(adoption: Adoption, *args: Any) -> None:
+        def hasty(adoption: StateRebuild, *args: Any) -> None:
             init(adoption, *args)
             adoption._round = adoption._mark
 
         return hasty
 
-    yield instead(Adoption, "__init__", make)
+    yield instead(StateRebuild, "__init__", make)
 
 
 @mutant("Who reconnects while others hold is not told to hold.", losing=True)
@@ -73,14 +73,14 @@ def hold_not_repeated() -> Iterator[Any]:
 @mutant("A host is given up after half its time.", losing=True)
 def given_up_too_soon() -> Iterator[Any]:
     def make(init: Any) -> Any:
-        def hasty(vigil: Vigil, clock: Any, longest: float, *args: Any, **options: Any) -> None:
+        def hasty(vigil: AbsenceMonitor, clock: Any, longest: float, *args: Any, **options: Any) -> None:
             init(vigil, clock, longest / 2, *args, **options)
 
         return hasty
 
-    yield instead(Vigil, "__init__", make)
+    yield instead(AbsenceMonitor, "__init__", make)
 
 
 @mutant("The graph goes on as if nobody had left.", losing=True)
 def graph_not_cut() -> Iterator[Any]:
-    yield mock.patch("slaternet_coordinator.publication.Publication.depart")
+    yield mock.patch("slaternet_coordinator.engine.publication.Publication.depart")

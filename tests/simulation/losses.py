@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from slaternet.errors import Mismatch, Unreachable
 from slaternet.model import COORDINATOR
-from slaternet.process import DEGRADED
-from slaternet_coordinator.rules import LOST_AFTER, Policy
+from slaternet.service.main import DEGRADED
+from slaternet_coordinator.engine.rules import LOST_AFTER, Policy
 
 if TYPE_CHECKING:
-    from simulation.games import Game
-    from simulation.world import World
+    from tests.simulation.games import Game
+    from tests.simulation.world import World
 
 _SILENCE = 15.0
 """Seconds after which a stream ends on which nothing is heard."""

@@ -6,10 +6,10 @@ from pathlib import Path
 from random import Random
 from typing import Any, NoReturn, Protocol
 
-from simulation.disk import SimDisk
-from simulation.loop import Died, Life, current
+from tests.simulation.disk import SimDisk
+from tests.simulation.loop import Died, Life, current
 
-from slaternet.disk import Buffer, File
+from slaternet.storage.disk import Buffer, DiskFile
 
 
 class Machine:
@@ -62,7 +62,7 @@ class Fate(Protocol):
 
 
 class Disks:
-    """Stands in for slaternet.disk.DISK: everyone has the disk of his own machine, and may die at every operation."""
+    """Stands in for slaternet.storage.disk.DISK: everyone has the disk of his own machine, and may die at every operation."""
 
     def __init__(self, fate: Fate) -> None:
         self._fate = fate
@@ -81,16 +81,16 @@ class Disks:
         self._fate.point(f"after {operation}")
         return result
 
-    def tear(self, file: File, data: bytes) -> None:
+    def tear(self, file: DiskFile, data: bytes) -> None:
         """Die in the middle of a write, if that is what shall happen here."""
         if self._fate.doomed("within append"):
             file.append(data[: self._fate.random.randint(0, len(data))])
             self._fate.die("within append")
 
-    def create(self, path: Path) -> File:
+    def create(self, path: Path) -> DiskFile:
         return _File(self, self.step("create", self._disk().create, path))
 
-    def open(self, path: Path, *, write: bool = False) -> File:
+    def open(self, path: Path, *, write: bool = False) -> DiskFile:
         return _File(self, self._disk().open(path, write=write))
 
     def rename(self, old: Path, new: Path) -> None:
@@ -108,14 +108,14 @@ class Disks:
     def sync_folder(self, folder: Path) -> None:
         self.step("sync of a folder", self._disk().sync_folder, folder)
 
-    def lock(self, path: Path) -> File | None:
+    def lock(self, path: Path) -> DiskFile | None:
         return self._disk().lock(path)
 
 
 class _File:
     """An open file on the disk of one's own machine."""
 
-    def __init__(self, disks: Disks, file: File) -> None:
+    def __init__(self, disks: Disks, file: DiskFile) -> None:
         self._disks = disks
         self._file = file
 

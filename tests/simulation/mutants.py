@@ -10,18 +10,18 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from simulation.games import KINDS, departed, reference
+from tests.simulation.games import KINDS, departed, reference
 
-from slaternet.journal import Durability, Journal
 from slaternet.model import Values
-from slaternet_adversary.chronicle import Purchase
-from slaternet_adversary.events import Asked, Commit
-from slaternet_adversary.runtime import Runtime
-from slaternet_adversary.tables import Table
-from slaternet_coordinator.engine import Coordinator
-from slaternet_coordinator.events import Effect, Keep
-from slaternet_coordinator.memory import Memory
-from slaternet_coordinator.register import Member, Register
+from slaternet.storage.journal import Durability, Journal
+from slaternet_adversary.engine.events import Asked, Commit
+from slaternet_adversary.journal.entries import Purchase
+from slaternet_adversary.shell.resumable_csv import ResumableCsv
+from slaternet_adversary.shell.runtime import Runtime
+from slaternet_coordinator.engine.coordinator import Coordinator
+from slaternet_coordinator.engine.events import Effect, Keep
+from slaternet_coordinator.engine.roster import Member, Roster
+from slaternet_coordinator.engine.saved import SavedGame
 
 Mutant = Callable[[], AbstractContextManager[None]]
 MUTANTS: dict[str, Mutant] = {}
@@ -132,14 +132,14 @@ def torn_record_left() -> Iterator[Any]:
 @mutant("After a crash the rows of the metrics are written once more.")
 def rows_written_twice() -> Iterator[Any]:
     def make(init: Any) -> Any:
-        def again(table: Table, path: Any, columns: Any, **options: Any) -> None:
+        def again(table: ResumableCsv, path: Any, columns: Any, **options: Any) -> None:
             init(table, path, columns, **options)
             table._settled = True
             table._file.seek(0, os.SEEK_END)
 
         return again
 
-    yield instead(Table, "__init__", make)
+    yield instead(ResumableCsv, "__init__", make)
 
 
 # the coordinator
@@ -183,7 +183,7 @@ def end_forgotten() -> Iterator[Any]:
     def make(keep: Any) -> Any:
         def partly(coordinator: Coordinator) -> Keep:
             kept: Keep = keep(coordinator)
-            return replace(kept, memory=replace(kept.memory, settled=Memory().settled))
+            return replace(kept, memory=replace(kept.memory, settled=SavedGame().settled))
 
         return partly
 
@@ -193,11 +193,11 @@ def end_forgotten() -> Iterator[Any]:
 @mutant("A process that comes back is taken for the one that has died.")
 def incarnations_not_counted() -> Iterator[Any]:
     def make(readmit: Any) -> Any:
-        def unaware(register: Register, known: Member, join: Any) -> Member:
+        def unaware(register: Roster, known: Member, join: Any) -> Member:
             member: Member = readmit(register, known, join)
             member.incarnation = known.incarnation
             return member
 
         return unaware
 
-    yield instead(Register, "_readmit", make)
+    yield instead(Roster, "_readmit", make)

@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from simulation.loop import Life
+from tests.simulation.loop import Life
 
 if TYPE_CHECKING:
-    from simulation.world import World
+    from tests.simulation.world import World
 
 _GAP = 0.05
 """Seconds between two looks."""

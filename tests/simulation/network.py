@@ -1,4 +1,4 @@
-"""gRPC on a virtual network: stands in for `grpc.aio.server` and `grpc.aio.insecure_channel` under slaternet.transport.
+"""gRPC on a virtual network: stands in for `grpc.aio.server` and `grpc.aio.insecure_channel` under slaternet.network.server.
 
 What it promises is what gRPC over TCP promises. A stream is ordered and loses nothing while it lasts, but it may break
 at any message: what was under way is lost from some message on, and each end learns of it in its own time, or only by
@@ -14,10 +14,10 @@ Frames may also overtake each other. The first message of either direction, whic
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from simulation.air import Air, Weather
-from simulation.calls import Channel, Server
-from simulation.loop import Life, Loop
-from simulation.streams import Stream
+from tests.simulation.air import Air, Weather
+from tests.simulation.calls import Channel, Server
+from tests.simulation.loop import Life, Loop
+from tests.simulation.streams import Stream
 
 
 class Network(Air):
@@ -39,7 +39,7 @@ class Network(Air):
 
     @contextmanager
     def reserved(self, listen: str) -> Iterator[str]:
-        """Stand in for slaternet.addresses.reserved."""
+        """Stand in for slaternet.network.addresses.reserved."""
         host, _, port = listen.rpartition(":")
         self._ports += 1
         yield listen if int(port) else f"{host}:{self._ports}"

@@ -2,15 +2,15 @@
 
 from typing import TYPE_CHECKING
 
-from simulation.loop import Life
+from tests.simulation.loop import Life
 
 from slaternet import codec
 from slaternet.errors import SlaternetError
 from slaternet.model import COORDINATOR, Head
-from slaternet.transport import call, open_channel
+from slaternet.network.client import call, open_channel
 
 if TYPE_CHECKING:
-    from simulation.world import World
+    from tests.simulation.world import World
 
 OPERATOR = "operator"
 HELP = "agent-9"

@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from simulation.losses import Losses
+from tests.simulation.losses import Losses
 
 
 @dataclass(frozen=True, slots=True)

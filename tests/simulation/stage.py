@@ -7,16 +7,16 @@ from unittest import mock
 
 import grpc.aio
 import structlog
-from simulation.games import LIMITS
-from simulation.loop import current
-from simulation.machines import Disks
+from tests.simulation.games import LIMITS
+from tests.simulation.loop import current
+from tests.simulation.machines import Disks
 
-from slaternet import failpoints
-from slaternet.process_environment import Environment
-from slaternet_coordinator.archive import Archive
+from slaternet.environment import Environment
+from slaternet.storage import failpoints
+from slaternet_coordinator.shell.register_db import RegisterDb
 
 if TYPE_CHECKING:
-    from simulation.world import World
+    from tests.simulation.world import World
 
 
 def environment(world: "World") -> Environment:
@@ -59,24 +59,24 @@ def _quiet(world: "World") -> Iterator[None]:
 def _network(world: "World") -> Iterator[Any]:
     yield mock.patch.object(grpc.aio, "server", world.network.server)
     yield mock.patch.object(grpc.aio, "insecure_channel", world.network.channel)
-    yield mock.patch("slaternet.joining.reserved", world.network.reserved)
-    yield mock.patch("slaternet.transport.reflection.enable_server_reflection")
+    yield mock.patch("slaternet.service.join.reserved", world.network.reserved)
+    yield mock.patch("slaternet.network.server.reflection.enable_server_reflection")
 
 
 def _held(world: "World") -> Iterator[Any]:
     """Have a coordinator's database closed at its death, and let it die around a change: SQLite has no other seam."""
-    opened, keep = Archive.open, Archive.keep
+    opened, keep = RegisterDb.open, RegisterDb.keep
 
-    def opening(*args: Any) -> Archive:
+    def opening(*args: Any) -> RegisterDb:
         archive = opened(*args)
         if (life := current()) is not None:
             world.machines[life.name].at_death(archive.close)
         return archive
 
-    def keeping(archive: Archive, *args: Any) -> None:
+    def keeping(archive: RegisterDb, *args: Any) -> None:
         world.point("before the archive")
         keep(archive, *args)
         world.point("behind the archive")
 
-    yield mock.patch.object(Archive, "open", opening)
-    yield mock.patch.object(Archive, "keep", keeping)
+    yield mock.patch.object(RegisterDb, "open", opening)
+    yield mock.patch.object(RegisterDb, "keep", keeping)

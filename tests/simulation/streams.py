@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import grpc
-from simulation.air import BROKEN, LOOK, Air, Status, failure
-from simulation.loop import Life
+from tests.simulation.air import BROKEN, LOOK, Air, Status, failure
+from tests.simulation.loop import Life
 
 _REORDERED = ("Gossip", "Reveal")
 _IN_FLIGHT = 32

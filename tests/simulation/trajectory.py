@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from simulation.games import Departures, Reference, departed, listed
+from tests.simulation.games import Departures, Reference, departed, listed
 
-from slaternet.departures import Attendance
+from slaternet.attendance import Attendance
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array, Departure
 
 if TYPE_CHECKING:
-    from simulation.world import World
+    from tests.simulation.world import World
 
-    from slaternet_agent.engine import Host
+    from slaternet_agent.engine.host import Host
 
 
 @dataclass(frozen=True)

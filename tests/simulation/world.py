@@ -16,25 +16,25 @@ from pathlib import Path
 from random import Random
 from typing import Any, NoReturn
 
-from simulation.faults import Faults, Weather
-from simulation.games import Game
-from simulation.invariants import Witness
-from simulation.loop import Died, Life, Loop, current
-from simulation.losses import Losses, Reaper, is_good, is_pardoned
-from simulation.machines import Machine
-from simulation.nemesis import Nemesis
-from simulation.network import Network
-from simulation.operations import Operator
-from simulation.outcome import Outcome
-from simulation.stage import environment, staged
+from tests.simulation.faults import Faults, Weather
+from tests.simulation.games import Game
+from tests.simulation.invariants import Witness
+from tests.simulation.loop import Died, Life, Loop, current
+from tests.simulation.losses import Losses, Reaper, is_good, is_pardoned
+from tests.simulation.machines import Machine
+from tests.simulation.nemesis import Nemesis
+from tests.simulation.network import Network
+from tests.simulation.operations import Operator
+from tests.simulation.outcome import Outcome
+from tests.simulation.stage import environment, staged
 
 from slaternet.errors import SlaternetError
 from slaternet.model import COORDINATOR
-from slaternet.station import Station
-from slaternet_adversary.service import AdversaryService
-from slaternet_agent.service import HostService
-from slaternet_coordinator.rules import Policy
-from slaternet_coordinator.service import CoordinatorService
+from slaternet.service.config import ProcessConfig
+from slaternet_adversary.shell.service import AdversaryService
+from slaternet_agent.shell.service import HostService
+from slaternet_coordinator.engine.rules import Policy
+from slaternet_coordinator.shell.service import CoordinatorService
 
 ADDRESS = "127.0.0.1:7000"
 ADVERSARY = "adversary"
@@ -218,14 +218,14 @@ class World:
     def _service(self, name: str) -> Any:
         folder, durability = self.machines[name].folder, self.faults.durability
         if name == COORDINATOR:
-            station = Station(
+            station = ProcessConfig(
                 name, listen=ADDRESS, state=folder / "state", durability=durability, environment=self.environment
             )
             losses = self.losses
             return CoordinatorService(
                 self.game.spec, station, hosts=self.game.hosts, policy=losses.policy, lost_after=losses.lost_after
             )
-        station = Station(
+        station = ProcessConfig(
             name,
             ADDRESS,
             "127.0.0.1:0",

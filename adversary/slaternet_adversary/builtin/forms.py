@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field
 
 from slaternet.model import Agents, Array
-from slaternet.streams import block_length, locate
+from slaternet.numerics.randomness import block_length, locate
 from slaternet_adversary.api import Game
 
 Part = Annotated[float, Field(ge=0, lt=1), "at least 0 and below 1"]

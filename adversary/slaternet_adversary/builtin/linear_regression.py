@@ -14,7 +14,7 @@ from pydantic import PositiveFloat, PositiveInt
 
 from slaternet.fields import checked
 from slaternet.model import Array
-from slaternet.streams import block_length, locate
+from slaternet.numerics.randomness import block_length, locate
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
 from slaternet_adversary.builtin.forms import Functions
 

@@ -26,7 +26,7 @@ from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
 from slaternet.fields import checked
 from slaternet.model import Agents, Array
-from slaternet.powers import sigmoid, softplus
+from slaternet.numerics.portable import sigmoid, softplus
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
 from slaternet_adversary.builtin import samples
 from slaternet_adversary.builtin.forms import Uniform
@@ -37,7 +37,7 @@ _FACTORS = 512
 """As many numbers between 1 and 2 are multiplied without overflow."""
 
 
-class Functions:
+class LogisticRound:
     """Every agent's functions in one round.
 
     What agents are told is elementwise arithmetic and sums over the last axis, exact to the bit whoever is asked
@@ -156,12 +156,12 @@ class Logistic(Adversary):
         """SHA-256 of the table, which decides its functions; empty where they are drawn."""
         return "" if self._data is None else hashlib.sha256(Path(self._data).read_bytes()).hexdigest()
 
-    def play(self, round: int, past: History | None = None) -> Functions:
+    def play(self, round: int, past: History | None = None) -> LogisticRound:
         """Return the functions of any round; they depend on the seed or the data alone."""
         del past  # oblivious
         features, labels, groups = self._stream.at(round)
         gap = None if groups is None else _difference(features, groups)
-        return Functions(-labels[..., None] * features, gap, self._mu, self._slack, self._budget)
+        return LogisticRound(-labels[..., None] * features, gap, self._mu, self._slack, self._budget)
 
 
 class _Drawn:

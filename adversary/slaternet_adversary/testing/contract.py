@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
-from slaternet.plugins import check_options, load
-from slaternet.sets import Box, FeasibleSet
+from slaternet.numerics.sets import Box, FeasibleSet
+from slaternet.spec.plugins import check_options, load
 from slaternet_adversary.api import Adversary, Game
-from slaternet_adversary.build import GROUP
+from slaternet_adversary.plugin.makers import GROUP
 from slaternet_adversary.testing.report import WIDE, examine
 from slaternet_adversary.testing.subject import ROUNDS, Line, Subject
 

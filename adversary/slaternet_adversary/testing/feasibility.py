@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from slaternet.model import Array
-from slaternet.sets import FeasibleSet
+from slaternet.numerics.sets import FeasibleSet
 from slaternet_adversary.testing.shape import written
 from slaternet_adversary.testing.slater import Slater, deepest
-from slaternet_adversary.testing.subject import Line, Looked
+from slaternet_adversary.testing.subject import Line, RoundUnderTest
 
 ABOUT = "feasible"
 
@@ -19,7 +19,7 @@ _NUMBERS = 1 << 22
 """Numbers in one question; where differences need more, points are only tried."""
 
 
-def feasible(rounds: Sequence[Looked]) -> Line:
+def feasible(rounds: Sequence[RoundUnderTest]) -> Line:
     """Return the line on the rounds looked at."""
     rounds = [each.scoring() for each in rounds]
     first = rounds[0]

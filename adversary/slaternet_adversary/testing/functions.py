@@ -3,9 +3,9 @@
 import numpy as np
 
 from slaternet.model import Array
-from slaternet.streams import stream
+from slaternet.numerics.randomness import stream
 from slaternet_adversary.testing.shape import chord_below, differences, written
-from slaternet_adversary.testing.subject import Fault, Line, Looked, everywhere
+from slaternet_adversary.testing.subject import Fault, Line, RoundUnderTest, everywhere
 
 _NUMBERS = 1 << 20
 """Numbers in one question, which decide how many pairs of points are looked at."""
@@ -31,7 +31,7 @@ class Convex:
         self._chords = 0
         self._functions = 0
 
-    def look(self, at: Looked) -> None:
+    def look(self, at: RoundUnderTest) -> None:
         """Compare values at the middle of chords with those at their ends."""
         x, y = self._ends(at)
         if chord := chord_below(at, self._method, at.subject.sampled, x, y):
@@ -39,7 +39,7 @@ class Convex:
         self._chords += len(x)
         self._functions = 1 if self._method == "loss" else at.m
 
-    def _ends(self, at: Looked) -> tuple[Array, Array]:
+    def _ends(self, at: RoundUnderTest) -> tuple[Array, Array]:
         """Return the ends of chords, (M, p) each: long ones, short ones, and some from the centre."""
         points = at.subject.points(at.round)[:-1]
         first, second = points[:-1], points[1:]
@@ -65,7 +65,7 @@ class Gradient:
         self._worst = -1.0
         self._where = ""
 
-    def look(self, at: Looked) -> None:
+    def look(self, at: RoundUnderTest) -> None:
         """Compare at some points inside X, where differences stay in X."""
         if not at.has(self.about) or (self._method == "constraint" and not at.m):
             return
@@ -105,7 +105,7 @@ def _along(direction: Array) -> str:
     return f"along coordinate {axis}" if direction[axis] == 1.0 else f"along {written(direction)}"
 
 
-def _directions(at: Looked) -> Array:
+def _directions(at: RoundUnderTest) -> Array:
     """Return the axes where they are few, else some directions at random, (d, p)."""
     if at.p <= _DIRECTIONS:
         return np.eye(at.p)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from slaternet_adversary.scores import Scoring
-from slaternet_adversary.testing.subject import Fault, Line, Looked, Player, Subject, guarding
+from slaternet_adversary.scoring import Scoring
+from slaternet_adversary.testing.subject import Fault, Line, PlayedInstance, RoundUnderTest, Subject, guarding
 
 PLAY_SECONDS, CHUNK_SECONDS = 0.1, 0.005
 """Above these a round takes long: its `play`, and one piece of its score, for which replies wait."""
@@ -39,10 +39,10 @@ class Reference:
 
 
 @contextmanager
-def playing(subject: Subject, decisions: np.ndarray | None = None) -> Iterator[Player]:
+def playing(subject: Subject, decisions: np.ndarray | None = None) -> Iterator[PlayedInstance]:
     """Open an instance for a game."""
     with subject.opened() as plugin:
-        yield Player(subject, plugin, decisions)
+        yield PlayedInstance(subject, plugin, decisions)
 
 
 def play(subject: Subject, clock: Callable[[], float]) -> Reference:
@@ -64,7 +64,7 @@ def play(subject: Subject, clock: Callable[[], float]) -> Reference:
         return reference
 
 
-def _score(at: Looked, reference: Reference, clock: Callable[[], float]) -> None:
+def _score(at: RoundUnderTest, reference: Reference, clock: Callable[[], float]) -> None:
     """Score a round as the referee does, and take the seconds of each piece of it."""
     x, centre = at.subject.question(at.round)[:, 0], at.subject.game.set.centre
     where = f"the score of {at.name}"

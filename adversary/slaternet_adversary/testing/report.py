@@ -5,15 +5,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from slaternet.errors import PluginFailed, SlaternetError
-from slaternet.plugins import is_foreign
 from slaternet.spec import Spec
+from slaternet.spec.plugins import is_foreign
 from slaternet_adversary.api import Adversary, Game
-from slaternet_adversary.build import opened, plays_apart
+from slaternet_adversary.plugin.makers import open_plugin, plays_apart
 from slaternet_adversary.testing import feasibility, repetition
 from slaternet_adversary.testing.functions import Convex, Gradient
-from slaternet_adversary.testing.scores import Scored, agreements
-from slaternet_adversary.testing.subject import ROUNDS, Fault, Line, Looked, Place, Subject
-from slaternet_adversary.testing.values import Check, Finite, Order, Rowwise, Shapes
+from slaternet_adversary.testing.scores import ScoreShapes, agreements
+from slaternet_adversary.testing.subject import ROUNDS, Fault, Line, Place, RoundUnderTest, Subject
+from slaternet_adversary.testing.values import Finite, Order, Rowwise, Shapes, ValueCheck
 
 CHECKS = {
     "plays": "it is made, and plays without raising",
@@ -79,7 +79,7 @@ def subject_of(spec: Spec) -> Subject:
 
     @contextmanager
     def instance() -> Iterator[Adversary]:
-        with opened(spec) as (plugin, _):
+        with open_plugin(spec) as (plugin, _):
             yield plugin
 
     place: Place = "elsewhere" if is_foreign(spec.adversary.plugin) else "worker" if plays_apart(spec) else "here"
@@ -121,8 +121,8 @@ class _Report:
 def _probe(subject: Subject, reference: repetition.Reference, report: _Report) -> None:
     """Ask one instance many questions in every round, and take the lines on what it answers."""
     rowwise = Rowwise(claimed=reference.rowwise)
-    functions: list[Check] = [Convex("loss"), Convex("constraint"), Gradient("loss"), Gradient("constraint")]
-    checks: list[Check] = [Shapes(), Finite(), Order(), rowwise, *functions, *agreements(), Scored()]
+    functions: list[ValueCheck] = [Convex("loss"), Convex("constraint"), Gradient("loss"), Gradient("constraint")]
+    checks: list[ValueCheck] = [Shapes(), Finite(), Order(), rowwise, *functions, *agreements(), ScoreShapes()]
     with report.faults(), repetition.playing(subject) as player:
         rounds = []
         for t in range(1, subject.rounds + 1):
@@ -145,7 +145,7 @@ def _probe(subject: Subject, reference: repetition.Reference, report: _Report) -
             report.add(check.finding())
 
 
-def _unmoved(at: Looked, reference: repetition.Reference, report: _Report) -> None:
+def _unmoved(at: RoundUnderTest, reference: repetition.Reference, report: _Report) -> None:
     """Require that many questions have left a round as it was."""
     if at.answer() != reference.answers[at.round - 1]:
         text = f"the functions of {at.name} are others after other questions were asked"

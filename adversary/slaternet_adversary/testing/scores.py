@@ -6,7 +6,7 @@ import numpy as np
 
 from slaternet.model import Agents, Array
 from slaternet_adversary.testing.shape import written
-from slaternet_adversary.testing.subject import Fault, Line, Looked, everywhere, guarding
+from slaternet_adversary.testing.subject import Fault, Line, RoundUnderTest, everywhere, guarding
 
 _NUMBERS = 1 << 22
 """Numbers in one question about everybody, which decide how many points are compared."""
@@ -31,14 +31,14 @@ class Agreement:
         self._worst = -1.0
         self._doubt = ""
 
-    def look(self, at: Looked) -> None:
+    def look(self, at: RoundUnderTest) -> None:
         """Compare for all agents, for some and for one, of what is scored."""
         scored = at.scoring()
         if scored.has(self.about):
             for agents in (at.subject.everyone, at.subject.survivors, at.subject.everyone[-1:]):
                 self._compare(scored, agents)
 
-    def _compare(self, at: Looked, agents: Agents) -> None:
+    def _compare(self, at: RoundUnderTest, agents: Agents) -> None:
         count = max(1, min(_POINTS, _NUMBERS // (len(agents) * at.p * max(1, at.m))))
         points = at.subject.points(at.round)[:count]
         expected, scale = self._expected(at, agents, points)
@@ -57,7 +57,7 @@ class Agreement:
     def _source(self) -> str:
         return "loss" if self.about in ("network_loss", "quadratic") else "constraint"
 
-    def _expected(self, at: Looked, agents: Agents, points: Array) -> tuple[Array, float]:
+    def _expected(self, at: RoundUnderTest, agents: Agents, points: Array) -> tuple[Array, float]:
         """Return what loss or constraint say, as the method says it, and the size of the numbers it comes from."""
         asked = everywhere(agents, points)
         if self._source == "loss":
@@ -70,18 +70,18 @@ class Agreement:
         excess = np.maximum(stacked, 0.0)
         return np.sqrt(np.sum(excess * excess, axis=1)), scale
 
-    def _wrong(self, at: Looked, text: str) -> None:
+    def _wrong(self, at: RoundUnderTest, text: str) -> None:
         """Fail, unless a worker stands between, which does not say whether something else is scored than revealed."""
         if at.subject.place != "worker":
             raise Fault(self.about, text)
         self._doubt = text
 
-    def _network_loss(self, at: Looked, agents: Agents, points: Array) -> Array:
+    def _network_loss(self, at: RoundUnderTest, agents: Agents, points: Array) -> Array:
         return at.checked(self.about, at.call(self.about, agents, points), (len(points),))
 
     _network_violation = _network_loss
 
-    def _quadratic(self, at: Looked, agents: Agents, points: Array) -> Array:
+    def _quadratic(self, at: RoundUnderTest, agents: Agents, points: Array) -> Array:
         hessian, slope, constant = self._parts(at, agents, 3)
         hessian = at.checked(self.about, hessian, (at.p, at.p))
         slope = at.checked(self.about, slope, (at.p,))
@@ -91,12 +91,12 @@ class Agreement:
             number = float(constant)
         return np.asarray(np.sum((0.5 * points @ hessian + slope) * points, axis=1) + number)
 
-    def _linear(self, at: Looked, agents: Agents, points: Array) -> Array:
+    def _linear(self, at: RoundUnderTest, agents: Agents, points: Array) -> Array:
         matrix, bound = self._parts(at, agents, 2)
         rows = len(agents) * at.m
         return points @ at.checked(self.about, matrix, (rows, at.p)).T - at.checked(self.about, bound, (rows,))
 
-    def _parts(self, at: Looked, agents: Agents, count: int) -> tuple[Array, ...]:
+    def _parts(self, at: RoundUnderTest, agents: Agents, count: int) -> tuple[Array, ...]:
         returned = at.call(self.about, agents)
         if not isinstance(returned, tuple) or len(returned) != count:
             form = "(H, h, c)" if count == 3 else "(B, b)"
@@ -116,7 +116,7 @@ class Agreement:
         return Line("ok", self.about, text)
 
 
-class Scored:
+class ScoreShapes:
     """What is scored has the shapes of what is revealed."""
 
     about = "scoring"
@@ -125,7 +125,7 @@ class Scored:
         self._differs = False
         self._seen = True
 
-    def look(self, at: Looked) -> None:
+    def look(self, at: RoundUnderTest) -> None:
         """Ask what is scored as if it were revealed."""
         self._seen = at.subject.place == "here"
         scored = at.scoring()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slaternet.model import Agents, Array
-from slaternet_adversary.calls import CheckedRound
+from slaternet_adversary.plugin.calls import CheckedRound
 
 _ROUNDING = 1e-9
 """Of an agent's largest value: what lies above a chord by less does so by rounding."""

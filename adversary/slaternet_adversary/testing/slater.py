@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slaternet.model import Agents, Array
-from slaternet_adversary.calls import CheckedRound
+from slaternet_adversary.plugin.calls import CheckedRound
 from slaternet_adversary.testing.shape import slopes
 
 _LARGEST = 1000

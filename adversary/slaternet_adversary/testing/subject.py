@@ -15,10 +15,10 @@ import numpy as np
 from slaternet.errors import PluginFailed
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
-from slaternet.plugins import plugin_edge
-from slaternet.streams import stream
+from slaternet.numerics.randomness import stream
+from slaternet.spec.plugins import plugin_edge
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
-from slaternet_adversary.calls import CheckedRound
+from slaternet_adversary.plugin.calls import CheckedRound
 from slaternet_adversary.testing.shape import written
 
 Verdict = Literal["ok", "note", "warning", "failed"]
@@ -114,7 +114,7 @@ class Subject:
         return np.array([self.question(t)[:, 1] for t in range(1, self.rounds + 1)])
 
 
-class Looked(CheckedRound):
+class RoundUnderTest(CheckedRound):
     """The functions of one round; whatever they return is checked before it is used, and what is wrong is a fault."""
 
     def __init__(
@@ -129,12 +129,12 @@ class Looked(CheckedRound):
         self.subject = subject
         self.name = name or self.name
 
-    def scoring(self) -> "Looked":
+    def scoring(self) -> "RoundUnderTest":
         """Return what is scored: itself, unless that is not what is revealed."""
         functions = self.call("scoring") if self.has("scoring") else self.functions
         if functions is self.functions:
             return self
-        return Looked(self.subject, self.plugin, self.round, functions, f"what is scored of {self.name}")
+        return RoundUnderTest(self.subject, self.plugin, self.round, functions, f"what is scored of {self.name}")
 
     def edge(self, method: str) -> AbstractContextManager[None]:
         """Return the plugin edge; what the method raises is a fault."""
@@ -182,7 +182,7 @@ class Looked(CheckedRound):
         return f.tobytes() + g.tobytes()
 
 
-class Player:
+class PlayedInstance:
     """One instance, playing rounds in order."""
 
     def __init__(self, subject: Subject, plugin: Adversary, decisions: Array | None = None) -> None:
@@ -191,14 +191,14 @@ class Player:
         self._decisions = subject.decisions if decisions is None else decisions
         _described(plugin)
 
-    def play(self, t: int) -> Looked:
+    def play(self, t: int) -> RoundUnderTest:
         """Play a round."""
         past, h = None, self.plugin.history
         if h:
             past = History(_frozen(self._decisions[max(0, t - 1 - h) : t - 1].copy()))
         with guarding(f"play({t})"):
             functions = self.plugin.play(t, past)
-        return Looked(self.subject, self.plugin, t, functions)
+        return RoundUnderTest(self.subject, self.plugin, t, functions)
 
 
 def _described(plugin: Adversary) -> None:

@@ -4,15 +4,15 @@ from typing import Protocol
 
 import numpy as np
 
-from slaternet_adversary.testing.subject import Fault, Line, Looked, everywhere
+from slaternet_adversary.testing.subject import Fault, Line, RoundUnderTest, everywhere
 
 
-class Check(Protocol):
+class ValueCheck(Protocol):
     """One line of the report, in the making."""
 
     about: str
 
-    def look(self, at: Looked) -> None:
+    def look(self, at: RoundUnderTest) -> None:
         """Look at one round; Fault where it breaks the contract."""
 
     def finding(self) -> Line:
@@ -28,7 +28,7 @@ class Shapes:
         self._empty = ""
         self._m = 0
 
-    def look(self, at: Looked) -> None:
+    def look(self, at: RoundUnderTest) -> None:
         """Ask for as many values as there may be."""
         self._m = at.m
         everyone = at.subject.everyone
@@ -58,7 +58,7 @@ class Finite:
         self._largest = {"f": 0.0, "g": 0.0}
         self._points = 0
 
-    def look(self, at: Looked) -> None:
+    def look(self, at: RoundUnderTest) -> None:
         """Ask everywhere."""
         agents, points = at.subject.sampled, at.subject.points(at.round)
         asked = everywhere(agents, points)
@@ -79,7 +79,7 @@ class Order:
 
     about = "query order"
 
-    def look(self, at: Looked) -> None:
+    def look(self, at: RoundUnderTest) -> None:
         """Ask A, then B, then A again with g before f."""
         agents, points = at.subject.everyone, at.subject.question(at.round)
         f, g = at.loss(agents, points), at.constraint(agents, points)
@@ -112,7 +112,7 @@ class Rowwise:
         self._differs = ""
         self._seen = (0, 0)
 
-    def look(self, at: Looked) -> None:
+    def look(self, at: RoundUnderTest) -> None:
         """Compare batches with everyone asked at once."""
         self._seen = max(self._seen, (at.subject.game.agents, at.p))
         self._differs = self._differs or self._difference(at)
@@ -120,7 +120,7 @@ class Rowwise:
             remedy = "sum over the last axis of C-contiguous arrays without BLAS, or say rowwise = False"
             raise Fault(self.about, f"rowwise = True, but {self._differs}; {remedy}")
 
-    def _difference(self, at: Looked) -> str:
+    def _difference(self, at: RoundUnderTest) -> str:
         everyone, points = at.subject.everyone, at.subject.points(at.round)
         alone = [everyone[i : i + 1] for i in at.subject.sampled]
         batches = [*alone, everyone[:2], everyone[-2:], everyone[::2], everyone[1:]]

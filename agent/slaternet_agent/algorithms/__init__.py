@@ -1,5 +1,14 @@
 """Algorithms, one module per paper, and what the author of one imports."""
 
-from slaternet_agent.algorithms.base import Algorithm, Decision, Feedback, Game, Gossip, Schedule, Tangent, Values
+from slaternet_agent.algorithms.base import (
+    Algorithm,
+    AlgorithmGame,
+    Decision,
+    Feedback,
+    Gossip,
+    Schedule,
+    ValueAndGradient,
+    Values,
+)
 
-__all__ = ["Algorithm", "Decision", "Feedback", "Game", "Gossip", "Schedule", "Values", "Tangent"]
+__all__ = ["Algorithm", "Decision", "Feedback", "AlgorithmGame", "Gossip", "Schedule", "Values", "ValueAndGradient"]

@@ -16,27 +16,33 @@ x_t   State.x   (k, p)   the decision that is scored, inside (1 - xi) X
 from pydantic import PositiveFloat
 
 from slaternet.model import Array
-from slaternet.powers import logarithm, power
-from slaternet_agent.algorithms.alone import Alone, State
-from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Values
-from slaternet_agent.estimators import Directions, coordinate_points, coordinates, symmetric, symmetric_points
-from slaternet_agent.schedules import Rule, Rules, Step, horizon
+from slaternet.numerics.portable import logarithm, power
+from slaternet_agent.algorithms.base import AlgorithmGame, Decision, Feedback, Gossip, Schedule, Values
+from slaternet_agent.algorithms.estimators import (
+    Directions,
+    coordinate_points,
+    coordinates,
+    symmetric,
+    symmetric_points,
+)
+from slaternet_agent.algorithms.schedules import Rule, Rules, Step, horizon
+from slaternet_agent.algorithms.solitary import Alone, State
 
 
-def convex(game: Game, *, alpha0: PositiveFloat = 1.0) -> Rule:
+def convex(game: AlgorithmGame, *, alpha0: PositiveFloat = 1.0) -> Rule:
     """Convex losses: alpha = alpha0 T^-1/2, delta = min(r(X), log T / T), xi = delta/r(X)."""
     alpha = alpha0 * power(horizon(game), -0.5)
     delta = _radius(game)
     return lambda s: Step(alpha=alpha, xi=delta / game.set.inner, delta=delta)
 
 
-def strongly_convex(game: Game, *, mu: PositiveFloat) -> Rule:
+def strongly_convex(game: AlgorithmGame, *, mu: PositiveFloat) -> Rule:
     """Losses with modulus mu of strong convexity: alpha = 1/(mu s), delta = min(r(X), log T / T), xi = delta/r(X)."""
     delta = _radius(game)
     return lambda s: Step(alpha=1.0 / (mu * s), xi=delta / game.set.inner, delta=delta)
 
 
-def _radius(game: Game) -> float:
+def _radius(game: AlgorithmGame) -> float:
     rounds = max(horizon(game), 2)  # one round alone would not explore: log 1 = 0
     return min(game.set.inner, logarithm(rounds) / rounds)
 
@@ -61,7 +67,7 @@ class Agarwal2010(_Descent):
 
     feedback = Feedback(points=2)
 
-    def __init__(self, game: Game, schedule: Schedule) -> None:
+    def __init__(self, game: AlgorithmGame, schedule: Schedule) -> None:
         super().__init__(game, schedule)
         self._directions = Directions(game)
 
@@ -82,7 +88,7 @@ class Agarwal2010(_Descent):
 class Agarwal2010Multi(_Descent):
     """p + 1 points per round, the decision and one along each axis; constraints are ignored."""
 
-    def __init__(self, game: Game, schedule: Schedule) -> None:
+    def __init__(self, game: AlgorithmGame, schedule: Schedule) -> None:
         super().__init__(game, schedule)
         self.feedback = Feedback(points=game.dimension + 1)
 

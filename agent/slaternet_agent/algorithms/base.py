@@ -13,11 +13,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from slaternet.model import Agents, Array, Tangent, Values
-from slaternet_agent.game import Game
-from slaternet_agent.schedules import SEQUENCES, STANDARD, Rules, Schedule
+from slaternet.model import Agents, Array, ValueAndGradient, Values
+from slaternet_agent.algorithms.game import AlgorithmGame
+from slaternet_agent.algorithms.schedules import SEQUENCES, STANDARD, Rules, Schedule
 
-__all__ = ["Algorithm", "Decision", "Feedback", "Game", "Gossip", "Schedule", "Tangent", "Values"]
+__all__ = ["Algorithm", "Decision", "Feedback", "AlgorithmGame", "Gossip", "Schedule", "ValueAndGradient", "Values"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,23 +20,23 @@ import numpy as np
 from pydantic import PositiveFloat
 
 from slaternet.model import Agents, Array
-from slaternet.powers import power
-from slaternet_agent.algorithms import alone
-from slaternet_agent.algorithms.alone import Alone
-from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Values
-from slaternet_agent.duals import ascended, weighted_slope
-from slaternet_agent.estimators import Directions, symmetric, symmetric_points
-from slaternet_agent.schedules import Rule, Rules, Step, horizon
+from slaternet.numerics.portable import power
+from slaternet_agent.algorithms import solitary
+from slaternet_agent.algorithms.base import AlgorithmGame, Decision, Feedback, Gossip, Schedule, Values
+from slaternet_agent.algorithms.duals import ascended, weighted_slope
+from slaternet_agent.algorithms.estimators import Directions, symmetric, symmetric_points
+from slaternet_agent.algorithms.schedules import Rule, Rules, Step, horizon
+from slaternet_agent.algorithms.solitary import Alone
 
 
 @dataclass(frozen=True, slots=True)
-class State(alone.State):
+class Cao2019State(solitary.State):
     """What the agents remember between rounds: the dual beside x."""
 
     lam: Array  # (k, m)
 
 
-def convex(game: Game, *, alpha0: PositiveFloat = 1.0, gradient_bound: PositiveFloat = 1.0) -> Rule:
+def convex(game: AlgorithmGame, *, alpha0: PositiveFloat = 1.0, gradient_bound: PositiveFloat = 1.0) -> Rule:
     """Known horizon: alpha = gamma = alpha0 T^-1/2, xi = T^-1/2, delta = r(X) xi, beta = 2 p^2 G^2 alpha.
 
     G = gradient_bound should bound the gradients of g. beta is at most 1/alpha, where the dual forgets all that was.
@@ -46,17 +46,17 @@ def convex(game: Game, *, alpha0: PositiveFloat = 1.0, gradient_bound: PositiveF
     return lambda s: _step(game, alpha0 * xi, xi, weight)
 
 
-def anytime(game: Game, *, alpha0: PositiveFloat = 1.0, gradient_bound: PositiveFloat = 1.0) -> Rule:
+def anytime(game: AlgorithmGame, *, alpha0: PositiveFloat = 1.0, gradient_bound: PositiveFloat = 1.0) -> Rule:
     """No horizon: alpha = gamma = alpha0 s^-1/2, xi = (s + 1)^-1/2, delta and beta as in `convex`."""
     weight = _weight(game, gradient_bound)
     return lambda s: _step(game, alpha0 * power(s, -0.5), power(s + 1.0, -0.5), weight)
 
 
-def _weight(game: Game, gradient_bound: float) -> float:
+def _weight(game: AlgorithmGame, gradient_bound: float) -> float:
     return 2.0 * (game.dimension * gradient_bound) * (game.dimension * gradient_bound)
 
 
-def _step(game: Game, eta: float, xi: float, weight: float) -> Step:
+def _step(game: AlgorithmGame, eta: float, xi: float, weight: float) -> Step:
     return Step(alpha=eta, beta=min(weight * eta, 1.0 / eta), gamma=eta, xi=xi, delta=game.set.inner * xi)
 
 
@@ -70,25 +70,25 @@ class Cao2019(Alone):
     sequences = ("alpha", "beta", "gamma", "xi", "delta")
     schedules = SCHEDULES
 
-    def __init__(self, game: Game, schedule: Schedule) -> None:
+    def __init__(self, game: AlgorithmGame, schedule: Schedule) -> None:
         super().__init__(game, schedule)
         self._directions = Directions(game)
 
-    def start(self, agents: Agents) -> State:
+    def start(self, agents: Agents) -> Cao2019State:
         """Begin at the centre, with a dual of 0."""
-        return State(agents, self._centre(agents), np.zeros((len(agents), self._game.constraints)))
+        return Cao2019State(agents, self._centre(agents), np.zeros((len(agents), self._game.constraints)))
 
-    def decide(self, state: State, gossip: Gossip, t: int) -> Decision:
+    def decide(self, state: Cao2019State, gossip: Gossip, t: int) -> Decision:
         """Play x, and ask on both sides of it."""
         del gossip
         u = self._directions.at(state.agents, t)
         return Decision(state.x, symmetric_points(state.x, u, self._schedule.step(t).delta))
 
-    def update(self, state: State, decision: Decision, seen: Values, t: int) -> State:
+    def update(self, state: Cao2019State, decision: Decision, seen: Values, t: int) -> Cao2019State:
         """Take both steps from where the round began: the primal step uses the dual before it rises."""
         step, p = self._schedule.step(t), self._game.dimension
         slope = symmetric(seen.f, p, step.delta) + weighted_slope(state.lam, symmetric(seen.g, p, step.delta))
         moved = decision.x - step.alpha * (slope[:, None] * self._directions.at(state.agents, t))
         x = self._set.project(moved, scale=1.0 - step.next_xi)
         between = 0.5 * (seen.g[:, 0] + seen.g[:, 1])
-        return State(state.agents, x, ascended(state.lam, between, step.beta, step.gamma))
+        return Cao2019State(state.agents, x, ascended(state.lam, between, step.beta, step.gamma))

@@ -17,22 +17,22 @@ from dataclasses import dataclass
 from pydantic import PositiveFloat
 
 from slaternet.model import Agents, Array
-from slaternet.powers import power
-from slaternet_agent.algorithms.alone import Alone
-from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Values
-from slaternet_agent.estimators import Directions, one_point, sphere_point
-from slaternet_agent.schedules import Rule, Rules, Step, horizon
+from slaternet.numerics.portable import power
+from slaternet_agent.algorithms.base import AlgorithmGame, Decision, Feedback, Gossip, Schedule, Values
+from slaternet_agent.algorithms.estimators import Directions, one_point, sphere_point
+from slaternet_agent.algorithms.schedules import Rule, Rules, Step, horizon
+from slaternet_agent.algorithms.solitary import Alone
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class Flaxman2005State:
     """What the agents remember between rounds."""
 
     agents: Agents  # (k,)
     y: Array  # (k, p)
 
 
-def convex(game: Game, *, value_bound: PositiveFloat = 1.0, gradient_bound: PositiveFloat = 1.0) -> Rule:
+def convex(game: AlgorithmGame, *, value_bound: PositiveFloat = 1.0, gradient_bound: PositiveFloat = 1.0) -> Rule:
     """Their steps for Lipschitz losses, with r, R of X, |f| <= C = value_bound and |grad f| <= L = gradient_bound.
 
     nu = R/(C T^1/2), delta = T^-1/4 (p R C r / (3 (L r + C)))^1/2, at most r, xi = delta/r, alpha = nu delta/p.
@@ -54,25 +54,25 @@ class Flaxman2005(Alone):
     sequences = ("alpha", "xi", "delta")
     schedules = SCHEDULES
 
-    def __init__(self, game: Game, schedule: Schedule) -> None:
+    def __init__(self, game: AlgorithmGame, schedule: Schedule) -> None:
         super().__init__(game, schedule)
         self._directions = Directions(game)
 
-    def start(self, agents: Agents) -> State:
+    def start(self, agents: Agents) -> Flaxman2005State:
         """Begin at the centre."""
-        return State(agents, self._centre(agents))
+        return Flaxman2005State(agents, self._centre(agents))
 
-    def decide(self, state: State, gossip: Gossip, t: int) -> Decision:
+    def decide(self, state: Flaxman2005State, gossip: Gossip, t: int) -> Decision:
         """Play one exploration step away from y: what is asked about is what is scored."""
         del gossip
         u = self._directions.at(state.agents, t)
         points = sphere_point(state.y, u, self._schedule.step(t).delta)
         return Decision(points[:, 0].copy(), points)
 
-    def update(self, state: State, decision: Decision, seen: Values, t: int) -> State:
+    def update(self, state: Flaxman2005State, decision: Decision, seen: Values, t: int) -> Flaxman2005State:
         """Descend along the direction played."""
         del decision
         step = self._schedule.step(t)
         slope = step.alpha * one_point(seen.f, self._game.dimension, step.delta)
         moved = state.y - slope[:, None] * self._directions.at(state.agents, t)
-        return State(state.agents, self._set.project(moved, scale=1.0 - step.next_xi))
+        return Flaxman2005State(state.agents, self._set.project(moved, scale=1.0 - step.next_xi))

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from slaternet.model import Agents, Array
-from slaternet_agent.algorithms.base import Algorithm, Game, Schedule
+from slaternet_agent.algorithms.base import Algorithm, AlgorithmGame, Schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class State:
 class Gossiping(Algorithm):
     """An algorithm that gossips z."""
 
-    def __init__(self, game: Game, schedule: Schedule) -> None:
+    def __init__(self, game: AlgorithmGame, schedule: Schedule) -> None:
         self.width = game.dimension
         self._set = game.set
         self._schedule = schedule

@@ -26,23 +26,23 @@ import numpy as np
 from pydantic import PositiveFloat
 
 from slaternet.model import Agents, Array
-from slaternet.powers import power
-from slaternet_agent.algorithms import alone
-from slaternet_agent.algorithms.alone import Alone
-from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Values
-from slaternet_agent.duals import ascended, weighted_gradient
-from slaternet_agent.estimators import Directions, symmetric, symmetric_points
-from slaternet_agent.schedules import Rule, Rules, Step, horizon
+from slaternet.numerics.portable import power
+from slaternet_agent.algorithms import solitary
+from slaternet_agent.algorithms.base import AlgorithmGame, Decision, Feedback, Gossip, Schedule, Values
+from slaternet_agent.algorithms.duals import ascended, weighted_gradient
+from slaternet_agent.algorithms.estimators import Directions, symmetric, symmetric_points
+from slaternet_agent.algorithms.schedules import Rule, Rules, Step, horizon
+from slaternet_agent.algorithms.solitary import Alone
 
 
 @dataclass(frozen=True, slots=True)
-class State(alone.State):
+class Mahdavi2012State(solitary.State):
     """What the agents remember between rounds: the dual beside x."""
 
     lam: Array  # (k, m), or (k, 1)
 
 
-def convex(game: Game, *, gradient_bound: PositiveFloat = 1.0, value_bound: PositiveFloat = 1.0) -> Rule:
+def convex(game: AlgorithmGame, *, gradient_bound: PositiveFloat = 1.0, value_bound: PositiveFloat = 1.0) -> Rule:
     """Gradients of f and g bounded by G = gradient_bound, |g| by D = value_bound.
 
     alpha = gamma = R(X) ((m + 1) G^2 + 2 m D^2)^-1/2 T^-1/2, beta = 2 (m + 1) G^2 alpha, at most 1/alpha, where the
@@ -54,7 +54,7 @@ def convex(game: Game, *, gradient_bound: PositiveFloat = 1.0, value_bound: Posi
     return lambda s: Step(alpha=eta, beta=min(2.0 * gradients * eta, 1.0 / eta), gamma=eta)
 
 
-def convex_bandit(game: Game, *, alpha0: PositiveFloat = 1.0, gradient_bound: PositiveFloat = 1.0) -> Rule:
+def convex_bandit(game: AlgorithmGame, *, alpha0: PositiveFloat = 1.0, gradient_bound: PositiveFloat = 1.0) -> Rule:
     """Two values of g: alpha = gamma = alpha0 T^-1/2, xi = T^-1/2, delta = r(X) xi, beta = 4 p^2 G^2 alpha.
 
     G = gradient_bound should bound the gradients of f and g. beta is at most 1/alpha, where the dual forgets all that
@@ -78,23 +78,23 @@ class Mahdavi2012(Alone):
     sequences = ("alpha", "beta", "gamma")
     schedules = SCHEDULES
 
-    def start(self, agents: Agents) -> State:
+    def start(self, agents: Agents) -> Mahdavi2012State:
         """Begin at the centre, with a dual of 0."""
-        return State(agents, self._centre(agents), np.zeros((len(agents), self._game.constraints)))
+        return Mahdavi2012State(agents, self._centre(agents), np.zeros((len(agents), self._game.constraints)))
 
-    def decide(self, state: State, gossip: Gossip, t: int) -> Decision:
+    def decide(self, state: Mahdavi2012State, gossip: Gossip, t: int) -> Decision:
         """Play x."""
         del gossip, t
         return Decision.without_points(state.x)
 
-    def update(self, state: State, decision: Decision, seen: Values, t: int) -> State:
+    def update(self, state: Mahdavi2012State, decision: Decision, seen: Values, t: int) -> Mahdavi2012State:
         """Take both steps from where the round began: the primal step uses the dual before it rises."""
         assert seen.loss is not None
         assert seen.constraint is not None
         step = self._schedule.step(t)
         gradient = seen.loss.gradient + weighted_gradient(state.lam, seen.constraint.gradient)
         x = self._set.project(decision.x - step.alpha * gradient)
-        return State(state.agents, x, ascended(state.lam, seen.constraint.value, step.beta, step.gamma))
+        return Mahdavi2012State(state.agents, x, ascended(state.lam, seen.constraint.value, step.beta, step.gamma))
 
 
 class Mahdavi2012Bandit(Alone):
@@ -104,21 +104,21 @@ class Mahdavi2012Bandit(Alone):
     sequences = ("alpha", "beta", "gamma", "xi", "delta")
     schedules = BANDIT_SCHEDULES
 
-    def __init__(self, game: Game, schedule: Schedule) -> None:
+    def __init__(self, game: AlgorithmGame, schedule: Schedule) -> None:
         super().__init__(game, schedule)
         self._directions = Directions(game)
 
-    def start(self, agents: Agents) -> State:
+    def start(self, agents: Agents) -> Mahdavi2012State:
         """Begin at the centre, with a dual of 0."""
-        return State(agents, self._centre(agents), np.zeros((len(agents), 1)))
+        return Mahdavi2012State(agents, self._centre(agents), np.zeros((len(agents), 1)))
 
-    def decide(self, state: State, gossip: Gossip, t: int) -> Decision:
+    def decide(self, state: Mahdavi2012State, gossip: Gossip, t: int) -> Decision:
         """Play x, and ask on both sides of it; the gradient of the loss is taken at x."""
         del gossip
         u = self._directions.at(state.agents, t)
         return Decision(state.x, symmetric_points(state.x, u, self._schedule.step(t).delta))
 
-    def update(self, state: State, decision: Decision, seen: Values, t: int) -> State:
+    def update(self, state: Mahdavi2012State, decision: Decision, seen: Values, t: int) -> Mahdavi2012State:
         """Take both steps from where the round began: the primal step uses the dual before it rises."""
         assert seen.loss is not None
         step = self._schedule.step(t)
@@ -127,4 +127,4 @@ class Mahdavi2012Bandit(Alone):
         gradient = seen.loss.gradient + slope * self._directions.at(state.agents, t)
         x = self._set.project(decision.x - step.alpha * gradient, scale=1.0 - step.next_xi)
         between = 0.5 * (worst[:, :1] + worst[:, 1:])
-        return State(state.agents, x, ascended(state.lam, between, step.beta, step.gamma))
+        return Mahdavi2012State(state.agents, x, ascended(state.lam, between, step.beta, step.gamma))

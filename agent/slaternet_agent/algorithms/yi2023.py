@@ -31,18 +31,18 @@ from pydantic import Field, PositiveFloat
 
 from slaternet.fields import checked
 from slaternet.model import Agents, Array
-from slaternet.powers import power
+from slaternet.numerics.portable import power
 from slaternet_agent.algorithms import gossiping
-from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Values
+from slaternet_agent.algorithms.base import AlgorithmGame, Decision, Feedback, Gossip, Schedule, Values
+from slaternet_agent.algorithms.duals import ascended, clipped, weighted_gradient, weighted_slope
+from slaternet_agent.algorithms.estimators import Directions, forward, forward_points
 from slaternet_agent.algorithms.gossiping import Gossiping
-from slaternet_agent.duals import ascended, clipped, weighted_gradient, weighted_slope
-from slaternet_agent.estimators import Directions, forward, forward_points
-from slaternet_agent.schedules import Rate, Rule, Rules, Step
+from slaternet_agent.algorithms.schedules import Rate, Rule, Rules, Step
 
 RateTo1 = Annotated[float, Field(gt=0, le=1), "above 0 and at most 1"]  # 1 is for strongly convex losses
 
 
-def table2(game: Game, *, delta0: PositiveFloat = 0.01) -> Rule:
+def table2(game: AlgorithmGame, *, delta0: PositiveFloat = 0.01) -> Rule:
     """Table II of Zhang et al.: alpha = 1/s, beta = gamma = s^(-1/2), xi = 1/(s + 1), delta = delta0/(s + 1)."""
     del game
 
@@ -53,7 +53,7 @@ def table2(game: Game, *, delta0: PositiveFloat = 0.01) -> Rule:
     return rule
 
 
-def convex(game: Game, *, c: RateTo1 = 0.5, kappa: Rate = 0.5, alpha0: PositiveFloat = 1.0) -> Rule:
+def convex(game: AlgorithmGame, *, c: RateTo1 = 0.5, kappa: Rate = 0.5, alpha0: PositiveFloat = 1.0) -> Rule:
     """Return alpha = alpha0 s^-c, beta = s^-kappa, gamma = s^(kappa - 1), xi = (s + 1)^-c and delta = r(X) xi.
 
     Recalled, with medium confidence; convex losses take c = kappa, strongly convex ones c >= max(kappa, 1 - kappa).
@@ -67,7 +67,7 @@ def convex(game: Game, *, c: RateTo1 = 0.5, kappa: Rate = 0.5, alpha0: PositiveF
     return rule
 
 
-def exact_convex(game: Game, *, c: RateTo1 = 0.5, kappa: Rate = 0.5, alpha0: PositiveFloat = 1.0) -> Rule:
+def exact_convex(game: AlgorithmGame, *, c: RateTo1 = 0.5, kappa: Rate = 0.5, alpha0: PositiveFloat = 1.0) -> Rule:
     """Return the same alpha, beta and gamma; exact gradients need neither shrinkage nor exploration."""
     del game
     return lambda s: Step(alpha=alpha0 * power(s, -c), beta=power(s, -kappa), gamma=power(s, kappa - 1.0))
@@ -78,7 +78,7 @@ EXACT_SCHEDULES: Rules = {"convex": exact_convex}
 
 
 @dataclass(frozen=True, slots=True)
-class State(gossiping.State):
+class Yi2023State(gossiping.State):
     """What the agents remember between rounds: the dual beside z."""
 
     q: Array  # (k, m)
@@ -126,23 +126,23 @@ class _Remembering(Gossiping):
     """What the two algorithms share: gossip before the decision, and the primal-dual step."""
 
     @checked("algorithm")
-    def __init__(self, game: Game, schedule: Schedule, *, dual_linearised: bool = True) -> None:
+    def __init__(self, game: AlgorithmGame, schedule: Schedule, *, dual_linearised: bool = True) -> None:
         super().__init__(game, schedule)
         self._constraints = game.constraints
         self._linearised = dual_linearised
 
-    def start(self, agents: Agents) -> State:
+    def start(self, agents: Agents) -> Yi2023State:
         """Begin at the centre, with duals 0."""
         k = len(agents)
-        return State(agents, np.tile(self._set.centre, (k, 1)), np.zeros((k, self._constraints)))
+        return Yi2023State(agents, np.tile(self._set.centre, (k, 1)), np.zeros((k, self._constraints)))
 
-    def _stepped(self, state: State, x: Array, about: _Along | _Exact, step: Step, scale: float) -> State:
+    def _stepped(self, state: Yi2023State, x: Array, about: _Along | _Exact, step: Step, scale: float) -> Yi2023State:
         """Return the state after a round, from the first order of f and [g]_+ about x."""
         q = state.q if self._linearised else ascended(state.q, about.clipped, step.beta, step.gamma)
         z = self._set.project(x - step.alpha * about.gradient(q), scale=scale)
         if self._linearised:
             q = ascended(state.q, about.clipped + about.change(z - x), step.beta, step.gamma)
-        return State(state.agents, z, q)
+        return Yi2023State(state.agents, z, q)
 
 
 class Yi2023(_Remembering):
@@ -152,17 +152,17 @@ class Yi2023(_Remembering):
     sequences = ("alpha", "beta", "gamma", "xi", "delta")
     schedules = SCHEDULES
 
-    def __init__(self, game: Game, schedule: Schedule, *, dual_linearised: bool = True) -> None:
+    def __init__(self, game: AlgorithmGame, schedule: Schedule, *, dual_linearised: bool = True) -> None:
         super().__init__(game, schedule, dual_linearised=dual_linearised)
         self._directions = Directions(game)
 
-    def decide(self, state: State, gossip: Gossip, t: int) -> Decision:
+    def decide(self, state: Yi2023State, gossip: Gossip, t: int) -> Decision:
         """Mix, and look one exploration step ahead."""
         x = gossip.mixed
         u = self._directions.at(state.agents, t)
         return Decision(x, forward_points(x, u, self._schedule.step(t).delta))
 
-    def update(self, state: State, decision: Decision, seen: Values, t: int) -> State:
+    def update(self, state: Yi2023State, decision: Decision, seen: Values, t: int) -> Yi2023State:
         """Take the primal-dual step along the direction of the round."""
         step = self._schedule.step(t)
         g = clipped(seen.g)
@@ -182,12 +182,12 @@ class Yi2023Full(_Remembering):
     sequences = ("alpha", "beta", "gamma")
     schedules = EXACT_SCHEDULES
 
-    def decide(self, state: State, gossip: Gossip, t: int) -> Decision:
+    def decide(self, state: Yi2023State, gossip: Gossip, t: int) -> Decision:
         """Mix; the gradients are taken at the decision."""
         del state, t
         return Decision.without_points(gossip.mixed)
 
-    def update(self, state: State, decision: Decision, seen: Values, t: int) -> State:
+    def update(self, state: Yi2023State, decision: Decision, seen: Values, t: int) -> Yi2023State:
         """Take the primal-dual step, projected on X itself."""
         assert seen.loss is not None
         assert seen.constraint is not None

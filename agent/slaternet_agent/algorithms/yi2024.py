@@ -28,29 +28,29 @@ from typing import Literal
 from pydantic import PositiveFloat
 
 from slaternet.fields import checked
-from slaternet.powers import power
-from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Values
+from slaternet.numerics.portable import power
+from slaternet_agent.algorithms.base import AlgorithmGame, Decision, Feedback, Gossip, Schedule, Values
+from slaternet_agent.algorithms.duals import memoryless, weighted_gradient
 from slaternet_agent.algorithms.gossiping import Gossiping, State
-from slaternet_agent.duals import memoryless, weighted_gradient
-from slaternet_agent.schedules import Rate, Rule, Rules, Step
+from slaternet_agent.algorithms.schedules import Rate, Rule, Rules, Step
 
 _STEPS = {"square": 0.5, "half-square": 1.0}
 """The share of alpha that is the step of the projection: 1/2 for |x|^2, whose gradient is 2x."""
 
 
-def table2(game: Game, *, gamma0: PositiveFloat = 0.15) -> Rule:
+def table2(game: AlgorithmGame, *, gamma0: PositiveFloat = 0.15) -> Rule:
     """Table II of Zhang et al.: alpha = 2/s, gamma = gamma0/alpha."""
     del game
     return lambda s: _tied(2.0 / s, gamma0)
 
 
-def convex(game: Game, *, gamma0: PositiveFloat, c: Rate = 0.5, alpha0: PositiveFloat = 1.0) -> Rule:
+def convex(game: AlgorithmGame, *, gamma0: PositiveFloat, c: Rate = 0.5, alpha0: PositiveFloat = 1.0) -> Rule:
     """Return alpha = alpha0 s^-c and gamma = gamma0/alpha, with c in (0, 1)."""
     del game
     return lambda s: _tied(alpha0 * power(s, -c), gamma0)
 
 
-def strongly_convex(game: Game, *, mu: PositiveFloat, gamma0: PositiveFloat) -> Rule:
+def strongly_convex(game: AlgorithmGame, *, mu: PositiveFloat, gamma0: PositiveFloat) -> Rule:
     """Return alpha = 1/(mu s) and gamma = gamma0/alpha.
 
     mu is measured against D_psi: with psi = "square" it is half the modulus against |x|^2/2.
@@ -74,7 +74,9 @@ class Yi2024(Gossiping):
     schedules = SCHEDULES
 
     @checked("algorithm")
-    def __init__(self, game: Game, schedule: Schedule, *, psi: Literal["square", "half-square"] = "square") -> None:
+    def __init__(
+        self, game: AlgorithmGame, schedule: Schedule, *, psi: Literal["square", "half-square"] = "square"
+    ) -> None:
         super().__init__(game, schedule)
         self._share = _STEPS[psi]
 

@@ -16,24 +16,29 @@ every gradient: regret O(T^max(c, 1 - c)) and violation O(T^(1 - c/2)). The "str
 
 from pydantic import PositiveFloat
 
-from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Values
+from slaternet_agent.algorithms.base import AlgorithmGame, Decision, Feedback, Gossip, Schedule, Values
+from slaternet_agent.algorithms.estimators import Directions, symmetric, symmetric_points
 from slaternet_agent.algorithms.gossiping import State
+from slaternet_agent.algorithms.schedules import Rate, Rule, Rules
 from slaternet_agent.algorithms.yuan2022 import Above1, DocoLtc, exact_convex, exact_strongly_convex, exploring
-from slaternet_agent.estimators import Directions, symmetric, symmetric_points
-from slaternet_agent.schedules import Rate, Rule, Rules
 
 _RATE = 0.5  # a difference of two values has no variance to fear from a small radius
 
 
 def convex(
-    game: Game, *, c: Rate = 0.5, a: Above1 = 2.0, gradient_bound: PositiveFloat = 1.0, delta0: PositiveFloat = 1.0
+    game: AlgorithmGame,
+    *,
+    c: Rate = 0.5,
+    a: Above1 = 2.0,
+    gradient_bound: PositiveFloat = 1.0,
+    delta0: PositiveFloat = 1.0,
 ) -> Rule:
     """Return alpha = 1/(a m G^2 T^c), gamma = T^c, delta = delta0 T^(-1/2), at most r(X), xi = delta/r(X)."""
     return exploring(game, exact_convex(game, c=c, a=a, gradient_bound=gradient_bound), delta0, _RATE)
 
 
 def strongly_convex(
-    game: Game, *, mu: PositiveFloat, gradient_bound: PositiveFloat = 1.0, delta0: PositiveFloat = 1.0
+    game: AlgorithmGame, *, mu: PositiveFloat, gradient_bound: PositiveFloat = 1.0, delta0: PositiveFloat = 1.0
 ) -> Rule:
     """Return alpha = 1/(mu s), gamma = mu s/(2 m G^2), delta = delta0 T^(-1/2), at most r(X), xi = delta/r(X)."""
     return exploring(game, exact_strongly_convex(game, mu=mu, gradient_bound=gradient_bound), delta0, _RATE)
@@ -49,7 +54,7 @@ class Yuan2021(DocoLtc):
     sequences = ("alpha", "gamma", "xi", "delta")
     schedules = SCHEDULES
 
-    def __init__(self, game: Game, schedule: Schedule) -> None:
+    def __init__(self, game: AlgorithmGame, schedule: Schedule) -> None:
         super().__init__(game, schedule)
         self._directions = Directions(game)
 

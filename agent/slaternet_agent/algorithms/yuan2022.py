@@ -30,31 +30,36 @@ from typing import Annotated
 from pydantic import Field, PositiveFloat
 
 from slaternet.model import Array
-from slaternet.powers import power
-from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Values
+from slaternet.numerics.portable import power
+from slaternet_agent.algorithms.base import AlgorithmGame, Decision, Feedback, Gossip, Schedule, Values
+from slaternet_agent.algorithms.duals import memoryless, weighted_gradient
+from slaternet_agent.algorithms.estimators import Directions, one_point, sphere_point
 from slaternet_agent.algorithms.gossiping import Gossiping, State
-from slaternet_agent.duals import memoryless, weighted_gradient
-from slaternet_agent.estimators import Directions, one_point, sphere_point
-from slaternet_agent.schedules import Rate, Rule, Rules, Step, horizon
+from slaternet_agent.algorithms.schedules import Rate, Rule, Rules, Step, horizon
 
 Above1 = Annotated[float, Field(gt=1)]
 
 
-def exact_convex(game: Game, *, c: Rate = 0.5, a: Above1 = 2.0, gradient_bound: PositiveFloat = 1.0) -> Rule:
+def exact_convex(game: AlgorithmGame, *, c: Rate = 0.5, a: Above1 = 2.0, gradient_bound: PositiveFloat = 1.0) -> Rule:
     """Theorem 1: alpha = 1/(a m G^2 T^c) and gamma = T^c in every round, with c in (0, 1) and a > 1."""
     growth = power(horizon(game), c)
     step = Step(alpha=1.0 / (a * _scale(game, gradient_bound) * growth), gamma=growth)
     return lambda s: step
 
 
-def exact_strongly_convex(game: Game, *, mu: PositiveFloat, gradient_bound: PositiveFloat = 1.0) -> Rule:
+def exact_strongly_convex(game: AlgorithmGame, *, mu: PositiveFloat, gradient_bound: PositiveFloat = 1.0) -> Rule:
     """Theorem 2: alpha = 1/(mu s) and gamma = mu s/(2 m G^2)."""
     scale = 2.0 * _scale(game, gradient_bound)
     return lambda s: Step(alpha=1.0 / (mu * s), gamma=mu * s / scale)
 
 
 def convex(
-    game: Game, *, c: Rate = 0.5, a: Above1 = 2.0, gradient_bound: PositiveFloat = 1.0, delta0: PositiveFloat = 1.0
+    game: AlgorithmGame,
+    *,
+    c: Rate = 0.5,
+    a: Above1 = 2.0,
+    gradient_bound: PositiveFloat = 1.0,
+    delta0: PositiveFloat = 1.0,
 ) -> Rule:
     """Theorem 3: alpha and gamma of Theorem 1, delta = delta0 T^(-c/3), at most r(X), and xi = delta/r(X).
 
@@ -66,20 +71,20 @@ def convex(
 
 
 def strongly_convex(
-    game: Game, *, mu: PositiveFloat, gradient_bound: PositiveFloat = 1.0, delta0: PositiveFloat = 1.0
+    game: AlgorithmGame, *, mu: PositiveFloat, gradient_bound: PositiveFloat = 1.0, delta0: PositiveFloat = 1.0
 ) -> Rule:
     """Theorem 4: alpha and gamma of Theorem 2, delta = delta0 T^(-1/3), at most r(X), and xi = delta/r(X)."""
     return exploring(game, exact_strongly_convex(game, mu=mu, gradient_bound=gradient_bound), delta0, 1.0 / 3.0)
 
 
-def exploring(game: Game, exact: Rule, delta0: float, rate: float) -> Rule:
+def exploring(game: AlgorithmGame, exact: Rule, delta0: float, rate: float) -> Rule:
     """Return a rule that explores by delta = delta0 T^-rate, at most r(X), and shrinks X so that points stay inside."""
     delta = min(game.set.inner, delta0 * power(horizon(game), -rate))
     xi = delta / game.set.inner
     return lambda s: dataclasses.replace(exact(s), xi=xi, delta=delta)
 
 
-def _scale(game: Game, gradient_bound: float) -> float:
+def _scale(game: AlgorithmGame, gradient_bound: float) -> float:
     """Return m G^2."""
     return game.constraints * gradient_bound * gradient_bound
 
@@ -110,7 +115,7 @@ class Yuan2022(DocoLtc):
     sequences = ("alpha", "gamma", "xi", "delta")
     schedules = SCHEDULES
 
-    def __init__(self, game: Game, schedule: Schedule) -> None:
+    def __init__(self, game: AlgorithmGame, schedule: Schedule) -> None:
         super().__init__(game, schedule)
         self._directions = Directions(game)
 

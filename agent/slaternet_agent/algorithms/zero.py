@@ -4,9 +4,9 @@ x = 0 in the paper's example, where it satisfies every constraint and is hard to
 shows against it. It sends empty rows, so it plays on any graph, and promises regret O(T).
 """
 
-from slaternet_agent.algorithms.alone import Alone, State
 from slaternet_agent.algorithms.base import Decision, Feedback, Gossip, Values
-from slaternet_agent.schedules import Rules
+from slaternet_agent.algorithms.schedules import Rules
+from slaternet_agent.algorithms.solitary import Alone, State
 
 NO_SCHEDULES: Rules = {}
 

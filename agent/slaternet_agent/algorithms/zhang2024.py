@@ -21,10 +21,10 @@ O(T^(1 - c/2)), with Slater's condition O(T^(1 - c)) (Theorems 1 and 2, alpha_t 
 losses); with their modulus known O(log T), O(sqrt(T log T)), with Slater's condition O(log T) (Theorem 4).
 """
 
-from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Schedule, Values
+from slaternet_agent.algorithms.base import AlgorithmGame, Decision, Feedback, Gossip, Schedule, Values
+from slaternet_agent.algorithms.duals import memoryless, weighted_slope
+from slaternet_agent.algorithms.estimators import Directions, forward, forward_points
 from slaternet_agent.algorithms.gossiping import Gossiping, State
-from slaternet_agent.duals import memoryless, weighted_slope
-from slaternet_agent.estimators import Directions, forward, forward_points
 
 
 class Zhang2024(Gossiping):
@@ -32,7 +32,7 @@ class Zhang2024(Gossiping):
 
     feedback = Feedback(points=2)
 
-    def __init__(self, game: Game, schedule: Schedule) -> None:
+    def __init__(self, game: AlgorithmGame, schedule: Schedule) -> None:
         super().__init__(game, schedule)
         self._directions = Directions(game)
 

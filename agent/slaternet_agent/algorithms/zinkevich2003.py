@@ -11,19 +11,19 @@ x_t   State.x   (k, p)   the decision that is scored
 
 from pydantic import PositiveFloat
 
-from slaternet.powers import power
-from slaternet_agent.algorithms.alone import Alone, State
-from slaternet_agent.algorithms.base import Decision, Feedback, Game, Gossip, Values
-from slaternet_agent.schedules import Rule, Rules, Step
+from slaternet.numerics.portable import power
+from slaternet_agent.algorithms.base import AlgorithmGame, Decision, Feedback, Gossip, Values
+from slaternet_agent.algorithms.schedules import Rule, Rules, Step
+from slaternet_agent.algorithms.solitary import Alone, State
 
 
-def convex(game: Game, *, alpha0: PositiveFloat = 1.0) -> Rule:
+def convex(game: AlgorithmGame, *, alpha0: PositiveFloat = 1.0) -> Rule:
     """Zinkevich: alpha = alpha0 s^-1/2; best is alpha0 = D/G, the diameter of X over the bound of the gradients."""
     del game
     return lambda s: Step(alpha=alpha0 * power(s, -0.5))
 
 
-def strongly_convex(game: Game, *, mu: PositiveFloat) -> Rule:
+def strongly_convex(game: AlgorithmGame, *, mu: PositiveFloat) -> Rule:
     """Hazan et al.: alpha = 1/(mu s), mu the modulus of strong convexity of every loss."""
     del game
     return lambda s: Step(alpha=1.0 / (mu * s))

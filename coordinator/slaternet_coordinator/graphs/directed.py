@@ -8,7 +8,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 
 from slaternet.errors import BadSpec
 from slaternet.fields import checked
-from slaternet.streams import stream
+from slaternet.numerics.randomness import stream
 from slaternet_coordinator.graphs.base import Batched, Matrix, Periodic
 from slaternet_coordinator.graphs.weights import Weights, entries, permutations, share
 

@@ -10,7 +10,7 @@ from pydantic import Field, PositiveFloat
 from slaternet.errors import BadSpec
 from slaternet.fields import checked
 from slaternet.model import Agents, Array
-from slaternet.streams import stream
+from slaternet.numerics.randomness import stream
 from slaternet_coordinator.graphs.base import Batched, Matrix
 from slaternet_coordinator.graphs.weights import Weights, uniform, weighed
 

@@ -20,7 +20,7 @@ from slaternet_coordinator.graphs.edge_list import parse
 from slaternet_coordinator.graphs.weights import Weights
 
 
-class File(Periodic):
+class FileGraph(Periodic):
     """The graphs of a file, in turn: W_t is its round ((t - 1) mod rounds) + 1. Its content stands in place of a seed.
 
     An .npz holds `W` (rounds x n x n), as `slaternet graph --out` writes it; it is directed unless all of it is

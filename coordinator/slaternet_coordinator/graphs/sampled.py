@@ -11,7 +11,7 @@ from scipy.spatial import KDTree
 
 from slaternet.fields import checked
 from slaternet.model import Agents
-from slaternet.streams import stream
+from slaternet.numerics.randomness import stream
 from slaternet_coordinator.graphs.base import Batched, Graph, Matrix
 from slaternet_coordinator.graphs.weights import Weights, metropolis, weighed
 

@@ -8,7 +8,7 @@ those who stay: an agent that has left hears itself alone.
 
 import numpy as np
 
-from slaternet.departures import Attendance
+from slaternet.attendance import Attendance
 from slaternet.errors import BadSpec, PluginFailed
 from slaternet.model import Agents, Array
 from slaternet.spec import Spec

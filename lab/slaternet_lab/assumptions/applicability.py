@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slaternet_lab.assumptions.findings import PAPER, Finding, Verdict
-from slaternet_lab.assumptions.functions import Figures
-from slaternet_lab.parts import Parts
+from slaternet_lab.assumptions.sampling import Figures
+from slaternet_lab.specs.assemble import Parts
 
 CLAIM = "Theorem 4 (mu)"
 """What the finding on a claimed modulus is about."""

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from slaternet_adversary.build import is_built_in
-from slaternet_lab.parts import Parts
-from slaternet_lab.protocol import Finding, protocol
+from slaternet_adversary.plugin.makers import is_built_in
+from slaternet_lab.specs.assemble import Parts
+from slaternet_lab.specs.protocol import Finding, protocol
 
 __all__ = ["FILE", "Finding", "examine", "write"]
 
@@ -28,7 +28,8 @@ def examine(parts: Parts, *, thorough: bool = False) -> list[Finding]:
     if not thorough and not is_built_in(parts.spec.adversary.plugin):
         return [*found, Finding("note", "Functions", "not sampled: `slaternet check` samples those of your own plugin")]
     # here, because a solver takes long to load, and most commands only look for breaches
-    from slaternet_lab.assumptions import functions, theory
+    from slaternet_lab.assumptions import sampling as functions
+    from slaternet_lab.assumptions import theory
 
     sampling = functions.THOROUGH if thorough else functions.QUICK
     if not functions.affordable(parts.spec, sampling):

@@ -4,9 +4,9 @@ import numpy as np
 from scipy import sparse
 
 from slaternet.model import Array
-from slaternet.sets import FeasibleSet
-from slaternet_lab.hindsight.cones import Cones, cones
-from slaternet_lab.hindsight.solver import minimise
+from slaternet.numerics.sets import FeasibleSet
+from slaternet_lab.functions.cones import Cones, cones
+from slaternet_lab.functions.solver import minimise
 
 _SOLVER = 1e-10
 """What the solver is asked for: feasibility and gap."""

@@ -7,8 +7,8 @@ from slaternet_adversary.testing.shape import written
 from slaternet_agent.registry import numbers_of_schedule
 from slaternet_lab.assumptions import applicability
 from slaternet_lab.assumptions.findings import PAPER, Finding
-from slaternet_lab.assumptions.functions import Figures
-from slaternet_lab.parts import Parts
+from slaternet_lab.assumptions.sampling import Figures
+from slaternet_lab.specs.assemble import Parts
 
 _SIGMAS = {"square": 2.0, "half-square": 1.0}
 """The strong convexity of yi2024's psi."""

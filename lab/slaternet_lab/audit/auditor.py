@@ -12,29 +12,30 @@ from contextlib import ExitStack, closing
 
 import numpy as np
 
-from slaternet.disk import DISK
 from slaternet.errors import BadSpec, Diverged, SlaternetError
 from slaternet.model import Array, Role
-from slaternet.records import Reader, Record
-from slaternet_adversary.build import made, making
-from slaternet_adversary.chronicle import JOURNAL, Entry, Purchase, Seats, begun, decode, encode
-from slaternet_adversary.events import Commit, Scored
-from slaternet_adversary.snapshot import Snapshot
-from slaternet_lab.audit.commitments import Commitments
+from slaternet.storage.disk import DISK
+from slaternet.storage.record_file import Reader, SealedRecord
+from slaternet_adversary.engine.events import Commit, Scored
+from slaternet_adversary.journal.entries import Entry, Purchase, SeatingEntry, decode, encode
+from slaternet_adversary.journal.journal import JOURNAL, begun
+from slaternet_adversary.journal.snapshot import Snapshot
+from slaternet_adversary.plugin.makers import make_plugin, plugin_maker
+from slaternet_lab.audit.commitments import CommitmentCheck
 from slaternet_lab.audit.decisions import Decisions
 from slaternet_lab.audit.functions import Recreation
 from slaternet_lab.audit.graphs import Graphs
 from slaternet_lab.audit.purchases import Budgets, Sheet
-from slaternet_lab.audit.report import Check, Report
-from slaternet_lab.audit.results import Results
-from slaternet_lab.audit.seating import Seating
-from slaternet_lab.folder import Run
+from slaternet_lab.audit.report import AuditCheck, AuditReport
+from slaternet_lab.audit.results import RunFolderCheck
+from slaternet_lab.audit.seating import SeatingCheck
+from slaternet_lab.runs.run import Run
 
 Watch = Callable[[int, int], None]
 """Is told how many bytes of the journal are checked, and how many it has."""
 
 
-def audit(run: Run, watch: Watch | None = None) -> Report:
+def audit(run: Run, watch: Watch | None = None) -> AuditReport:
     """Check a run; BadSpec where it has no journal."""
     if not begun(run.folder):
         raise BadSpec(
@@ -53,25 +54,25 @@ class _Auditor:
 
     def __init__(self, run: Run, stack: ExitStack) -> None:
         self._run, self._spec = run, run.spec
-        self._journal = Check("journal", "records")
-        self._bought = Check("budgets", "purchases")
-        self._committed = Check("commitments", "rounds")
-        self._connected = Check("graphs", "matrices")
-        self._decided = Check("decisions", "decisions")
-        self._values = Check("values", "values")
-        self._scores = Check("scores", "rounds")
-        self._metrics = Check("metrics", "rows")
-        self._summary = Check("summary", "entries")
+        self._journal = AuditCheck("journal", "records")
+        self._bought = AuditCheck("budgets", "purchases")
+        self._committed = AuditCheck("commitments", "rounds")
+        self._connected = AuditCheck("graphs", "matrices")
+        self._decided = AuditCheck("decisions", "decisions")
+        self._values = AuditCheck("values", "values")
+        self._scores = AuditCheck("scores", "rounds")
+        self._metrics = AuditCheck("metrics", "rows")
+        self._summary = AuditCheck("summary", "entries")
         self._notes: list[str] = []
 
-        self._seating = Seating(self._spec, self._bought)
+        self._seating = SeatingCheck(self._spec, self._bought)
         self._budgets = Budgets(self._spec, self._seating, self._bought)
         self._graphs = Graphs(self._spec, self._seating, self._connected)
         self._decisions = Decisions(self._spec, self._decided)
         self._history: int | None = None
         self._recreation = self._recreated(stack)
-        self._commitments = Commitments(self._spec, self._committed, self._history)
-        self._results = Results(run, self._metrics, self._summary)
+        self._commitments = CommitmentCheck(self._spec, self._committed, self._history)
+        self._results = RunFolderCheck(run, self._metrics, self._summary)
 
         self._sheets: dict[int, Sheet] = {}
         self._checked = 0
@@ -87,8 +88,8 @@ class _Auditor:
     def _recreated(self, stack: ExitStack) -> Recreation | None:
         """Return the plugin of the game once more; None where there is no such plugin here, and the report says why."""
         try:
-            maker = stack.enter_context(making(self._spec))
-            plugin, description = made(self._spec, maker)
+            maker = stack.enter_context(plugin_maker(self._spec))
+            plugin, description = make_plugin(self._spec, maker)
             self._history = description.history
         except SlaternetError as error:
             reason = f"not checked: {error}"
@@ -103,7 +104,7 @@ class _Auditor:
         self._values.reason = self._scores.reason = reason
         return None
 
-    def audit(self, reader: Reader, size: int, watch: Watch) -> Report:
+    def audit(self, reader: Reader, size: int, watch: Watch) -> AuditReport:
         """Read the journal, of the size that it had when it was opened, and sum up."""
         self._check_title(reader)
         try:
@@ -134,14 +135,14 @@ class _Auditor:
             if value is not None and reader.title.get(name) != value:
                 self._journal.differs(f"its title says {name} {reader.title.get(name)}, and the run is {name} {value}")
 
-    def _take(self, number: int, record: Record) -> None:
+    def _take(self, number: int, record: SealedRecord) -> None:
         entry = _entry(record)
         match entry:
             case None:
                 self._journal.differs("it holds nothing that a journal holds", record=number, round=record.round)
             case Snapshot():
                 self._begin_after(number, entry)
-            case Seats():
+            case SeatingEntry():
                 self._seat(number, entry)
             case Commit():
                 self._commitments.enter(number, entry)
@@ -168,7 +169,7 @@ class _Auditor:
             "it has the sums and the digest alone, which are taken as they are"
         )
 
-    def _seat(self, number: int, seats: Seats) -> None:
+    def _seat(self, number: int, seats: SeatingEntry) -> None:
         self._seating.enter(number, seats, self._checked)
         kept = {round: sheet.of(self._seating.players(round)) for round, sheet in self._sheets.items()}
         self._sheets = {round: sheet for round, sheet in kept.items() if sheet.purchases}
@@ -258,7 +259,7 @@ class _Auditor:
         if rounds != self._checked and lacking is None:
             self._bought.differs(f"the game has {rounds} rounds, and the journal {self._checked} whole ones")
 
-    def _report(self) -> Report:
+    def _report(self) -> AuditReport:
         if self._spec.algorithm.mode != "local" and self._checked:  # where everyone is alone, nothing connects
             self._connected.note = str(self._graphs)
         lines = (
@@ -272,10 +273,10 @@ class _Auditor:
             self._metrics,
             self._summary,
         )
-        return Report(str(self._run.folder), self._checked, self._digest.hex(), lines, tuple(self._notes))
+        return AuditReport(str(self._run.folder), self._checked, self._digest.hex(), lines, tuple(self._notes))
 
 
-def _entry(record: Record) -> Entry | None:
+def _entry(record: SealedRecord) -> Entry | None:
     """Return what a record says; None where it says nothing, or more than its kind does."""
     try:
         entry = decode(record)

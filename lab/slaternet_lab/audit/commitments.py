@@ -1,15 +1,15 @@
 """Commit before reveal: every round's commitment, its place in the journal and its value."""
 
 from slaternet.spec import Spec
-from slaternet_adversary import commitments
-from slaternet_adversary.events import Commit
-from slaternet_lab.audit.report import Check
+from slaternet_adversary.engine import commitments
+from slaternet_adversary.engine.events import Commit
+from slaternet_lab.audit.report import AuditCheck
 
 
-class Commitments:
+class CommitmentCheck:
     """The commitments of a game; `history` is the plugin's, None where there is no plugin to ask."""
 
-    def __init__(self, spec: Spec, check: Check, history: int | None) -> None:
+    def __init__(self, spec: Spec, check: AuditCheck, history: int | None) -> None:
         self._due = commitments.Commitments(spec.adversary.sha256, spec.adversary.options, spec.run.seed)
         self._check = check
         self._history = history

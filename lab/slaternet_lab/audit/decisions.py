@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 
 from slaternet.errors import SlaternetError
 from slaternet.model import Agents, Array, Description, Question
-from slaternet.plugins import plugin_edge
 from slaternet.spec import Spec
-from slaternet_agent import states
-from slaternet_agent.algorithms import Algorithm
-from slaternet_agent.build import build_algorithm
-from slaternet_agent.mixing import Board, Mixer, Plan
-from slaternet_agent.questions import question_of
+from slaternet.spec.plugins import plugin_edge
+from slaternet_agent.algorithms import Algorithm, state_vector
+from slaternet_agent.engine.questions import question_of
+from slaternet_agent.engine.round_plan import RoundPlan
+from slaternet_agent.engine.rows import Mixer, RowTable
+from slaternet_agent.shell.build import build_algorithm
 from slaternet_coordinator.graphs import Matrix
 from slaternet_lab.audit.graphs import rows_of
 from slaternet_lab.audit.purchases import Sheet
-from slaternet_lab.audit.report import Check
+from slaternet_lab.audit.report import AuditCheck
 
 _WORDS = {"loss_gradient": "the loss's gradient", "constraint_gradient": "the constraints' gradients"}
 
@@ -39,15 +39,15 @@ class _Learners:
     def _leave(self, matrix: Matrix, players: Agents) -> None:
         """Let go of those who do not play any more."""
         if len(players) < len(self._agents):
-            self._state = states.taken(self._algorithm, self._state, players)
+            self._state = state_vector.taken(self._algorithm, self._state, players)
             self._agents, self._mixer = players, Mixer(len(players), matrix.agents)
 
     def differences(self, round: int, matrix: Matrix, sheet: Sheet) -> list[tuple[int, int, str]]:
         """Return record, agent and what, wherever a question is not the algorithm's; if none is, learn the values."""
         self._leave(matrix, np.flatnonzero(sheet.decided))
-        board = Board(matrix.agents, self._algorithm.width)
+        board = RowTable(matrix.agents, self._algorithm.width)
         board.put(self._agents, self._algorithm.outgoing(self._state, round))
-        plan = Plan(*rows_of(matrix, self._agents), self._agents[:0], ())
+        plan = RoundPlan(*rows_of(matrix, self._agents), self._agents[:0], ())
         decision = self._algorithm.decide(self._state, self._mixer.gossip(plan, board), round)
         expected = question_of(decision, self._algorithm.feedback, round, self._agents)
         found = [
@@ -63,7 +63,7 @@ class _Learners:
 class Decisions:
     """The decisions of a game, compared round by round."""
 
-    def __init__(self, spec: Spec, check: Check) -> None:
+    def __init__(self, spec: Spec, check: AuditCheck) -> None:
         self._spec = spec
         self._check = check
         self._learners: _Learners | None = None

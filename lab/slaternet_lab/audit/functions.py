@@ -13,12 +13,12 @@ from slaternet.errors import SlaternetError
 from slaternet.model import Array, Question, Values
 from slaternet.spec import Spec
 from slaternet_adversary.api import Adversary
-from slaternet_adversary.build import Maker
-from slaternet_adversary.chronicle import Purchase
-from slaternet_adversary.events import Play, Score, Scored
-from slaternet_adversary.functions import Functions
+from slaternet_adversary.engine.events import Play, Score, Scored
+from slaternet_adversary.journal.entries import Purchase
+from slaternet_adversary.plugin.makers import Maker
+from slaternet_adversary.plugin.open_rounds import OpenRounds
 from slaternet_lab.audit.purchases import Sheet, numbers
-from slaternet_lab.audit.report import Check
+from slaternet_lab.audit.report import AuditCheck
 
 _ROUNDING = 1e-9
 """Relative to a number, or to 1: by how much sums differ on two machines at most."""
@@ -28,12 +28,12 @@ _NAMES = ("f", "g", "f at the anchor", "the loss's gradient", "g at the anchor",
 class Recreation:
     """A plugin that plays the game a second time, and what it says compared with what was journalled."""
 
-    def __init__(self, spec: Spec, plugin: Adversary, maker: Maker, values: Check, scores: Check) -> None:
+    def __init__(self, spec: Spec, plugin: Adversary, maker: Maker, values: AuditCheck, scores: AuditCheck) -> None:
         self._name = spec.adversary.plugin
         self._every = spec.record.score_every
         self._plugin = plugin
         self._maker = maker
-        self._functions = Functions(plugin)
+        self._functions = OpenRounds(plugin)
         self._values = values
         self._scores = scores
         self._sound = False
@@ -103,7 +103,7 @@ class Recreation:
                 what = f"{name} was sold as {one!r} where {self._name} gives {other!r}"
                 self._values.differs(what, record=record, round=round, agent=int(agents[row]))
 
-    def _apart(self, check: Check, found: Array, due: Array, place: str) -> NDArray[np.bool_]:
+    def _apart(self, check: AuditCheck, found: Array, due: Array, place: str) -> NDArray[np.bool_]:
         """Say which numbers differ by more than rounding; the first place where one differs by that is named."""
         apart: NDArray[np.bool_] = ~(np.abs(found - due) <= _ROUNDING * np.maximum(1.0, np.abs(due)))
         if ((found != due) & ~apart).any() and not check.reason:
@@ -122,7 +122,7 @@ class Recreation:
             return False
         others, last = [self._functions], question.round
         if not self._plugin.history:
-            others.append(Functions(self._maker.new()))
+            others.append(OpenRounds(self._maker.new()))
             for round in range(1, last + 1):
                 others[1].play(Play(round, None))
                 others[1].forget(round - 1)

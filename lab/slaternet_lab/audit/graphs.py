@@ -10,8 +10,8 @@ from slaternet.spec import Spec
 from slaternet_coordinator.graphs import Matrix, assumption4
 from slaternet_coordinator.graphs.survivors import Departing
 from slaternet_coordinator.registry import build
-from slaternet_lab.audit.report import Check
-from slaternet_lab.audit.seating import Seating
+from slaternet_lab.audit.report import AuditCheck
+from slaternet_lab.audit.seating import SeatingCheck
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class _Stretch:
 class Graphs:
     """The graph of a game, made again round by round."""
 
-    def __init__(self, spec: Spec, seating: Seating, check: Check) -> None:
+    def __init__(self, spec: Spec, seating: SeatingCheck, check: AuditCheck) -> None:
         self._seating = seating
         self._check = check
         self._all = build(spec.graph, spec.run.agents, spec.run.seed)

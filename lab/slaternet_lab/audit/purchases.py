@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from slaternet.departures import FOREVER
+from slaternet.attendance import FOREVER
 from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array, Question, Values
 from slaternet.spec import Spec
-from slaternet_adversary.chronicle import Purchase
-from slaternet_adversary.recollection import whole
-from slaternet_lab.audit.report import Check
-from slaternet_lab.audit.seating import Seating
+from slaternet_adversary.journal.entries import Purchase
+from slaternet_adversary.journal.query import merge_purchases
+from slaternet_lab.audit.report import AuditCheck
+from slaternet_lab.audit.seating import SeatingCheck
 
 
 @dataclass(slots=True)
@@ -55,14 +55,14 @@ class Sheet:
 
     def seen(self) -> Values:
         """Return what all agents together were told, in their order; they asked for things of the same shape."""
-        _, answer = whole([each for _, each in self.purchases])
+        _, answer = merge_purchases([each for _, each in self.purchases])
         return answer.values
 
 
 class Budgets:
     """What every agent has bought so far, and whether it might."""
 
-    def __init__(self, spec: Spec, seating: Seating, check: Check) -> None:
+    def __init__(self, spec: Spec, seating: SeatingCheck, check: AuditCheck) -> None:
         if spec.feedback is None:
             raise BadSpec("spec.toml lacks [feedback]: it is not the resolved spec of a run; put that back")
         self._spec = spec

@@ -11,7 +11,7 @@ _LISTED = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Discrepancy:
     """One thing that is not as it must be, and where: the record's number in the journal, the round, the agent."""
 
     what: str
@@ -26,7 +26,7 @@ class Difference:
 
 
 @dataclass(slots=True)
-class Check:
+class AuditCheck:
     """One line of the report."""
 
     name: str
@@ -36,7 +36,7 @@ class Check:
     reason: str = ""
     """Why not all of it could be checked; empty where it was."""
     note: str = ""
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[Discrepancy] = field(default_factory=list)
     unnamed: int = 0
     """Differences beyond those that are named."""
 
@@ -45,7 +45,7 @@ class Check:
     ) -> None:
         """Write a difference down."""
         if len(self.differences) < _LISTED:
-            self.differences.append(Difference(what, record, round, agent))
+            self.differences.append(Discrepancy(what, record, round, agent))
         else:
             self.unnamed += 1
 
@@ -67,7 +67,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class AuditReport:
     """The checks of one run."""
 
     run: str
@@ -75,7 +75,7 @@ class Report:
     """The last round that the journal holds whole, and that was checked."""
     digest: str
     """d_t of that round."""
-    checks: tuple[Check, ...]
+    checks: tuple[AuditCheck, ...]
     notes: tuple[str, ...]
 
     @property

@@ -5,21 +5,21 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from slaternet.errors import Diverged
-from slaternet_adversary.events import Scored
-from slaternet_adversary.snapshot import Snapshot
-from slaternet_lab.audit.report import Check
+from slaternet_adversary.engine.events import Scored
+from slaternet_adversary.journal.snapshot import Snapshot
+from slaternet_lab.audit.report import AuditCheck
 from slaternet_lab.audit.seating import Plain
-from slaternet_lab.folder import Run
+from slaternet_lab.runs.run import Run
 
 _NOTHING = (0.0, 0.0, 0.0, 0.0)
 _RUNNING = {"cumulative_loss", "cumulative_violation", "zero_loss", "zero_violation", "digest"}
 """Columns that differ from the first difference on, which alone is named."""
 
 
-class Results:
+class RunFolderCheck:
     """What the run folder says, and what the journal says that it must."""
 
-    def __init__(self, run: Run, metrics: Check, summary: Check) -> None:
+    def __init__(self, run: Run, metrics: AuditCheck, summary: AuditCheck) -> None:
         self._run = run
         self._metrics = metrics
         self._summary = summary

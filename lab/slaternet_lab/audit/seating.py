@@ -7,19 +7,19 @@ the game in a round that nobody who stays has come to. What they have bought in 
 import numpy as np
 from numpy.typing import NDArray
 
-from slaternet.departures import FOREVER, Attendance
+from slaternet.attendance import FOREVER, Attendance
 from slaternet.model import Agents, Departure
 from slaternet.spec import Spec
-from slaternet_adversary.chronicle import Seats
-from slaternet_lab.audit.report import Check
+from slaternet_adversary.journal.entries import SeatingEntry
+from slaternet_lab.audit.report import AuditCheck
 
 Plain = list[dict[str, object]]
 
 
-class Seating:
+class SeatingCheck:
     """The newest seating of a game."""
 
-    def __init__(self, spec: Spec, check: Check) -> None:
+    def __init__(self, spec: Spec, check: AuditCheck) -> None:
         self._spec = spec
         self._check = check
         self._epoch = 0
@@ -41,7 +41,7 @@ class Seating:
         """Return those of some agents that a host does not speak for."""
         return [agent for agent in agents.tolist() if agent not in self._hosts.get(host, ())]
 
-    def enter(self, record: int, seats: Seats, played: int) -> None:
+    def enter(self, record: int, seats: SeatingEntry, played: int) -> None:
         """Take in a seating; rounds up to `played` are complete, which the first one in a journal may be older than."""
         if seats.epoch <= self._epoch:
             what = f"it is seating {seats.epoch}, and seating {self._epoch} came before it"
@@ -56,7 +56,7 @@ class Seating:
         self._told.append(_plain(seats.departures))
         self._depart(record, seats, played)
 
-    def _depart(self, record: int, seats: Seats, played: int) -> None:
+    def _depart(self, record: int, seats: SeatingEntry, played: int) -> None:
         leaving = np.concatenate([each.agents for each in seats.departures] or [np.empty(0, np.intp)])
         if not np.isin(leaving, np.arange(self._spec.run.agents)).all() or len(np.unique(leaving)) < len(leaving):
             self._check.differs("it has agents leave that there are not, or one of them twice", record=record)

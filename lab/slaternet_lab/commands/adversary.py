@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slaternet.errors import PluginFailed
-from slaternet.plugins import absolute, is_foreign
-from slaternet.spec import Spec, override
+from slaternet.spec import Spec
+from slaternet.spec.overrides import override
+from slaternet.spec.plugins import absolute, is_foreign
 from slaternet_lab.commands.options import JsonOption
 from slaternet_lab.commands.report import print_findings
 
 if TYPE_CHECKING:
     from slaternet_adversary.testing import Line
-    from slaternet_lab.assumptions.functions import Figures
+    from slaternet_lab.assumptions.sampling import Figures
 
 _SMALL: dict[str, object] = {
     "run": {"name": "exam", "agents": 6, "dimension": 5},
@@ -35,7 +36,7 @@ def adversary_new(
     ] = Path(),
 ) -> None:
     """Make a package for an adversary of your own: an example that works, its exam as a test, a spec that plays it."""
-    from slaternet_lab.scaffold import create
+    from slaternet_lab.tools.scaffold import create
 
     folder = create(name, where)
     module = folder / folder.name.replace("-", "_") / "adversary.py"
@@ -89,11 +90,11 @@ def adversary_check(
 
 def _spec(target: str, what: str | None, settings: Sequence[str]) -> Spec:
     """Return the game with this adversary, which keeps the options of a spec that is about it."""
-    from slaternet_lab import library
+    from slaternet_lab.specs import shipped
 
     plugin = absolute(target, Path.cwd())
     named = [f"adversary.plugin={plugin}", *settings]
-    if what is None and target not in library.names():
+    if what is None and target not in shipped.names():
         spec = Spec.load(override(_SMALL, named), source="--set")
     else:
         spec = _read(what or target, settings)
@@ -104,8 +105,8 @@ def _spec(target: str, what: str | None, settings: Sequence[str]) -> Spec:
 
 
 def _read(what: str, settings: Sequence[str]) -> Spec:
-    from slaternet.paths import located
-    from slaternet_lab.resolve import read
+    from slaternet.spec.paths import located
+    from slaternet_lab.specs.resolve import read
 
     return located(*read(what, settings))
 
@@ -114,7 +115,7 @@ def examine(spec: Spec) -> "list[Line]":
     """Return the report on a spec's adversary: its exam, then F, G1, G2, mu and the theorems they allow."""
     from slaternet_adversary.testing import Line
     from slaternet_adversary.testing import examine as examine_contract
-    from slaternet_lab.assumptions.functions import QUICK, affordable, measure
+    from slaternet_lab.assumptions.sampling import QUICK, affordable, measure
 
     report = examine_contract(spec)
     failed = next((line.about for line in report if line.verdict == "failed"), "")

@@ -5,7 +5,8 @@ from typing import Annotated
 import typer
 
 from slaternet.errors import BadSpec, PluginFailed
-from slaternet.spec import AlgorithmSection, Spec, override
+from slaternet.spec import AlgorithmSection, Spec
+from slaternet.spec.overrides import override
 from slaternet_lab.commands.options import JsonOption
 from slaternet_lab.commands.report import print_findings
 
@@ -31,7 +32,7 @@ def algorithm_check(
     as_json: JsonOption = False,
 ) -> None:
     """Check that an algorithm keeps its contract: rowwise, pure, restored from its state, inside the set."""
-    from slaternet_agent.testing import examine
+    from slaternet_agent.testing.exam import examine
 
     report = examine(_section(target, settings or []))
     print_findings(report, {"verdict": "verdict", "about": "about", "finding": "text"}, as_json=as_json)

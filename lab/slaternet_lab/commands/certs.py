@@ -10,7 +10,7 @@ import typer
 
 from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS
-from slaternet.tls import CA
+from slaternet.network.certificates import CA
 from slaternet_lab.commands.options import JsonOption
 from slaternet_lab.commands.report import bar, print_fields, print_json
 
@@ -31,7 +31,7 @@ def certs(
     as_json: JsonOption = False,
 ) -> None:
     """Make a CA and a certificate for everyone in a game, for --tls; run it again to add hosts."""
-    from slaternet_lab.certificates import ALWAYS, make
+    from slaternet_lab.tools.certificates import ALWAYS, make
 
     called = _called(hosts, names)
     with bar() as shown:

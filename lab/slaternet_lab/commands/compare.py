@@ -55,7 +55,7 @@ def compare(
     as_json: JsonOption = False,
 ) -> None:
     """Play algorithms x seeds on the same functions and graphs; the same --out goes on where it was interrupted."""
-    from slaternet_lab.comparison.contestants import split
+    from slaternet_lab.comparison.entries import split
     from slaternet_lab.comparison.play import compare as play_all
 
     if hosts is not None and not network:

@@ -33,11 +33,11 @@ def graph(
     as_json: JsonOption = False,
 ) -> None:
     """Show the graphs of a spec: edges, weights, and the window within which they connect."""
-    from slaternet.paths import located
+    from slaternet.spec.paths import located
     from slaternet_coordinator.graphs import assumption4
     from slaternet_coordinator.registry import build
-    from slaternet_lab.protocol import connecting
-    from slaternet_lab.resolve import read
+    from slaternet_lab.specs.protocol import connecting
+    from slaternet_lab.specs.resolve import read
 
     parsed, base = read(spec, settings or ())
     parsed = located(parsed, base, ("graph.name", "graph.path"))

@@ -5,15 +5,15 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from slaternet.journal import Durability
-from slaternet.process import DEGRADED
+from slaternet.service.main import DEGRADED
 from slaternet.spec import Spec
-from slaternet_adversary.command import KeepOption
-from slaternet_coordinator.command import LostAfterOption, PolicyOption
-from slaternet_coordinator.rules import LOST_AFTER, Policy
+from slaternet.storage.journal import Durability
+from slaternet_adversary.shell.command import KeepOption
+from slaternet_coordinator.engine.rules import LOST_AFTER, Policy
+from slaternet_coordinator.shell.command import LostAfterOption, PolicyOption
 from slaternet_lab.commands.options import ForceOption, JsonOption, OutOption, RunArgument, SetOption, SpecArgument
 from slaternet_lab.commands.runs import show_summary
-from slaternet_lab.progress import Progress
+from slaternet_lab.games.progress import ProgressDisplay
 
 NoRestartOption = Annotated[
     bool, typer.Option("--no-restart", help="End the game where a process dies, rather than start it again.")
@@ -48,10 +48,10 @@ def run(
     as_json: JsonOption = False,
 ) -> None:
     """Play a spec over gRPC: a coordinator, an adversary and agent hosts as processes on this machine."""
-    from slaternet_lab.network import play
+    from slaternet_lab.games.run import play
 
     game = _resolved(spec, settings, adversary)
-    with Progress(game.run.rounds, Console(stderr=as_json)) as progress:
+    with ProgressDisplay(game.run.rounds, Console(stderr=as_json)) as progress:
         played = play(
             game,
             hosts=hosts,
@@ -78,10 +78,10 @@ def simulate(
     as_json: JsonOption = False,
 ) -> None:
     """Play a spec in one process without a network; same digest, same run folder."""
-    from slaternet_lab.simulation import simulate as play_here
+    from slaternet_lab.games.simulation import simulate as play_here
 
     game = _resolved(spec, settings, adversary)
-    with Progress(game.run.rounds, Console(stderr=as_json)) as progress:
+    with ProgressDisplay(game.run.rounds, Console(stderr=as_json)) as progress:
         played = play_here(game, out=out, force=force, progress=progress)
     show_summary(played, as_json=as_json)
 
@@ -96,10 +96,10 @@ def resume(
     as_json: JsonOption = False,
 ) -> None:
     """Go on with a run whose processes were all cut off; with --rounds, play a finished one on."""
-    from slaternet_lab.resumption import prepare
+    from slaternet_lab.games.resume import prepare
 
     resumption = prepare(run, rounds=rounds)
-    with Progress(resumption.manifest.rounds, Console(stderr=as_json)) as progress:
+    with ProgressDisplay(resumption.manifest.rounds, Console(stderr=as_json)) as progress:
         played = resumption.play(progress, restart=not no_restart)
     show_summary(played, as_json=as_json)
     if played.spec.departures != resumption.spec.departures:
@@ -108,7 +108,7 @@ def resume(
 
 def _resolved(what: str | None, settings: list[str] | None, adversary: str | None) -> Spec:
     """Return the spec to play; another adversary than the spec's comes without the options of the old one."""
-    from slaternet_lab.resolve import load
+    from slaternet_lab.specs.resolve import load
 
     named = [] if adversary is None else [f"adversary.plugin={adversary}"]
     return load(what, [*named, *(settings or ())])

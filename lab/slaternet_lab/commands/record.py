@@ -26,9 +26,9 @@ def record(
     as_json: JsonOption = False,
 ) -> None:
     """Play the adversary of a spec without agents and write its functions, for adversary.plugin = "replay"."""
-    from slaternet_adversary.build import opened
     from slaternet_adversary.builtin import trace
-    from slaternet_lab.resolve import load
+    from slaternet_adversary.plugin.makers import open_plugin
+    from slaternet_lab.specs.resolve import load
 
     # a plugin's arrays are seen only in the process that it plays in
     game = load(spec, [*(settings or ()), "adversary.isolation=none"])
@@ -36,7 +36,7 @@ def record(
     if rounds is None:
         raise BadSpec("run.rounds is missing, and a record has an end; say --set run.rounds=1000")
     _check_file(out, force)
-    with opened(game) as (plugin, _), bar() as shown:
+    with open_plugin(game) as (plugin, _), bar() as shown:
         recorded = _recorded(plugin, game.adversary.plugin, rounds)
         first = next(recorded)
         _check_room(out, rounds * sum(array.nbytes for array in first.values()))
@@ -72,7 +72,7 @@ def _check_room(out: Path, size: int) -> None:
 def _recorded(plugin: "Adversary", target: str, rounds: int) -> Iterator[Mapping[str, Array]]:
     """Yield the arrays of every round's functions; BadSpec where a trace cannot hold them."""
     from slaternet_adversary.builtin import trace
-    from slaternet_adversary.calls import adversary_edge
+    from slaternet_adversary.plugin.calls import adversary_edge
 
     if plugin.history:
         raise _refused(target, "it chooses its functions by the decisions of a game, and here nobody decides")

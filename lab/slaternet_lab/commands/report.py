@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from slaternet_lab.progress import Progress
+from slaternet_lab.games.progress import ProgressDisplay
 
 _COLOURS = {
     "note": "cyan",
@@ -26,9 +26,9 @@ def console() -> Console:
     return Console(highlight=False)
 
 
-def bar() -> Progress:
+def bar() -> ProgressDisplay:
     """Return a bar for a terminal, gone when the work is done, and nothing elsewhere."""
-    return Progress(None, Console(stderr=True), brief=True)
+    return ProgressDisplay(None, Console(stderr=True), brief=True)
 
 
 def print_json(result: object) -> None:

@@ -13,8 +13,8 @@ from rich.filesize import decimal
 from slaternet.errors import BadSpec, Diverged
 from slaternet_lab.commands.options import ForceOption, JsonOption, RunArgument
 from slaternet_lab.commands.report import bar, console, print_fields, print_json, print_table
-from slaternet_lab.folder import Run
-from slaternet_lab.folder import diff as find_difference
+from slaternet_lab.runs.run import Run
+from slaternet_lab.runs.run import diff as find_difference
 
 if TYPE_CHECKING:
     from slaternet_lab.hindsight.regret import Regret
@@ -37,7 +37,7 @@ def plot(
     as_json: JsonOption = False,
 ) -> None:
     """Draw loss.png and violation.png: cumulative loss and violation over the rounds, with the zero baseline."""
-    from slaternet_lab.plots import draw
+    from slaternet_lab.runs.plots import draw
 
     opened = [Run.open(each) for each in runs]
     if out is None and len(opened) > 1:
@@ -56,7 +56,7 @@ def export(
     as_json: JsonOption = False,
 ) -> None:
     """Write metrics and recorded decisions as tables for other tools."""
-    from slaternet_lab import export as exporting
+    from slaternet_lab.runs import export as exporting
 
     opened = Run.open(run)
     names = [name.strip() for name in formats.split(",")]

@@ -4,17 +4,17 @@ from typing import Annotated
 
 import typer
 
-from slaternet.options import InsecureOption, TlsOption
-from slaternet.station import Station
-from slaternet_adversary.command import ForceOption, KeepOption, OutOption, opposite, serve_adversary
-from slaternet_coordinator.command import (
+from slaternet.service.config import ProcessConfig
+from slaternet.service.options import InsecureOption, TlsOption
+from slaternet_adversary.shell.command import ForceOption, KeepOption, OutOption, opposite, serve_adversary
+from slaternet_coordinator.engine.rules import LOST_AFTER, Policy
+from slaternet_coordinator.shell.command import (
     HostsOption,
     LostAfterOption,
     PolicyOption,
     at_the_centre,
     serve_coordinator,
 )
-from slaternet_coordinator.rules import LOST_AFTER, Policy
 from slaternet_lab.commands.options import JsonOption, SetOption, SpecArgument
 from slaternet_lab.commands.report import console, print_json
 
@@ -23,7 +23,7 @@ AddressArgument = Annotated[str, typer.Argument(metavar="ADDRESS", help="HOST:PO
 
 @at_the_centre
 def coordinator(
-    station: Station,
+    station: ProcessConfig,
     spec: SpecArgument = None,
     hosts: HostsOption = None,
     policy: PolicyOption = Policy.WAIT,
@@ -31,19 +31,19 @@ def coordinator(
     settings: SetOption = None,
 ) -> None:
     """Seat the hosts of a game, publish its graph round by round, end it."""
-    from slaternet_lab.resolve import load_for_all
+    from slaternet_lab.specs.resolve import load_for_all
 
     raise typer.Exit(serve_coordinator(load_for_all(spec, settings or ()), station, hosts, policy, lost_after))
 
 
 @opposite
 def adversary(
-    station: Station, out: OutOption = None, force: ForceOption = False, journal_keep: KeepOption = None
+    station: ProcessConfig, out: OutOption = None, force: ForceOption = False, journal_keep: KeepOption = None
 ) -> None:
     """Hold the functions of a game, reveal their values, score the decisions, write the run folder and its figures."""
     code, folder = serve_adversary(station, out, force=force, journal_keep=journal_keep)
     if code == 0 and folder is not None:
-        from slaternet_lab.finish import finish
+        from slaternet_lab.games.finish import finish
 
         finish(folder)
     raise typer.Exit(code)
@@ -57,31 +57,31 @@ def status(
     as_json: JsonOption = False,
 ) -> None:
     """Ask a coordinator how its game stands: how far each host is, who waits for whom, what went wrong."""
-    from slaternet_lab import remote, standing
+    from slaternet_lab.status import operator, page
 
-    security = remote.secured(tls, insecure=insecure)
+    security = operator.secured(tls, insecure=insecure)
     if watch:
-        from slaternet_lab import watch as watching
+        from slaternet_lab.status import watch as watching
 
         plain = watching.Objects if as_json else watching.Lines
         screen = console()
         view = watching.Screen(screen) if screen.is_terminal and not as_json else plain(typer.echo)
         watching.watch(address, security, view)
         return
-    answer = remote.standing(address, security)
+    answer = operator.standing(address, security)
     if as_json:
-        print_json(standing.as_json(answer))
+        print_json(page.as_json(answer))
     else:
-        console().print(standing.page(answer.status))
+        console().print(page.page(answer.status))
 
 
 def stop(
     address: AddressArgument, tls: TlsOption = None, insecure: InsecureOption = False, as_json: JsonOption = False
 ) -> None:
     """End a running game with the round that its fastest host has entered; the run folder is completed."""
-    from slaternet_lab import remote
+    from slaternet_lab.status import operator
 
-    last = remote.stop(address, remote.secured(tls, insecure=insecure))
+    last = operator.stop(address, operator.secured(tls, insecure=insecure))
     if as_json:
         print_json({"last_round": last})
     elif last is None:
@@ -104,9 +104,9 @@ def health(
     as_json: JsonOption = False,
 ) -> None:
     """Ask a service whether it serves; exit code 0 if so, 4 if not."""
-    from slaternet_lab import remote
+    from slaternet_lab.status import operator
 
-    remote.health(address, identity, remote.secured(tls, insecure=insecure))
+    operator.health(address, identity, operator.secured(tls, insecure=insecure))
     if as_json:
         print_json({"serving": True})
     else:

@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 
 from slaternet.errors import BadSpec
-from slaternet_lab import library
 from slaternet_lab.commands.options import JsonOption, SetOption, SpecArgument
 from slaternet_lab.commands.report import print_fields, print_findings, print_json
+from slaternet_lab.specs import shipped
 
 
 def specs(
@@ -16,9 +16,9 @@ def specs(
 ) -> None:
     """List the shipped specs, or print one to edit."""
     if name is not None:
-        typer.echo(library.shipped(name).text, nl=False)
+        typer.echo(shipped.shipped(name).text, nl=False)
         return
-    titles = [(each, library.shipped(each).title) for each in library.names()]
+    titles = [(each, shipped.shipped(each).title) for each in shipped.names()]
     if as_json:
         print_json([{"name": each, "title": title} for each, title in titles])
     else:
@@ -28,8 +28,8 @@ def specs(
 def check(spec: SpecArgument = None, settings: SetOption = None, as_json: JsonOption = False) -> None:
     """Validate a spec and the theory's assumptions on it; no agent plays. Errors end with exit code 2."""
     from slaternet_lab.assumptions.report import examine
-    from slaternet_lab.parts import assemble
-    from slaternet_lab.resolve import read
+    from slaternet_lab.specs.assemble import assemble
+    from slaternet_lab.specs.resolve import read
 
     report = examine(assemble(*read(spec, settings or ())), thorough=True)
     print_findings(report, {"verdict": "verdict", "about": "about", "figures": "text"}, as_json=as_json)

@@ -9,7 +9,7 @@ from slaternet_lab.commands.options import SEEDS_HELP, JobsOption, JsonOption, O
 from slaternet_lab.commands.report import console, print_json, print_table
 
 if TYPE_CHECKING:
-    from slaternet_lab.verification.theorems import Finding
+    from slaternet_lab.verification.theorems import TheoremVerdict
 
 _HEADINGS = ("theorem", "game", "quantity", "bound", "exponent (95 %)", "verdict", "because")
 
@@ -49,7 +49,7 @@ def verify(
     console().print(f"folder  {folder}", soft_wrap=True, markup=False)
 
 
-def _row(game: str, finding: "Finding") -> tuple[str, ...]:
+def _row(game: str, finding: "TheoremVerdict") -> tuple[str, ...]:
     fit = finding.fit
     exponent = "" if fit is None else f"{fit.exponent:.3f} ({fit.low:.3f} to {fit.high:.3f})"
     what = (str(finding.theorem), game, finding.quantity, finding.bound)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slaternet_lab.comparison.standings import Course, Curve
-from slaternet_lab.plots import BASELINE, FIGURES, NEVER_MOVING, framed, pen
+from slaternet_lab.comparison.standings import Curve, MeanCurves
+from slaternet_lab.runs.plots import BASELINE, FIGURES, NEVER_MOVING, framed, pen
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,7 +16,7 @@ _SAME = 1e-9
 """Relative difference below which two curves are one."""
 
 
-def draw(courses: Sequence[Course], out_dir: Path) -> list[Path]:
+def draw(courses: Sequence[MeanCurves], out_dir: Path) -> list[Path]:
     """Write loss.png and violation.png to `out_dir`; return their paths."""
     paths = []
     for name, label in FIGURES:
@@ -26,7 +26,7 @@ def draw(courses: Sequence[Course], out_dir: Path) -> list[Path]:
     return paths
 
 
-def _paint(axes: "Axes", courses: Sequence[Course], name: str) -> None:
+def _paint(axes: "Axes", courses: Sequence[MeanCurves], name: str) -> None:
     # a contestant that does what the baseline does is drawn as one
     pairs = [(f"cumulative_{each}", f"zero_{each}") for each, _ in FIGURES]
     resting = [each for each in courses if all(_is_same(each.curves[own], each.curves[zero]) for own, zero in pairs)]

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slaternet.disk import replace_file
 from slaternet.errors import BadSpec
 from slaternet.spec import Spec
-from slaternet_lab.folder import Run
+from slaternet.storage.disk import replace_file
+from slaternet_lab.runs.run import Run
 
 FILE, TABLE = "comparison.json", "comparison.csv"
 
 
 @dataclass(frozen=True)
-class Game:
+class ComparedRun:
     """One run of a comparison."""
 
     label: str
@@ -49,7 +49,7 @@ class Game:
 class ComparisonFolder:
     """Where games are played; `hosts` is the number of agent hosts, None where they are simulated."""
 
-    def __init__(self, path: Path, games: Sequence[Game], hosts: int | None) -> None:
+    def __init__(self, path: Path, games: Sequence[ComparedRun], hosts: int | None) -> None:
         self.path = path
         self._hosts = hosts
         self._games = [

@@ -11,15 +11,15 @@ from rich.console import Console
 
 from slaternet.errors import BadSpec, SlaternetError
 from slaternet.spec import Spec
-from slaternet_adversary.results import new_folder
-from slaternet_lab.comparison.contestants import Field, enter
+from slaternet_adversary.shell.run_folder import new_folder
+from slaternet_lab.comparison.entries import Entries, enter
 from slaternet_lab.comparison.figures import draw
-from slaternet_lab.comparison.folder import ComparisonFolder, Game
-from slaternet_lab.comparison.standings import Course, Outcome, Standing, review, standing
-from slaternet_lab.folder import Run
-from slaternet_lab.progress import Progress
-from slaternet_lab.simulation import simulate
-from slaternet_lab.workers.pool import Rounds, Task, cores, perform
+from slaternet_lab.comparison.folder import ComparedRun, ComparisonFolder
+from slaternet_lab.comparison.standings import MeanCurves, Outcome, Standing, review, standing
+from slaternet_lab.games.pool import Rounds, Task, cores, perform
+from slaternet_lab.games.progress import ProgressDisplay
+from slaternet_lab.games.simulation import simulate
+from slaternet_lab.runs.run import Run
 
 SEEDS = 5
 """Seeds that are played unless the user says how many."""
@@ -70,7 +70,7 @@ def compare(
     first = field.contestants[0].specs[0]
     path = out or new_folder(first.replace(**{"run.name": f"{first.run.name}-compare"}))
     games = [
-        Game(each.label, spec, path / each.folder / f"seed-{spec.run.seed}")
+        ComparedRun(each.label, spec, path / each.folder / f"seed-{spec.run.seed}")
         for each in field.contestants
         for spec in each.specs
     ]
@@ -94,7 +94,7 @@ def compare(
 class _Stage:
     """The games of a comparison while they are played."""
 
-    def __init__(self, games: Sequence[Game], optima: dict[str, float], *, keep: bool, console: Console) -> None:
+    def __init__(self, games: Sequence[ComparedRun], optima: dict[str, float], *, keep: bool, console: Console) -> None:
         self.games = games
         self.optima = optima
         """The loss of the best fixed decision, by functions."""
@@ -115,7 +115,7 @@ class _Stage:
         tasks += [Task(key, offline_optimum, (spec,)) for key, spec in functions.items() if key not in self.optima]
         rounds, before = sum(game.rounds for game in self.games), sum(self._rounds.values())
         with (
-            Progress(rounds, self._console, done=before) as self._progress,
+            ProgressDisplay(rounds, self._console, done=before) as self._progress,
             contextlib.closing(perform(tasks, jobs, log, self._advance)) as outcomes,
         ):
             for game in todo if hosts else ():
@@ -176,9 +176,9 @@ class _Watcher:
         self._advance(round)
 
 
-def _play(game: Game, hosts: int, advance: Callable[[int], None]) -> SlaternetError | None:
+def _play(game: ComparedRun, hosts: int, advance: Callable[[int], None]) -> SlaternetError | None:
     """Play a game over the network; return the error where it failed."""
-    from slaternet_lab.network import play
+    from slaternet_lab.games.run import play
 
     try:
         play(game.spec, hosts=hosts, out=game.folder, force=True, progress=_Watcher(advance), figures=False)
@@ -195,18 +195,18 @@ def _functions(spec: Spec) -> str:
     return spec.replace(**bare).digest()
 
 
-def _concluded(field: Field, stage: _Stage, folder: ComparisonFolder) -> Comparison:
+def _concluded(field: Entries, stage: _Stage, folder: ComparisonFolder) -> Comparison:
     """Read the finished runs, and write what they say."""
     outcomes: list[Outcome] = []
     standings: list[Standing] = []
-    courses: list[Course] = []
+    courses: list[MeanCurves] = []
     for contestant in field.contestants:
         played = [game for game in stage.games if game.label == contestant.label and game.name not in stage.failures]
         read = [review(Run.open(game.folder), game.label, stage.optima.get(_functions(game.spec))) for game in played]
         if read:
             outcomes += (each for each, _ in read)
             standings.append(standing(contestant, [each for each, _ in read]))
-            courses.append(Course.of(contestant.label, [curves for _, curves in read]))
+            courses.append(MeanCurves.of(contestant.label, [curves for _, curves in read]))
     found = Comparison(folder.path, tuple(standings), tuple(outcomes), stage.failures, tuple(stage.notes))
     folder.write({**found.tables(), "optima": stage.optima}, [asdict(each) for each in outcomes])
     if courses:

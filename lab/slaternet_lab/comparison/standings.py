@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from slaternet.model import Array
-from slaternet_lab.comparison.contestants import Contestant
-from slaternet_lab.folder import Run
-from slaternet_lab.plots import FIGURES, thinned
+from slaternet_lab.comparison.entries import Contestant
+from slaternet_lab.runs.plots import FIGURES, thinned
+from slaternet_lab.runs.run import Run
 
 
 @dataclass(frozen=True)
@@ -83,14 +83,14 @@ Curves = dict[str, tuple[Array, Array]]
 
 
 @dataclass(frozen=True)
-class Course:
+class MeanCurves:
     """A contestant's cumulative scores, and those of the baseline that never moves, by column of metrics.csv."""
 
     label: str
     curves: dict[str, Curve]
 
     @classmethod
-    def of(cls, label: str, runs: Sequence[Curves]) -> "Course":
+    def of(cls, label: str, runs: Sequence[Curves]) -> "MeanCurves":
         """Return the course of at least one run."""
         return cls(label, {column: Curve.of([run[column] for run in runs]) for column in runs[0]})
 

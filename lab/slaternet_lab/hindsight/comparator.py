@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Iterator
 
 from slaternet.errors import BadSpec
 from slaternet.model import Array
-from slaternet.sets import FeasibleSet
+from slaternet.numerics.sets import FeasibleSet
 from slaternet.spec import Spec
+from slaternet_lab.functions.replay import RoundFunctions, replay
 from slaternet_lab.hindsight.convex import ConvexProgramme
 from slaternet_lab.hindsight.programme import Certificate, Optimum, QuadraticProgramme
-from slaternet_lab.hindsight.replay import Functions, replay
 
 __all__ = ["Certificate", "Optimum", "Programme", "offline", "optima", "programme"]
 
@@ -57,6 +57,6 @@ def grown(
             yield built
 
 
-def programme(feasible: FeasibleSet, functions: Functions) -> Programme:
+def programme(feasible: FeasibleSet, functions: RoundFunctions) -> Programme:
     """Return an empty programme for functions of this kind."""
     return QuadraticProgramme(feasible) if functions.exact else ConvexProgramme(feasible)

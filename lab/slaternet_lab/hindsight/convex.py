@@ -12,11 +12,11 @@ from scipy import optimize
 
 from slaternet.errors import BadSpec
 from slaternet.model import Array
-from slaternet.sets import FeasibleSet
-from slaternet_adversary.calls import name_of
-from slaternet_lab.hindsight.cones import cones
+from slaternet.numerics.sets import FeasibleSet
+from slaternet_adversary.plugin.calls import name_of
+from slaternet_lab.functions.cones import cones
+from slaternet_lab.functions.replay import RoundFunctions
 from slaternet_lab.hindsight.programme import Certificate, Optimum
-from slaternet_lab.hindsight.replay import Functions
 
 _TOLERANCE = 1e-9
 """Of R(X): largest value of a constraint, over the length of its gradient, that counts as feasible."""
@@ -34,13 +34,13 @@ class ConvexProgramme:
     def __init__(self, feasible: FeasibleSet) -> None:
         self._x = cones(feasible)
         self._feasible = feasible
-        self._functions: list[Functions] = []
+        self._functions: list[RoundFunctions] = []
         self._working: Working = np.empty((0, 2), dtype=np.intp)
         self._start = feasible.centre
         self._unit = 1.0  # of the average loss: its slope at the centre
         self._last: tuple[Array, Array, Array] | None = None
 
-    def add(self, functions: Functions) -> None:
+    def add(self, functions: RoundFunctions) -> None:
         """Add the next round; BadSpec where its gradients are unknown."""
         if lacking := functions.lacking:
             raise BadSpec(

@@ -17,11 +17,11 @@ from scipy import sparse
 
 from slaternet.errors import BadSpec
 from slaternet.model import Array
-from slaternet.sets import FeasibleSet
-from slaternet_lab.hindsight.cones import Cones, cones
-from slaternet_lab.hindsight.replay import Functions
+from slaternet.numerics.sets import FeasibleSet
+from slaternet_lab.functions.cones import Cones, cones
+from slaternet_lab.functions.replay import RoundFunctions
+from slaternet_lab.functions.solver import minimise
 from slaternet_lab.hindsight.rows import Rows
-from slaternet_lab.hindsight.solver import minimise
 
 _TOLERANCE = 1e-11
 """Of R(X): how far a point may lie on the wrong side of a row."""
@@ -85,7 +85,7 @@ class QuadraticProgramme:
         self._rounds = 0
         self._binding = np.empty(0, dtype=np.intp)
 
-    def add(self, functions: Functions) -> None:
+    def add(self, functions: RoundFunctions) -> None:
         """Add the next round."""
         hessian, slope, constant = functions.quadratic()
         self._hessian += hessian

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from slaternet.errors import BadSpec, SlaternetError
 from slaternet.model import Array
 from slaternet.spec import Spec
-from slaternet_adversary.build import opened
-from slaternet_lab.folder import Run
+from slaternet_adversary.plugin.makers import open_plugin
+from slaternet_lab.functions.replay import replay
 from slaternet_lab.hindsight.comparator import Optimum, grown
-from slaternet_lab.hindsight.replay import replay
+from slaternet_lab.runs.run import Run
 
 COLUMNS = ("round", "optimum", "regret", "residual", "slack", "tolerant_violation", "l1_violation")
 """Of regret.csv."""
@@ -66,7 +66,7 @@ class Regret:
 
     def save(self, folder: Path) -> list[Path]:
         """Write regret.csv and regret.png; return their paths."""
-        from slaternet_lab.plots import draw_regret
+        from slaternet_lab.runs.plots import draw_regret
 
         table, figure = folder / "regret.csv", folder / "regret.png"
         with table.open("w", newline="", encoding="utf-8") as file:
@@ -134,7 +134,7 @@ def violations(spec: Spec, decisions: Array, prefixes: NDArray[np.int64], watch:
 def _blocks(spec: Spec) -> list[tuple[int, int]]:
     """Cut the agents so that all constraints at a block's decisions fit into bounded memory."""
     n = spec.run.agents
-    with opened(spec) as (plugin, _):
+    with open_plugin(spec) as (plugin, _):
         rows = plugin.constraints * n
     step = max(1, _BLOCK_BYTES // (8 * max(1, rows)))
     return [(first, min(first + step, n)) for first in range(0, n, step)]
@@ -172,7 +172,7 @@ def _decisions(run: Run, watch: Watch) -> tuple[Array | None, tuple[str, ...]]:
 
 def _played_again(run: Run, rounds: int, watch: Watch) -> tuple[Array, str]:
     """Return the decisions of the spec, simulated for so many rounds, and the digest where the run's metrics end."""
-    from slaternet_lab.simulation import Simulation
+    from slaternet_lab.games.simulation import Simulation
 
     unscored = rounds + 1
     spec = run.spec.replace(**{"run.rounds": rounds, "record.decisions": True, "record.score_every": unscored})

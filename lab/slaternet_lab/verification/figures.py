@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slaternet.model import Array
-from slaternet_lab.plots import pen, sheet
+from slaternet_lab.runs.plots import pen, sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from slaternet.model import Array
-from slaternet.streams import stream
+from slaternet.numerics.randomness import stream
 
 Horizons = NDArray[np.int64]
 

@@ -19,14 +19,14 @@ from rich.console import Console
 from slaternet.errors import BadSpec
 from slaternet.model import Array
 from slaternet.spec import Spec
-from slaternet_adversary.results import new_folder
-from slaternet_lab.assumptions.functions import QUICK, measure
-from slaternet_lab.comparison.contestants import Contestant, enter
-from slaternet_lab.progress import Progress
-from slaternet_lab.simulation import simulate
+from slaternet_adversary.shell.run_folder import new_folder
+from slaternet_lab.assumptions.sampling import QUICK, measure
+from slaternet_lab.comparison.entries import Contestant, enter
+from slaternet_lab.games.pool import Rounds, Task, cores, perform
+from slaternet_lab.games.progress import ProgressDisplay
+from slaternet_lab.games.simulation import simulate
 from slaternet_lab.verification.rates import Horizons
-from slaternet_lab.verification.theorems import Finding, Measured, claims, rate
-from slaternet_lab.workers.pool import Rounds, Task, cores, perform
+from slaternet_lab.verification.theorems import Measured, TheoremVerdict, claims, rate
 
 SEEDS = 10
 """Seeds that are played unless the user says how many."""
@@ -56,7 +56,7 @@ class Study:
     horizons: Horizons
     series: tuple[Series, ...]
     """Algorithm 1 first."""
-    findings: tuple[Finding, ...]
+    findings: tuple[TheoremVerdict, ...]
     remarks: tuple[str, ...]
 
     def table(self) -> dict[str, Any]:
@@ -173,7 +173,7 @@ def _play(tasks: Sequence[Task], rounds: int, jobs: int | None, console: Console
 
     with (
         tempfile.TemporaryDirectory(prefix="slaternet-verify-") as scratch,
-        Progress(rounds, console or Console(quiet=True)) as progress,
+        ProgressDisplay(rounds, console or Console(quiet=True)) as progress,
         contextlib.closing(perform(tasks, jobs or cores(), Path(scratch) / "log", advance)) as outcomes,
     ):
         for task, result, error in ((each.task, each.result, each.error) for each in outcomes):

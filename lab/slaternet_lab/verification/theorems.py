@@ -35,7 +35,7 @@ _FLAT = 0.2
 
 
 @dataclass(frozen=True)
-class Finding:
+class TheoremVerdict:
     """One line of the report: what a theorem says of a quantity, what was measured, and the verdict."""
 
     theorem: int
@@ -91,7 +91,7 @@ class Claim:
     late: float | None = None
     """How much of it must fall in the second half of the rounds for its growth to be tested."""
 
-    def finding(self, measured: Measured) -> Finding:
+    def finding(self, measured: Measured) -> TheoremVerdict:
         """Hold the claim against what was measured."""
         verdict: Verdict = "not tested"
         if measured.fit is None:
@@ -101,7 +101,7 @@ class Claim:
         else:
             verdict, reason = self.judge(measured.fit, measured)
         claimed = (self.theorem, self.quantity, self.bound, self.power, self.logarithms)
-        return Finding(*claimed, measured.fit, measured.local, measured.late, verdict, reason)
+        return TheoremVerdict(*claimed, measured.fit, measured.local, measured.late, verdict, reason)
 
 
 def claims(theorem: int, spec: Spec) -> Iterator[Claim]:

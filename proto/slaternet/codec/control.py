@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from slaternet.codec.parts import Assembly, split
-from slaternet.codec.unary import read_breaches, write_breaches
+from slaternet.codec.unary import read_refusals, write_refusals
 from slaternet.codec.wire import (
     HEARTBEAT,
     address,
@@ -45,18 +45,18 @@ from slaternet.model import (
     Description,
     Failed,
     Finished,
+    GameOver,
     Head,
     Heartbeat,
     Hold,
     Holding,
     LowWater,
     Opening,
-    Over,
     Peer,
     Progress,
     Refusals,
     Seating,
-    Spare,
+    Standby,
     StopAt,
     Topology,
     Waiting,
@@ -219,8 +219,8 @@ _UP: dict[type, tuple[str, Callable[[Any], Any], Callable[[Head, Any], ControlUp
     ),
     Refusals: (
         "refusals",
-        lambda body: {"breaches": write_breaches(body.breaches)},
-        lambda head, message: Refusals(read_breaches(message.breaches)),
+        lambda body: {"breaches": write_refusals(body.breaches)},
+        lambda head, message: Refusals(read_refusals(message.breaches)),
     ),
 }
 _READ_UP = {field: read for field, _, read in _UP.values()}
@@ -228,14 +228,14 @@ _READ_UP = {field: read for field, _, read in _UP.values()}
 _DOWN: dict[type, tuple[str, Callable[[Any], Any], Callable[[Head, Any], ControlDown]]] = {
     Heartbeat: ("heartbeat", _empty, lambda head, message: HEARTBEAT),
     Seating: ("seating", _write_seating, lambda head, message: _read_seating(message)),
-    Spare: ("spare", _empty, lambda head, message: Spare()),
+    Standby: ("spare", _empty, lambda head, message: Standby()),
     Hold: ("hold", _empty, lambda head, message: Hold()),
     StopAt: ("stop_at", _empty, lambda head, message: StopAt(from_round_one(head))),
     LowWater: ("low_water", _empty, lambda head, message: LowWater(head.round)),
-    Over: (
+    GameOver: (
         "over",
         lambda body: {"failure": clip(body.failure)},
-        lambda head, message: Over(text(message.failure, LIMITS.text_bytes)),
+        lambda head, message: GameOver(text(message.failure, LIMITS.text_bytes)),
     ),
 }
 _READ_DOWN = {field: read for field, _, read in _DOWN.values()}

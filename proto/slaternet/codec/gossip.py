@@ -16,7 +16,7 @@ from slaternet.codec.wire import (
 )
 from slaternet.errors import Malformed
 from slaternet.limits import LIMITS
-from slaternet.model import Frame, Gossip, Head, Heartbeat, Opening, Wanted
+from slaternet.model import Frame, Gossip, Head, Heartbeat, Opening, ResendFrom
 from slaternet.v1 import agent_pb2 as pb
 from slaternet.v1 import common_pb2
 
@@ -32,7 +32,7 @@ def encode_gossip(head: Head, body: Gossip) -> list[bytes]:
             message = pb.GossipMessage(head=about, frame=pb.Frame(agents=seats, rows=data))
         case Opening():
             message = pb.GossipMessage(head=about, opening=write_opening(body))
-        case Wanted():
+        case ResendFrom():
             message = pb.GossipMessage(head=about, wanted=pb.Wanted())
         case Heartbeat():
             message = pb.GossipMessage(head=about, heartbeat=common_pb2.Heartbeat())
@@ -66,7 +66,7 @@ class GossipDecoder:
         if kind == "opening":
             return head, read_opening(message.opening)
         if kind == "wanted":
-            return head, Wanted(from_round_one(head))
+            return head, ResendFrom(from_round_one(head))
         raise Malformed("a message on this stream is an opening, a wish, a heartbeat or a frame")
 
     def _frame(self, head: Head, message: pb.Frame) -> tuple[Head, Gossip] | None:

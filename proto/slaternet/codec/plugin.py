@@ -14,13 +14,12 @@ from typing import TypeVar
 import numpy as np
 from google.protobuf.message import DecodeError, Message
 
+from slaternet.codec.plugin_messages import Methods
 from slaternet.codec.wire import below, digest, fits, read_agents, text, write_ids, write_numbers
 from slaternet.errors import Malformed
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
 from slaternet.v1 import plugin_pb2 as pb
-
-SERVICE = "slaternet.v1.Plugin"
 
 _NUMBER = np.dtype("<f8")
 
@@ -28,18 +27,7 @@ M = TypeVar("M", bound=Message)
 
 
 @dataclass(frozen=True, slots=True)
-class Methods:
-    """Which optional things the functions of a round offer."""
-
-    loss_gradient: bool = False
-    constraint_gradient: bool = False
-    network: bool = False
-    quadratic: bool = False
-    linear: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Describe:
+class DescribeRequest:
     """A new instance is wanted; set and options are JSON."""
 
     agents: int
@@ -51,7 +39,7 @@ class Describe:
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class DescribeReply:
     """An instance, and what others must know of it; methods are None where they were not asked for."""
 
     instance: str
@@ -63,7 +51,7 @@ class Described:
 
 
 @dataclass(frozen=True, slots=True)
-class Play:
+class PlayRequest:
     """The functions of a round are to be fixed; past holds (h, n, p) numbers, flat where they were decoded."""
 
     instance: str
@@ -73,7 +61,7 @@ class Play:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluate:
+class EvaluateRequest:
     """The functions of some agents are asked about; points (k, s, p), s = 0 where none are needed."""
 
     instance: str
@@ -88,7 +76,7 @@ class Evaluate:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluated:
+class EvaluateReply:
     """What was asked for; the rest is None."""
 
     f: Array | None = None  # (k, s)
@@ -100,7 +88,7 @@ class Evaluated:
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class ScoreRequest:
     """Points are to be scored by the functions of some agents; (N, p), flat where they were decoded."""
 
     instance: str
@@ -110,7 +98,7 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class ScoreReply:
     """Average loss and norm of the stacked violations at each point, (N,)."""
 
     loss: Array
@@ -144,7 +132,7 @@ def shaped(numbers: Array, *shape: int) -> Array:
 # Describe
 
 
-def encode_describe(body: Describe) -> bytes:
+def encode_describe(body: DescribeRequest) -> bytes:
     """Return the request for a new instance."""
     message = pb.DescribeRequest(
         agents=body.agents,
@@ -157,17 +145,17 @@ def encode_describe(body: Describe) -> bytes:
     return message.SerializeToString()
 
 
-def decode_describe(data: bytes) -> Describe:
+def decode_describe(data: bytes) -> DescribeRequest:
     """Return for which game an instance is wanted."""
     message = _parse(pb.DescribeRequest, data)
     agents, dimension = below(message.agents, LIMITS.agents), below(message.dimension, LIMITS.dimension)
     if not agents or not dimension:
         raise Malformed("a game has at least one agent and one dimension")
     tables = text(message.set, LIMITS.spec_bytes), text(message.options, LIMITS.spec_bytes)
-    return Describe(agents, dimension, message.seed, *tables, message.probe)
+    return DescribeRequest(agents, dimension, message.seed, *tables, message.probe)
 
 
-def encode_described(body: Described) -> bytes:
+def encode_described(body: DescribeReply) -> bytes:
     """Return what others must know of a new instance."""
     message = pb.DescribeReply(
         instance=body.instance,
@@ -180,10 +168,10 @@ def encode_described(body: Described) -> bytes:
     return message.SerializeToString()
 
 
-def decode_described(data: bytes) -> Described:
+def decode_described(data: bytes) -> DescribeReply:
     """Return what a plugin says of a new instance."""
     message = _parse(pb.DescribeReply, data)
-    return Described(
+    return DescribeReply(
         _instance(message.instance),
         below(message.constraints, LIMITS.constraints),
         message.history,
@@ -212,7 +200,7 @@ def _read_methods(message: pb.Methods) -> Methods:
 # Play
 
 
-def encode_play(body: Play) -> bytes:
+def encode_play(body: PlayRequest) -> bytes:
     """Return the request to fix a round."""
     message = pb.PlayRequest(
         instance=body.instance, round=body.round, needed=body.needed, past=write_numbers(body.past)
@@ -220,10 +208,10 @@ def encode_play(body: Play) -> bytes:
     return message.SerializeToString()
 
 
-def decode_play(data: bytes) -> Play:
+def decode_play(data: bytes) -> PlayRequest:
     """Return which round is to be fixed."""
     message = _parse(pb.PlayRequest, data)
-    return Play(_instance(message.instance), _round(message.round), message.needed, _numbers(message.past))
+    return PlayRequest(_instance(message.instance), _round(message.round), message.needed, _numbers(message.past))
 
 
 def encode_played(methods: Methods) -> bytes:
@@ -239,7 +227,7 @@ def decode_played(data: bytes) -> Methods:
 # Evaluate
 
 
-def encode_evaluate(body: Evaluate) -> bytes:
+def encode_evaluate(body: EvaluateRequest) -> bytes:
     """Return the question about the functions of some agents."""
     message = pb.EvaluateRequest(
         instance=body.instance,
@@ -256,13 +244,13 @@ def encode_evaluate(body: Evaluate) -> bytes:
     return message.SerializeToString()
 
 
-def decode_evaluate(data: bytes) -> Evaluate:
+def decode_evaluate(data: bytes) -> EvaluateRequest:
     """Return what is asked about the functions of some agents; the dimension is the sender's."""
     message = _parse(pb.EvaluateRequest, data)
     agents = _agents(message.agents)
     points = below(message.points, LIMITS.points)
     numbers = _numbers(message.data)
-    return Evaluate(
+    return EvaluateRequest(
         _instance(message.instance),
         _round(message.round),
         agents,
@@ -275,7 +263,7 @@ def decode_evaluate(data: bytes) -> Evaluate:
     )
 
 
-def encode_evaluated(body: Evaluated) -> bytes:
+def encode_evaluated(body: EvaluateReply) -> bytes:
     """Return the answer to a question about functions."""
     message = pb.EvaluateReply()
     for name in ("f", "g", "loss_gradient", "constraint_gradient"):
@@ -289,7 +277,7 @@ def encode_evaluated(body: Evaluated) -> bytes:
     return message.SerializeToString()
 
 
-def decode_evaluated(data: bytes, asked: Evaluate, dimension: int, constraints: int) -> Evaluated:
+def decode_evaluated(data: bytes, asked: EvaluateRequest, dimension: int, constraints: int) -> EvaluateReply:
     """Return the answer to `asked`; every size follows from the question."""
     message = _parse(pb.EvaluateReply, data)
     k, s, _ = asked.points.shape
@@ -298,7 +286,7 @@ def decode_evaluated(data: bytes, asked: Evaluate, dimension: int, constraints: 
     def read(wanted: bool, field: bytes, *shape: int) -> Array | None:
         return shaped(_numbers(field), *shape) if wanted else None
 
-    return Evaluated(
+    return EvaluateReply(
         read(asked.values, message.f, k, s),
         read(asked.values, message.g, k, s, m),
         read(asked.loss_gradient, message.loss_gradient, k, s, p),
@@ -321,7 +309,7 @@ def _read_linear(data: bytes, rows: int, p: int) -> tuple[Array, Array]:
 # Score
 
 
-def encode_score(body: Score) -> bytes:
+def encode_score(body: ScoreRequest) -> bytes:
     """Return the request to score points."""
     message = pb.ScoreRequest(
         instance=body.instance, round=body.round, agents=write_ids(body.agents), points=write_numbers(body.points)
@@ -329,22 +317,24 @@ def encode_score(body: Score) -> bytes:
     return message.SerializeToString()
 
 
-def decode_score(data: bytes) -> Score:
+def decode_score(data: bytes) -> ScoreRequest:
     """Return which points are to be scored."""
     message = _parse(pb.ScoreRequest, data)
-    return Score(_instance(message.instance), _round(message.round), _agents(message.agents), _numbers(message.points))
+    return ScoreRequest(
+        _instance(message.instance), _round(message.round), _agents(message.agents), _numbers(message.points)
+    )
 
 
-def encode_scored(body: Scored) -> bytes:
+def encode_scored(body: ScoreReply) -> bytes:
     """Return the scores of points."""
     message = pb.ScoreReply(loss=write_numbers(body.loss), violation=write_numbers(body.violation))
     return message.SerializeToString()
 
 
-def decode_scored(data: bytes, points: int) -> Scored:
+def decode_scored(data: bytes, points: int) -> ScoreReply:
     """Return the scores of that many points."""
     message = _parse(pb.ScoreReply, data)
-    return Scored(shaped(_numbers(message.loss), points), shaped(_numbers(message.violation), points))
+    return ScoreReply(shaped(_numbers(message.loss), points), shaped(_numbers(message.violation), points))
 
 
 # What they share

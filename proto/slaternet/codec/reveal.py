@@ -23,13 +23,13 @@ from slaternet.model import (
     Array,
     Head,
     Heartbeat,
+    HistoryRequest,
     Opening,
     Question,
-    Recall,
     RevealDown,
     RevealUp,
-    Tangent,
     Usage,
+    ValueAndGradient,
     Values,
 )
 from slaternet.v1 import adversary_pb2 as pb
@@ -54,7 +54,7 @@ def encode_reveal_up(head: Head, body: RevealUp) -> list[bytes]:
         case Usage(_, frames, sent, received, waited):
             usage = pb.Usage(frames=frames, bytes_sent=sent, bytes_received=received, waited=waited)
             message = pb.RevealUp(head=about, usage=usage)
-        case Recall():
+        case HistoryRequest():
             message = pb.RevealUp(head=about, recall=pb.Recall(agents=write_ids(body.agents), last=body.last))
     return [pack(message)]
 
@@ -183,7 +183,9 @@ class RevealUpDecoder:
         if kind == "usage":
             return head, _read_usage(head.round, message.usage)
         if kind == "recall":
-            return head, Recall(from_round_one(head), message.recall.last, self._seats.read(message.recall.agents))
+            return head, HistoryRequest(
+                from_round_one(head), message.recall.last, self._seats.read(message.recall.agents)
+            )
         raise Malformed("a message on this stream is an opening, a heartbeat, a question, a recall or a usage")
 
 
@@ -232,7 +234,7 @@ class RevealDownDecoder:
         return head, Answer(head.round or from_round_one(head), agents, Values(f, g, loss, constraint))
 
 
-def _tangent(numbers: Array, shape: tuple[int, ...], dimension: int) -> Tangent:
+def _tangent(numbers: Array, shape: tuple[int, ...], dimension: int) -> ValueAndGradient:
     """Return values of this shape and the gradients that follow them."""
     count = numbers.size // (1 + dimension)
-    return Tangent(numbers[:count].reshape(shape), numbers[count:].reshape(*shape, dimension))
+    return ValueAndGradient(numbers[:count].reshape(shape), numbers[count:].reshape(*shape, dimension))

@@ -3,7 +3,6 @@
 from collections.abc import Collection
 from typing import Any
 
-from slaternet.breaches import KINDS
 from slaternet.codec.wire import (
     address,
     below,
@@ -27,7 +26,8 @@ from slaternet.codec.wire import (
 )
 from slaternet.errors import Malformed
 from slaternet.limits import LIMITS
-from slaternet.model import Breach, Challenge, Head, HostStatus, Join, Role, Status, Trouble, Welcome
+from slaternet.model import Challenge, Head, HostStatus, Incident, Join, Refusal, Role, Status, Welcome
+from slaternet.refusals import KINDS
 from slaternet.v1 import coordinator_pb2 as pb
 
 _ROLES = {str(role): role for role in Role}
@@ -103,7 +103,7 @@ def encode_status_reply(head: Head, body: Status) -> bytes:
         hosts=[plain(host) for host in body.hosts],
         waiting_for=clip(body.waiting_for),
         failure=clip(body.failure),
-        breaches=write_breaches(body.breaches),
+        breaches=write_refusals(body.breaches),
         troubles=[plain(each, what=clip(each.what)) for each in body.troubles],
     )
     del written["round"]  # stands in the head
@@ -129,9 +129,9 @@ def decode_status_reply(data: bytes) -> tuple[Head, Status]:
         hosts=tuple(_read_host(host) for host in message.hosts),
         waiting_for=text(message.waiting_for, LIMITS.text_bytes),
         failure=text(message.failure, LIMITS.text_bytes),
-        breaches=read_breaches(message.breaches),
+        breaches=read_refusals(message.breaches),
         rounds_per_second=finite(message.rounds_per_second),
-        troubles=tuple(Trouble(finite(each.ago), text(each.what, LIMITS.text_bytes)) for each in message.troubles),
+        troubles=tuple(Incident(finite(each.ago), text(each.what, LIMITS.text_bytes)) for each in message.troubles),
     )
 
 
@@ -170,17 +170,17 @@ def decode_stop_reply(data: bytes) -> Head:
     return read_head(parse(pb.StopReply, data).head)
 
 
-def write_breaches(breaches: Collection[Breach]) -> list[dict[str, Any]]:
+def write_refusals(breaches: Collection[Refusal]) -> list[dict[str, Any]]:
     """Return breaches as a message takes them."""
     return [plain(each) for each in breaches]
 
 
-def read_breaches(messages: Collection[pb.Breach]) -> tuple[Breach, ...]:
+def read_refusals(messages: Collection[pb.Breach]) -> tuple[Refusal, ...]:
     """Return breaches of kinds that are known, by hosts that may be."""
     below(len(messages), LIMITS.breaches)
     if any(message.kind not in KINDS for message in messages):
         raise Malformed("a breach is of a kind that has an error of its own")
     return tuple(
-        Breach(each.kind, each.host and name(each.host), counted(each.count), each.server and name(each.server))
+        Refusal(each.kind, each.host and name(each.host), counted(each.count), each.server and name(each.server))
         for each in messages
     )

@@ -1,0 +1,1 @@
+"""The referee: the adversary as a state machine, events in, effects out."""

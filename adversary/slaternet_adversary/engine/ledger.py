@@ -1,0 +1,242 @@
+"""The ledger: which agent has bought what. One purchase per agent and round; the same question again is free.
+
+A question may speak for agents of which some have bought the round before, at another host: they pay nothing again.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slaternet.attendance import Attendance
+from slaternet.errors import AlreadyAsked, Forgotten, RoundNotOpen
+from slaternet.model import Agents, Array, Question, ValueAndGradient, Values
+
+
+class GradientPage:
+    """The gradients of a page: every agent's anchor, whether it asked for loss and constraint, and what they are there.
+
+    There is room for the functions whose gradients the game grants, and no other is ever asked for.
+    """
+
+    __slots__ = ("_anchor", "_asked", "_constraint", "_loss")
+
+    def __init__(self, agents: int, dimension: int, constraints: int, *, loss: bool, constraint: bool) -> None:
+        self._asked: NDArray[np.bool_] = np.zeros((agents, 2), dtype=bool)
+        self._anchor: Array = np.empty((agents, dimension))
+        self._loss = ValueAndGradient(np.empty(agents), np.empty((agents, dimension))) if loss else None
+        rows = (agents, constraints)
+        self._constraint = ValueAndGradient(np.empty(rows), np.empty((*rows, dimension))) if constraint else None
+
+    def enter(self, question: Question) -> None:
+        """Write down what is asked for, and where."""
+        if question.anchor is not None:
+            self._asked[question.agents] = question.loss_gradient, question.constraint_gradient
+            self._anchor[question.agents] = question.anchor
+
+    def repeats(self, question: Question) -> bool:
+        """Whether the same was asked for before, at the same anchor."""
+        agents, flags = question.agents, (question.loss_gradient, question.constraint_gradient)
+        if not (self._asked[agents] == flags).all():
+            return False
+        return question.anchor is None or self._anchor[agents].tobytes() == question.anchor.tobytes()
+
+    def fill(self, agents: Agents, values: Values) -> None:
+        """Write what was bought."""
+        for kept, bought in ((self._loss, values.loss), (self._constraint, values.constraint)):
+            if kept is not None and bought is not None:
+                kept.value[agents] = bought.value
+                kept.gradient[agents] = bought.gradient
+
+    def of(self, agents: Agents) -> tuple[ValueAndGradient | None, ValueAndGradient | None]:
+        """Return what was bought of loss and constraint by agents that asked in one question."""
+        asked = zip((self._loss, self._constraint), self._asked[agents[0]], strict=True)
+        loss, constraint = (
+            ValueAndGradient(kept.value[agents], kept.gradient[agents]) if kept and was else None for kept, was in asked
+        )
+        return loss, constraint
+
+
+class Page:
+    """One round of the ledger: every agent's decision, points and values, at the agent's index.
+
+    There is room for as many points as the game grants, and for gradients where it grants any; `counts` says how many
+    points an agent has asked about. Agents that have left count as if they had asked; their decisions are NaN. While
+    every decision is its agent's first point, `x` is a view of those points.
+    """
+
+    __slots__ = ("answered", "asked", "counts", "f", "g", "points", "slopes", "x")
+
+    def __init__(
+        self, agents: int, dimension: int, points: int, constraints: int, slopes: GradientPage | None, *, first: bool
+    ) -> None:
+        self.asked: NDArray[np.bool_] = np.zeros(agents, dtype=bool)
+        self.counts = np.zeros(agents, dtype=np.intp)
+        self.answered: NDArray[np.bool_] = np.zeros(agents, dtype=bool)
+        self.points: Array = np.empty((agents, points, dimension))
+        self.x: Array = self.points[:, 0] if first else np.empty((agents, dimension))
+        self.f: Array = np.empty((agents, points))
+        self.g: Array = np.empty((agents, points, constraints))
+        self.slopes = slopes
+
+    def leave(self, agents: Agents) -> None:
+        """Make void what some agents may have asked: they do not play this round."""
+        self.asked[agents] = True
+        self.x[agents] = np.nan
+
+
+class Ledger:
+    """Purchases from the low-water mark on, and for every agent the last round it bought."""
+
+    def __init__(
+        self,
+        agents: int,
+        dimension: int,
+        *,
+        points: int,
+        constraints: int,
+        window: int,
+        rounds: int | None,
+        loss_gradient: bool = False,
+        constraint_gradient: bool = False,
+    ) -> None:
+        self._shape = (agents, dimension, points, constraints)
+        self._gradients = loss_gradient, constraint_gradient
+        self._window = window
+        self._pages: dict[int, Page] = {}
+        self._last = np.zeros(agents, dtype=np.int64)
+        self._forgotten = 0
+        self._attendance = Attendance(agents)
+        self.rounds = rounds
+
+    def restore(self, round: int) -> None:
+        """Begin after a round that everyone has bought, and that nobody asks about any more."""
+        self._last.fill(round)
+        self._forgotten = round + 1
+
+    def page(self, round: int) -> Page:
+        """Return a round's page; it must have been bought from."""
+        return self._pages[round]
+
+    def depart(self, attendance: Attendance) -> None:
+        """Expect nothing of agents from the round on in which they leave; what they have bought then is void."""
+        self._attendance = attendance
+        for round, page in self._pages.items():
+            self._excuse(page, round)
+
+    def buy(self, question: Question) -> Question | None:
+        """Enter a question; return what of it is new, None if all of it was asked before in the same words."""
+        if len(self._attendance.of(question.agents, question.round)) < len(question.agents):
+            raise RoundNotOpen("a question speaks for an agent that has left the game before its round")
+        last = self._last[question.agents]
+        if not np.count_nonzero(last != question.round - 1):
+            self._enter(question)
+            return question
+        if not np.count_nonzero(last < question.round):
+            self._compare(question)
+            return None
+        if np.count_nonzero(last < question.round - 1):
+            raise RoundNotOpen("a question must be about the round after the last one bought, or repeat an earlier one")
+        self._compare(select_agents(question, last >= question.round))
+        new = select_agents(question, last < question.round)
+        self._enter(new)
+        return new
+
+    def _enter(self, question: Question) -> None:
+        if question.round > self._slowest() + 1 + self._window or (
+            self.rounds is not None and question.round > self.rounds
+        ):
+            raise RoundNotOpen("the round lies outside the window of the game")
+        page = self._pages.get(question.round)
+        if page is None:
+            first = question.x_is_first_point
+            page = self._pages[question.round] = Page(*self._shape, self._slopes(), first=first)
+            self._excuse(page, question.round)
+        agents, count = question.agents, question.points.shape[1]
+        page.asked[agents] = True
+        page.counts[agents] = count
+        page.points[agents, :count] = question.points
+        if not question.x_is_first_point and page.x.base is not None:
+            page.x = page.x.copy()
+        page.x[agents] = question.x
+        if page.slopes is not None:
+            page.slopes.enter(question)
+        self._last[agents] = question.round
+
+    def _excuse(self, page: Page, round: int) -> None:
+        if not self._attendance.full:
+            page.leave(np.flatnonzero(self._attendance.ends <= round))
+
+    def _slowest(self) -> int:
+        """Return the last round that everyone has bought who has something to buy yet."""
+        if self._attendance.full:
+            return int(self._last.min())
+        return int(self._last[self._last < self._attendance.ends - 1].min())
+
+    def _slopes(self) -> GradientPage | None:
+        if not any(self._gradients):
+            return None
+        agents, dimension, _, constraints = self._shape
+        loss, constraint = self._gradients
+        return GradientPage(agents, dimension, constraints, loss=loss, constraint=constraint)
+
+    def _compare(self, question: Question) -> None:
+        page = self._pages.get(question.round)
+        if page is None:
+            raise Forgotten("the round lies before the low-water mark")
+        agents, count = question.agents, question.points.shape[1]
+        same = (
+            (page.counts[agents] == count).all()
+            and page.x[agents].tobytes() == question.x.tobytes()
+            and page.points[agents, :count].tobytes() == question.points.tobytes()
+            and (page.slopes is None or page.slopes.repeats(question))
+        )
+        if not same:
+            raise AlreadyAsked("this round's question was asked before in other words")
+
+    def last(self, agents: Agents) -> int:
+        """Return the last round that all of these agents have bought, but for those that have left before."""
+        last, ends = self._last[agents], self._attendance.ends[agents]
+        waiting = last < ends - 1
+        return int(last[waiting].min()) if waiting.any() else self._attendance.last(agents)
+
+    def complete(self, round: int) -> bool:
+        """Whether every agent has bought its values of a round."""
+        page = self._pages.get(round)
+        return page is not None and int(np.count_nonzero(page.asked)) == len(page.asked)
+
+    def values(self, round: int, agents: Agents) -> Values | None:
+        """Return the values bought, or None while they are still being evaluated."""
+        page = self._pages[round]
+        if not page.answered[agents].all():
+            return None
+        count = page.counts[agents[0]]  # of all of them: they were asked about in one question
+        tangents = (None, None) if page.slopes is None else page.slopes.of(agents)
+        return Values(page.f[agents, :count], page.g[agents, :count], *tangents)
+
+    def fill(self, round: int, agents: Agents, values: Values) -> None:
+        """Write the values of a purchase."""
+        page, count = self._pages[round], values.f.shape[1]
+        page.f[agents, :count] = values.f
+        page.g[agents, :count] = values.g
+        if page.slopes is not None:
+            page.slopes.fill(agents, values)
+        page.answered[agents] = True
+
+    def forget_before(self, mark: int) -> None:
+        """Drop the pages before a round that nobody asks about any more."""
+        for old in range(self._forgotten, mark):
+            self._pages.pop(old, None)
+        self._forgotten = max(self._forgotten, mark)
+
+
+def select_agents(question: Question, chosen: NDArray[np.bool_]) -> Question:
+    """Return what a question says for the agents chosen."""
+    anchor = None if question.anchor is None else question.anchor[chosen]
+    return replace(
+        question,
+        agents=question.agents[chosen],
+        x=question.x[chosen],
+        points=question.points[chosen],
+        anchor=anchor,
+    )

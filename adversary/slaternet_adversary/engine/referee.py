@@ -1,0 +1,317 @@
+"""The referee: the adversary's engine. Grants each question once, chains the digest, orders scores, closes the game.
+
+It never evaluates a function: `Play`, `Evaluate` and `Score` go out as effects and come back as events, so the rules
+stand apart from the plugin. A round's functions are fixed (`Played`) before the first question about it is evaluated.
+
+Hosts may be seated anew in the middle of a game, agents may leave it. Then all hosts ask again what they have asked
+since the low-water mark; questions that are not evaluated yet stay with those who speak for their agents now. Rounds
+from a departure on are those of the agents that play them.
+"""
+
+import hashlib
+from collections import defaultdict, deque
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from slaternet.attendance import Attendance
+from slaternet.errors import NotYours, OutsideSet, OverBudget, RoundNotOpen
+from slaternet.limits import LIMITS, Limits
+from slaternet.model import Agents, Answer, Array, Departure, LowWater, Question, StopAt
+from slaternet.numerics.sets import FeasibleSet
+from slaternet_adversary.engine.commitments import Commitments
+from slaternet_adversary.engine.events import (
+    Asked,
+    Commit,
+    Effect,
+    Enter,
+    Evaluate,
+    Evaluated,
+    Event,
+    Play,
+    Played,
+    RecordRound,
+    RefereeSnapshot,
+    Reply,
+    Score,
+    Scored,
+    Summarise,
+    Used,
+)
+from slaternet_adversary.engine.host_costs import HostCostBook
+from slaternet_adversary.engine.ledger import Ledger, select_agents
+
+
+class Referee:
+    """Knows the rules and what has happened; knows no function."""
+
+    def __init__(
+        self,
+        agents: int,
+        set: FeasibleSet,
+        *,
+        points: int,
+        constraints: int,
+        rounds: int | None,
+        loss_gradient: bool = False,
+        constraint_gradient: bool = False,
+        history: int = 0,
+        score_every: int = 1,
+        commitments: Commitments | None = None,
+        limits: Limits = LIMITS,
+    ) -> None:
+        self._commitments = commitments or Commitments()
+        self._agents = agents
+        self._set = set
+        self._points = points
+        self._gradients = loss_gradient, constraint_gradient
+        self._history = history
+        self._score_every = score_every
+        self._ledger = Ledger(
+            agents,
+            set.dimension,
+            points=points,
+            constraints=constraints,
+            window=limits.window,
+            rounds=rounds,
+            loss_gradient=loss_gradient,
+            constraint_gradient=constraint_gradient,
+        )
+        self._hosts: dict[str, int] = {}
+        self._owner = np.full(agents, -1, dtype=np.intp)
+        self._attendance = Attendance(agents)
+        self._apart: dict[tuple[str, int], Question | None] = {}
+        """Questions of hosts and rounds that are evaluated in pieces; None: it was asked by an older seating, and not
+        since."""
+
+        self._played = 0
+        self._playing = 0
+        self._burst = limits.burst
+        self._window = limits.window
+        self._cuts: deque[tuple[int, int | None]] = deque()
+        """The round before each burst that is not recorded yet, and the last of the game as it was known then."""
+
+        self._waiting: defaultdict[int, list[Evaluate]] = defaultdict(list)
+        self._chain = [bytes(32)]  # d_{t} of rounds not yet recorded, the last recorded one first
+        self._chained = 0
+        self._recorded = 0
+        self._past: list[Array] = []
+        self._scores: dict[int, Scored] = {}
+        self._accounts = HostCostBook()
+        self._totals = (0.0, 0.0, 0.0, 0.0)
+        self._summarised = False
+
+    @property
+    def recorded(self) -> int:
+        """The last round that is complete."""
+        return self._recorded
+
+    @property
+    def totals(self) -> tuple[float, float, float, float]:
+        """Cumulative loss and violation, then those of the baseline."""
+        return self._totals
+
+    def restore(self, standing: RefereeSnapshot) -> None:
+        """Take up a game after a round; before the first seating, and not where the plugin knows decisions."""
+        self._chained = self._recorded = self._played = self._playing = standing.round
+        self._chain = [standing.digest]
+        self._totals = standing.totals
+        self._ledger.restore(standing.round)
+        self._ledger.rounds = standing.rounds
+
+    def seat(self, hosts: Iterable[tuple[str, Agents]], departures: Iterable[Departure] = ()) -> list[Effect]:
+        """Say which host speaks for which agents, and who leaves when; the first seating begins the game.
+
+        Of hosts that are not named any more nothing is expected. Departures only grow.
+        """
+        self._attendance = Attendance(self._agents, departures)
+        self._ledger.depart(self._attendance)
+        seated = dict(hosts)
+        self._owner.fill(-1)
+        self._accounts.seat({name: self._attendance.last(seats) for name, seats in seated.items()})
+        for name, seats in seated.items():
+            self._owner[seats] = self._hosts.setdefault(name, len(self._hosts))
+        self._reassign()
+        return [*self._prepare(self._chained + 1), *self._chain_on(), *self._record()]
+
+    def _reassign(self) -> None:
+        """Hand what is not evaluated yet to those who speak for its agents now; nobody hears of it until he asks."""
+        names, waiting = list(self._hosts), self._waiting
+        self._waiting = defaultdict(list)
+        self._apart.clear()
+        for round, evaluate in [(round, each) for round, some in waiting.items() for each in some]:
+            question, owners = evaluate.asked.question, self._owner[evaluate.asked.question.agents]
+            plays = self._attendance.ends[question.agents] > round
+            for owner in np.unique(owners[plays]):
+                name = names[owner]
+                piece = select_agents(question, plays & (owners == owner))
+                self._waiting[round].append(Evaluate(Asked(name, piece, evaluate.asked.at)))
+                self._apart[name, round] = None
+
+    def handle(self, event: Event) -> list[Effect]:
+        """Take one event in and return what must now be done, in order."""
+        match event:
+            case Asked():
+                return self._grant(event)
+            case Evaluated():
+                return self._reply(event)
+            case Scored(round):
+                self._scores[round] = event
+                return self._record()
+            case Played(round):
+                self._played = round
+                return list(self._waiting.pop(round, ()))
+            case Used():
+                return self._book(event)
+            case LowWater(mark):
+                self._ledger.forget_before(min(mark, self._recorded + 1))
+                return []
+            case StopAt(last):
+                if last == self._ledger.rounds:
+                    return []  # said again
+                # where all rounds up to an earlier last one are recorded, the game is played on
+                self._ledger.rounds, self._summarised = last, False
+                return [Enter(event), *self._prepare(self._chained + 1), *self._record()]
+
+    def _book(self, used: Used) -> list[Effect]:
+        """Book what a host has spent; of a round that it has told already, nothing."""
+        if used.host not in self._accounts:
+            raise NotYours("no agent is seated at this host any more")
+        if used.usage.round > self._chained + 1 + self._window:
+            raise RoundNotOpen("a host tells what it has spent on rounds that it has played")
+        return [Enter(used), *self._record()] if self._accounts.tell(used.host, used.usage.round) else []
+
+    def _grant(self, asked: Asked) -> list[Effect]:
+        host, question = asked.host, asked.question
+        self._check(host, question)
+        new = self._ledger.buy(question)
+        if new is not question:
+            if new is None:
+                return self._reply_again(host, question)
+            self._apart[host, question.round] = question
+            asked = replace(asked, question=new)
+        self._accounts.ask(host, question.round, asked.at)
+        evaluate = Evaluate(asked)
+        effects: list[Effect] = []
+        if question.round <= self._played:
+            effects.append(evaluate)
+        else:
+            self._waiting[question.round].append(evaluate)
+        effects += self._chain_on()
+        if not self._history and question.round >= self._playing:
+            effects += self._prepare(question.round + 1)
+        return effects + self._record() if self._recorded < self._chained else effects
+
+    def _check(self, host: str, question: Question) -> None:
+        """Apply the reveal rule, as far as one question can be judged by itself."""
+        agents = question.agents  # ascending
+        if agents[-1] >= self._agents or np.count_nonzero(self._owner[agents] != self._hosts[host]):
+            raise NotYours("a host may ask only for the agents seated there")
+        if question.points.shape[1] > self._points:
+            raise OverBudget(f"the game grants {self._points} points per agent and round")
+        decided = question.x_is_first_point or self._set.encloses(question.x)
+        if not decided or not self._set.encloses(question.points):
+            raise OutsideSet("decisions and points must lie in the feasible set")
+        if question.anchor is not None:
+            self._check_anchor(question, question.anchor)
+
+    def _check_anchor(self, question: Question, anchor: Array) -> None:
+        loss, constraint = self._gradients
+        if question.loss_gradient > loss or question.constraint_gradient > constraint:
+            kinds = [kind for kind, granted in (("the loss", loss), ("the constraints", constraint)) if granted]
+            raise OverBudget(f"the game grants gradients of {' and '.join(kinds) or 'nothing'}")
+        if not self._set.encloses(anchor):
+            raise OutsideSet("an anchor must lie in the feasible set")
+
+    def _reply_again(self, host: str, question: Question) -> list[Effect]:
+        values, key = self._ledger.values(question.round, question.agents), (host, question.round)
+        if values is None:
+            if key in self._apart:
+                self._apart[key] = question
+            return []
+        self._apart.pop(key, None)
+        return [Reply(host, Answer(question.round, question.agents, values))]
+
+    def _reply(self, done: Evaluated) -> list[Effect]:
+        key = done.host, done.round
+        self._ledger.fill(done.round, done.agents, done.values)
+        if key in self._apart:
+            question = self._apart[key]
+            return [] if question is None else self._reply_again(done.host, question)
+        return [Reply(done.host, Answer(done.round, done.agents, done.values))]
+
+    def _prepare(self, round: int) -> list[Effect]:
+        """Commit to the functions up to a round and have them fixed; if decisions do not matter, a burst ahead."""
+        if self._ledger.rounds is not None:
+            round = min(round, self._ledger.rounds)
+        if round <= self._playing:
+            return []
+        first, last = self._playing + 1, round if self._history else round + self._burst - 1
+        if self._ledger.rounds is not None:
+            last = min(last, self._ledger.rounds)
+        self._playing = last
+        self._cuts.append((first - 1, self._ledger.rounds))
+        past = np.array(self._past).reshape(-1, self._agents, self._set.dimension) if self._history else None
+        known = self._chain[-1] if self._history else b""  # d_{t-1}: all decisions before the round are chained
+        rounds = range(first, last + 1)
+        commit = Commit(first, tuple(self._commitments.of(t, known) for t in rounds))
+        return [commit, *(Play(t, past) for t in rounds)]
+
+    def _chain_on(self) -> list[Effect]:
+        """d_t = SHA-256(d_{t-1} || x_{0,t} .. x_{n-1,t}), for every round whose decisions are all in.
+
+        Agents that have left are passed over.
+        """
+        effects: list[Effect] = []
+        while self._ledger.complete(self._chained + 1):
+            self._chained += 1
+            x, players = self._ledger.page(self._chained).x, self._attendance.players(self._chained)
+            decided = x if len(players) == len(x) else x[players]
+            self._chain.append(hashlib.sha256(self._chain[-1] + decided.tobytes()).digest())
+            if self._chained % self._score_every == 0:
+                effects.append(Score(self._chained, x, players))
+            if self._history:
+                self._past = [*self._past, x][-self._history :]
+                effects += self._prepare(self._chained + 1)
+        return effects
+
+    def _record(self) -> list[Effect]:
+        """Record every round in order that is chained and scored; the last also when every host has told its usage."""
+        effects: list[Effect] = []
+        while self._recorded < self._chained:
+            round = self._recorded + 1
+            scored = round in self._scores or round % self._score_every != 0
+            told = round != self._ledger.rounds or self._accounts.complete(round)
+            if not scored or not told or round > self._played:
+                break
+            self._recorded = round
+            effects.append(self._row(round))
+        if self._recorded == self._ledger.rounds and not self._summarised and self._accounts.complete(self._recorded):
+            self._summarised = True
+            effects.append(Summarise(self._recorded, self._chain[0].hex()))
+        return effects
+
+    def _row(self, round: int) -> RecordRound:
+        score = self._scores.pop(round, None)
+        if score is not None:
+            loss, violation, zero_loss, zero_violation = self._totals
+            self._totals = (
+                loss + score.loss,
+                violation + score.violation,
+                zero_loss + score.zero_loss,
+                zero_violation + score.zero_violation,
+            )
+        del self._chain[0]
+        x, lags = self._ledger.page(round).x, self._accounts.settle(round)
+        players = len(self._attendance.players(round))
+        return RecordRound(
+            round, score, self._totals, players, lags, self._chain[0].hex()[:16], x, self._standing(round)
+        )
+
+    def _standing(self, round: int) -> RefereeSnapshot | None:
+        while self._cuts and self._cuts[0][0] < round:
+            self._cuts.popleft()
+        if not self._cuts or self._cuts[0][0] > round:
+            return None
+        return RefereeSnapshot(round, self._cuts[0][1], self._chain[0], self._totals)

@@ -1,0 +1,1 @@
+"""Where an adversary's plugin runs, and how it is called."""

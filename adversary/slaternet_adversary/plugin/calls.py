@@ -1,0 +1,139 @@
+"""Every call of a plugin's functions: what comes back is checked, and the plugin is named where it fails."""
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slaternet.errors import PluginFailed
+from slaternet.limits import LIMITS
+from slaternet.model import Agents, Array
+from slaternet.spec.plugins import plugin_edge
+from slaternet_adversary.api import Adversary
+
+
+def name_of(plugin: Adversary) -> str:
+    """Return what people call a plugin: its class, or the one that it stands for."""
+    return str(getattr(plugin, "name", "")) or type(plugin).__name__
+
+
+def adversary_edge(plugin: Adversary, where: str) -> AbstractContextManager[None]:
+    """Return the plugin edge of an adversary."""
+    return plugin_edge("adversary plugin", name_of(plugin), where)
+
+
+class CheckedRound:
+    """The functions of one round, called with care: what they return has its shape and is finite, or PluginFailed."""
+
+    def __init__(self, plugin: Adversary, round: int, functions: Any, *, finite: bool = True) -> None:  # noqa: ANN401
+        self.plugin = plugin
+        self.round = round
+        self.name = f"round {round}"
+        self.functions = functions  # a Round, with optional methods
+        self.m, self.p = plugin.constraints, plugin.game.dimension
+        self._finite = finite
+        self._rows = {"constraint": (self.m,), "loss_gradient": (self.p,), "constraint_gradient": (self.m, self.p)}
+
+    def has(self, method: str) -> bool:
+        """Say whether the round offers an optional method."""
+        return callable(getattr(self.functions, method, None))
+
+    def scoring(self) -> "CheckedRound":
+        """Return what is scored: itself, unless the round says otherwise."""
+        if not self.has("scoring"):
+            return self
+        with self.edge("scoring"):
+            return CheckedRound(self.plugin, self.round, self.ask("scoring"), finite=self._finite)
+
+    def loss(self, agents: Agents, points: Array) -> Array:
+        """Return f of the agents at their points (k, s, p), (k, s)."""
+        return self.values("loss", agents, points)
+
+    def constraint(self, agents: Agents, points: Array) -> Array:
+        """Return g of the agents at their points, (k, s, m)."""
+        return self.values("constraint", agents, points)
+
+    def values(self, method: str, agents: Agents, points: Array) -> Array:
+        """Return what a method says about points (k, s, p), (k, s, ...), asked in one call."""
+        with self.edge(method):
+            shape = (*points.shape[:2], *self._rows.get(method, ()))
+            return self.checked(method, self.ask(method, agents, points), shape)
+
+    def asked(self, method: str, agents: Agents, points: Array) -> Array:
+        """Return the same as a game asks: of one agent at a time, unless the plugin promises that a batch is alike."""
+        if not points.shape[1]:
+            return np.empty((*points.shape[:2], *self._rows.get(method, ())))  # a plugin need not cope with that
+        if self.plugin.rowwise or len(agents) == 1:
+            return self.values(method, agents, points)
+        rows = [slice(i, i + 1) for i in range(len(agents))]
+        return np.concatenate([self.values(method, agents[row], points[row]) for row in rows])
+
+    def quadratic(self, agents: Agents) -> tuple[Array, Array, float]:
+        """Return (H, h, c): the average loss of the agents is 1/2 x'Hx + h'x + c."""
+        with self.edge("quadratic"):
+            hessian, slope, constant = self.ask("quadratic", agents)
+            hessian = self.checked("quadratic", hessian, (self.p, self.p))
+            return hessian, self.checked("quadratic", slope, (self.p,)), float(self.checked("quadratic", constant, ()))
+
+    def linear(self, agents: Agents) -> tuple[Array, Array]:
+        """Return (B, b): the stacked constraints of the agents are B x - b."""
+        with self.edge("linear"):
+            matrix, bound = self.ask("linear", agents)
+            rows = len(agents) * self.m
+            return self.checked("linear", matrix, (rows, self.p)), self.checked("linear", bound, (rows,))
+
+    def stacked(self, agents: Agents, points: Array) -> Array:
+        """Return g of the agents, one below the other, at points (N, p), (N, k m)."""
+        if self.has("linear"):
+            matrix, bound = self.linear(agents)
+            values: Array = points @ matrix.T
+            values -= bound
+            return values
+        k, m = len(agents), self.m
+        stacked = np.empty((len(points), k * m))
+        step = max(1, LIMITS.chunk_bytes // (8 * k * max(self.p, m, 1)))
+        for first in range(0, len(points), step):
+            part = points[first : first + step]
+            values = self.constraint(agents, np.broadcast_to(part, (k, *part.shape)))
+            stacked[first : first + step] = values.transpose(1, 0, 2).reshape(-1, k * m)
+        return stacked
+
+    def tangents(self, agents: Agents, chosen: NDArray[np.intp], x: Array) -> tuple[Array, Array]:
+        """Return the chosen rows (c,) of the stacked constraints at x, (c,), and their gradients, (c, p)."""
+        if self.has("linear"):
+            matrix, bound = self.linear(agents)
+            return matrix[chosen] @ x - bound[chosen], matrix[chosen]
+        places, position = np.unique(chosen // self.m, return_inverse=True)
+        points = np.broadcast_to(x, (len(places), 1, len(x)))
+        values = self.constraint(agents[places], points)
+        gradients = self.values("constraint_gradient", agents[places], points)
+        return values[position, 0, chosen % self.m], gradients[position, 0, chosen % self.m]
+
+    def edge(self, method: str) -> AbstractContextManager[None]:
+        """Return the plugin edge, which names the method."""
+        return adversary_edge(self.plugin, f"{method} of {self.name}")
+
+    def ask(self, method: str, *arguments: object) -> Any:  # noqa: ANN401 - what a plugin returns
+        """Call a method."""
+        return getattr(self.functions, method)(*arguments)
+
+    def checked(self, method: str, value: object, shape: tuple[int, ...]) -> Array:
+        """Return an array of float64; PluginFailed where a method returned none of the shape asked for."""
+        array = np.asarray(value)
+        if array.dtype.kind not in "biuf":
+            what = f"is {type(value).__name__} of {array.dtype} where real numbers were due"
+        elif array.shape != shape:
+            what = f"has shape {array.shape} where {shape} was asked for"
+        elif self._finite and np.count_nonzero(np.isfinite(array)) != array.size:
+            what = "is not finite"
+        else:
+            return np.asarray(array, dtype=np.float64, order="C")
+        raise failure(self.plugin, f"{method} of {self.name} {what}")
+
+
+def failure(plugin: Adversary, what: str) -> PluginFailed:
+    """Return the error that names a plugin which broke its contract."""
+    failed = PluginFailed(f"the adversary plugin {name_of(plugin)} failed: {what}")
+    failed.what = what
+    return failed

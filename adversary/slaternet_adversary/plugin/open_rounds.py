@@ -1,0 +1,66 @@
+"""The functions of the rounds in play."""
+
+import math
+
+from slaternet.errors import PluginFailed
+from slaternet.model import Question, ValueAndGradient, Values
+from slaternet.spec.plugins import plugin_edge
+from slaternet_adversary.api import Adversary, History
+from slaternet_adversary.engine.events import Play, Played, Score, Scored
+from slaternet_adversary.plugin.calls import CheckedRound, adversary_edge, failure, name_of
+from slaternet_adversary.scoring import Scoring
+
+
+class OpenRounds:
+    """What a plugin has fixed and may still be asked about. One call at a time."""
+
+    def __init__(self, plugin: Adversary) -> None:
+        self._plugin = plugin
+        self._rounds: dict[int, CheckedRound] = {}
+        self._scoring: Scoring | None = None
+
+    def play(self, effect: Play) -> Played:
+        """Have the functions of a round fixed."""
+        past = None if effect.past is None else History(effect.past)
+        # a plugin that cannot play a round, however it says so, has failed
+        with plugin_edge("adversary plugin", name_of(self._plugin), f"play({effect.round})", passing=(PluginFailed,)):
+            functions = self._plugin.play(effect.round, past)
+        self._rounds[effect.round] = CheckedRound(self._plugin, effect.round, functions)
+        return Played(effect.round)
+
+    def forget(self, round: int) -> None:
+        """Let go of a round that is recorded."""
+        self._rounds.pop(round, None)
+
+    def score(self, effect: Score) -> Scored | None:
+        """Do a piece of the scoring of a round, the same until it is done; return the score when it is."""
+        with adversary_edge(self._plugin, f"the score of round {effect.round}"):
+            if self._scoring is None:
+                functions, agents = self._rounds[effect.round].functions, effect.agents
+                centre, constraints = self._plugin.game.set.centre, self._plugin.constraints
+                x = effect.x if len(agents) == len(effect.x) else effect.x[agents]
+                self._scoring = Scoring(functions, effect.round, x, centre, constraints, agents)
+            scored = self._scoring.step()
+        if scored is None:
+            return None
+        if not all(map(math.isfinite, (scored.loss, scored.violation, scored.zero_loss, scored.zero_violation))):
+            raise failure(self._plugin, f"the score of round {effect.round} is not finite")
+        self._scoring = None
+        return scored
+
+    def evaluate(self, question: Question) -> Values:
+        """Return the values that a question asks for."""
+        at = self._rounds[question.round]
+        f, g = (at.asked(method, question.agents, question.points) for method in ("loss", "constraint"))
+        loss = _tangent(at, question, "loss") if question.loss_gradient else None
+        constraint = _tangent(at, question, "constraint") if question.constraint_gradient else None
+        return Values(f, g, loss, constraint)
+
+
+def _tangent(at: CheckedRound, question: Question, what: str) -> ValueAndGradient | None:
+    """Return a function's value and gradient at the anchor; nothing else is evaluated there."""
+    if question.anchor is None:
+        return None
+    points = question.anchor[:, None]
+    value, gradient = (at.asked(method, question.agents, points) for method in (what, f"{what}_gradient"))
+    return ValueAndGradient(value[:, 0], gradient[:, 0])

@@ -1,0 +1,285 @@
+"""A process that serves a Python plugin as `slaternet.v1.Plugin`: the reference for plugins in other languages.
+
+    python -m slaternet_adversary.plugin.worker --socket PATH TARGET         serves when the socket is there
+    python -m slaternet_adversary.plugin.worker --listen HOST:PORT TARGET    says `ready HOST:PORT` on standard output
+
+One call at a time. What the plugin prints goes to standard error, and so does the traceback of what it raises. Where
+standard input is a pipe, the process ends with it: no worker outlives the game that has started it.
+"""
+
+import argparse
+import os
+import signal
+import stat
+import sys
+import threading
+import time
+import traceback
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, NoReturn, cast
+
+import grpc
+import numpy as np
+
+from slaternet.codec.plugin import (
+    DescribeReply,
+    DescribeRequest,
+    EvaluateReply,
+    ScoreReply,
+    decode_describe,
+    decode_evaluate,
+    decode_play,
+    decode_score,
+    encode_described,
+    encode_evaluated,
+    encode_played,
+    encode_scored,
+    from_json,
+    shaped,
+)
+from slaternet.codec.plugin_messages import SERVICE, Methods
+from slaternet.codec.wire import clip
+from slaternet.errors import BadSpec, Forgotten, Malformed, PluginFailed, RoundNotOpen, SlaternetError
+from slaternet.limits import LIMITS
+from slaternet.model import Agents, Array
+from slaternet.numerics.sets import make_set
+from slaternet.spec.plugins import ADVERSARIES, Loaded, check_options, load, plugin_edge
+from slaternet.storage.failpoints import failpoint
+from slaternet_adversary.api import Adversary, Game, History
+from slaternet_adversary.plugin.calls import CheckedRound
+from slaternet_adversary.scoring import NetworkScore
+
+
+@dataclass
+class _Instance:
+    plugin: Adversary
+    called: float
+    next: int = 1
+    rounds: dict[int, Any] = field(default_factory=dict)  # a Round, with optional methods
+
+
+class PluginWorker:
+    """The four methods of the service, from request to reply; an error says with which status the call ends."""
+
+    def __init__(self, target: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._target = target
+        self._clock = clock
+        self._instances: dict[str, _Instance] = {}
+
+    def describe(self, data: bytes) -> bytes:
+        """Make a new instance for a game."""
+        request = decode_describe(data)
+        self._forget()
+        # not before: who has started us hears from the reply why a plugin cannot be loaded
+        loaded = load(ADVERSARIES, self._target, key="adversary.plugin")
+        plugin, methods = _make(loaded, request), None
+        if request.probe:
+            past = History(np.empty((0, request.agents, request.dimension))) if plugin.history else None
+            methods = _methods(_make(loaded, request).play(1, past), request.dimension)
+        name = uuid.uuid4().hex
+        self._instances[name] = _Instance(plugin, self._clock())
+        # `rowwise` whatever the plugin promises: where it does not, it is asked about one agent at a time
+        return encode_described(
+            DescribeReply(
+                name, plugin.constraints, plugin.history, rowwise=True, methods=methods, version=loaded.sha256
+            )
+        )
+
+    def play(self, data: bytes) -> bytes:
+        """Fix the functions of a round."""
+        request = decode_play(data)
+        instance = self._find(request.instance)
+        if request.round != instance.next:
+            raise RoundNotOpen(f"round {request.round} was to be played where round {instance.next} is next")
+        plugin, game = instance.plugin, instance.plugin.game
+        past = History(shaped(request.past, -1, game.agents, game.dimension)) if plugin.history else None
+        functions = plugin.play(request.round, past)
+        instance.next += 1
+        instance.rounds = {t: each for t, each in instance.rounds.items() if t >= request.needed}
+        instance.rounds[request.round] = functions
+        return encode_played(_methods(functions, game.dimension))
+
+    def evaluate(self, data: bytes) -> bytes:
+        """Evaluate the functions of some agents in a round that was played."""
+        asked = decode_evaluate(data)
+        failpoint("adversary_during_evaluation")
+        plugin, functions = self._round(asked.instance, asked.round, asked.agents)
+        k, s, _ = asked.points.shape
+        if asked.points.size != k * s * plugin.game.dimension:
+            raise Malformed("the points have another dimension than the game")
+        # whether numbers are finite is looked at where they are used
+        at = CheckedRound(plugin, asked.round, functions, finite=False)
+
+        def ask(wanted: bool, method: str) -> Array | None:
+            return at.asked(method, asked.agents, asked.points) if wanted else None
+
+        return encode_evaluated(
+            EvaluateReply(
+                ask(asked.values, "loss"),
+                ask(asked.values, "constraint"),
+                ask(asked.loss_gradient, "loss_gradient"),
+                ask(asked.constraint_gradient, "constraint_gradient"),
+                at.scoring().quadratic(asked.agents) if asked.quadratic else None,
+                at.scoring().linear(asked.agents) if asked.linear else None,
+            )
+        )
+
+    def score(self, data: bytes) -> bytes:
+        """Score points by the functions of some agents."""
+        asked = decode_score(data)
+        plugin, functions = self._round(asked.instance, asked.round, asked.agents)
+        points = shaped(asked.points, -1, plugin.game.dimension)
+        network = NetworkScore(functions, asked.agents, points, plugin.constraints)
+        while not network.step():
+            pass
+        return encode_scored(ScoreReply(network.loss.astype(np.float64, copy=False), network.violation))
+
+    def _round(self, name: str, round: int, agents: Agents) -> tuple[Adversary, Any]:
+        instance = self._find(name)
+        if round not in instance.rounds:
+            raise RoundNotOpen(f"round {round} is not played yet, or is not needed any more")
+        if agents[-1] >= instance.plugin.game.agents:
+            raise Malformed("agents lie within the game")
+        return instance.plugin, instance.rounds[round]
+
+    def _find(self, name: str) -> _Instance:
+        self._forget()
+        if name not in self._instances:
+            raise Forgotten("this instance is not known, or not any more")
+        self._instances[name].called = self._clock()
+        return self._instances[name]
+
+    def _forget(self) -> None:
+        oldest = self._clock() - LIMITS.plugin_idle_seconds
+        self._instances = {name: each for name, each in self._instances.items() if each.called >= oldest}
+
+
+# The plugin, and what it returns
+
+
+def _make(loaded: Loaded, request: DescribeRequest) -> Adversary:
+    numbers, options = from_json(request.set), from_json(request.options)
+    feasible = make_set(str(numbers.pop("kind", "")), request.dimension, numbers)
+    check_options(loaded.factory, options, key="adversary.options", given=1)
+    plugin = loaded.factory(Game(request.agents, request.dimension, request.seed, feasible), **options)
+    if not isinstance(plugin, Adversary):
+        raise PluginFailed(f"{loaded.target} is not a slaternet_adversary.Adversary")
+    for name, limit in (("constraints", LIMITS.constraints), ("history", LIMITS.plugin_message_bytes)):
+        number = getattr(plugin, name, None)
+        if not isinstance(number, int) or not 0 <= number <= limit:
+            raise PluginFailed(f"{name} must be a whole number from 0 to {limit}, not {number!r}")
+    return plugin
+
+
+def _methods(functions: Any, dimension: int) -> Methods:  # noqa: ANN401 - a Round, with optional methods
+    if not callable(getattr(functions, "loss", None)) or not callable(getattr(functions, "constraint", None)):
+        raise PluginFailed(f"play returned {type(functions).__name__}, which has no methods loss and constraint")
+    scored = functions.scoring() if hasattr(functions, "scoring") else functions
+    small = 8 * (dimension + 1) ** 2 < LIMITS.plugin_message_bytes
+    return Methods(
+        loss_gradient=hasattr(functions, "loss_gradient"),
+        constraint_gradient=hasattr(functions, "constraint_gradient"),
+        network=True,
+        quadratic=hasattr(scored, "quadratic") and small,
+        linear=hasattr(scored, "linear"),
+    )
+
+
+# The server
+
+
+def serve(worker: PluginWorker, address: str) -> tuple[grpc.Server, int]:
+    """Serve on `address`, "unix:/path" or "host:port"; return the server and its port."""
+    options = [
+        ("grpc.max_receive_message_length", LIMITS.plugin_message_bytes),
+        ("grpc.max_send_message_length", LIMITS.plugin_message_bytes),
+        ("grpc.max_metadata_size", LIMITS.metadata_bytes),
+        ("grpc.so_reuseport", 0),
+    ]
+    server = grpc.server(ThreadPoolExecutor(1), options=options)  # one thread: one call at a time
+    methods = {"Describe": worker.describe, "Play": worker.play, "Evaluate": worker.evaluate, "Score": worker.score}
+    handlers: dict[str, Any] = {
+        name: grpc.unary_unary_rpc_method_handler(_guarded(method)) for name, method in methods.items()
+    }
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+    try:
+        port = server.add_insecure_port(address)
+    except RuntimeError:
+        raise BadSpec(f"cannot listen on {address}; choose a free port, or a path of at most 100 bytes") from None
+    server.start()
+    return server, port
+
+
+def _guarded(method: Callable[[bytes], bytes]) -> Callable[[bytes, grpc.ServicerContext], bytes]:
+    def answer(data: bytes, context: grpc.ServicerContext) -> bytes:
+        try:
+            with plugin_edge("adversary plugin", "of this worker", method.__name__, logged=False):
+                return method(data)
+        except PluginFailed as error:
+            if error.__cause__ is not None:
+                traceback.print_exception(error.__cause__)
+            code, details = "ABORTED", error.what or str(error)
+        except BadSpec as error:
+            code, details = "INVALID_ARGUMENT", str(error)
+        except SlaternetError as error:
+            code, details = error.status, str(error)
+        return context.abort(grpc.StatusCode[code], clip(details))
+
+    return answer
+
+
+# The process
+
+
+def main(arguments: list[str]) -> NoReturn:
+    """Serve until whoever has started us ends, or ends us."""
+    parser = argparse.ArgumentParser(prog="slaternet_adversary.plugin.worker", description="Serve a Python plugin.")
+    place = parser.add_mutually_exclusive_group(required=True)
+    place.add_argument("--socket", metavar="PATH", help="a unix socket")
+    place.add_argument("--listen", metavar="HOST:PORT", help="port 0 takes a free one")
+    parser.add_argument("target", help="name, pkg.module:Class or path/file.py:Class")
+    options = parser.parse_args(arguments)
+    try:
+        _serve(options.target, options.socket, options.listen)
+    except SlaternetError as error:
+        print(f"{parser.prog}: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    sys.exit(0)
+
+
+def _serve(target: str, path: str | None, listen: str) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: sys.exit(0))
+    tether, announce = _keep_streams()
+    server, port = serve(PluginWorker(target), f"unix:{path}" if path else listen)
+    if not path:
+        os.write(announce, f"ready {listen.rpartition(':')[0]}:{port}\n".encode())
+    try:
+        if tether is None:
+            threading.Event().wait()
+        while tether is not None and os.read(tether, 4096):
+            pass
+    finally:
+        server.stop(0)
+        last = threading.Timer(LIMITS.grace_seconds, os._exit, (1,))  # a plugin that does not return must not keep us
+        last.daemon = True
+        last.start()
+
+
+def _keep_streams() -> tuple[int | None, int]:
+    """Return our standard input, if it is the end of a pipe, and output; the plugin gets neither of them."""
+    kind = os.fstat(0).st_mode
+    tether, announce = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)
+    os.close(nothing)
+    cast("Any", sys.stdout).reconfigure(line_buffering=True)
+    return tether if stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) else None, announce
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

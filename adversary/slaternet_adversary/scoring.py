@@ -1,0 +1,105 @@
+"""Scores of a round: (1/n) sum_i f_t(x_i) and (1/n) sum_i ||[g_t(x_i)]_+||, with the global f_t and g_t.
+
+f_t = (1/n) sum_j f_{j,t} and g_t = col(g_{1,t}, ..., g_{n,t}) are known to nobody but the adversary. A plugin's
+`network_loss` and `network_violation` are used where it has them; otherwise every agent's functions are evaluated at
+every decision. The work is cut into pieces of bounded size whose bounds follow from the game alone, so that the sums do
+not depend on timing.
+"""
+
+import numpy as np
+
+from slaternet.limits import LIMITS
+from slaternet.model import Agents, Array
+from slaternet_adversary.api import Round
+from slaternet_adversary.engine.events import Scored
+
+
+def disagreement(x: Array) -> float:
+    """Return (1/n) sum_i |x_i - mean x|."""
+    away = x - np.add.reduce(x) / len(x)
+    return float(np.add.reduce(np.sqrt(np.einsum("np,np->n", away, away)))) / len(x)
+
+
+class NetworkScore:
+    """Average loss, and norm of the stacked violations, of some agents at points (N, p), computed piece by piece."""
+
+    def __init__(self, functions: Round, agents: Agents, points: Array, constraints: int) -> None:
+        functions = getattr(functions, "scoring", lambda: functions)()
+        self.loss, self.violation = np.empty(len(points)), np.empty(len(points))
+        self._functions = functions
+        self._network_loss = getattr(functions, "network_loss", None)
+        self._network_violation = getattr(functions, "network_violation", None)
+        self._agents = agents
+        self._points = points
+        self._done = 0
+        # the largest array of a piece holds k rows of points or of constraints per point
+        row = 8 * len(agents) * max(points.shape[1], constraints, 1)
+        self._step = max(1, LIMITS.chunk_bytes // row)
+
+    def step(self) -> bool:
+        """Do one piece of the work; say whether it was the last."""
+        here = slice(self._done, self._done + self._step)
+        points = self._points[here]
+        if self._network_loss is None:
+            self.loss[here] = _checked(self._pairwise_loss(self._agents, points), points)
+        elif not self._done:  # at once: its cost does not grow with points times agents
+            self.loss = _checked(self._network_loss(self._agents, self._points), self._points)
+        violation = self._network_violation or self._pairwise_violation
+        self.violation[here] = _checked(violation(self._agents, points), points)
+        self._done += len(points)
+        return self._done == len(self._points)
+
+    def _pairwise_loss(self, agents: Agents, points: Array) -> Array:
+        """Return the average loss at points (N, p), every agent's function evaluated at each of them."""
+        loss: Array = self._functions.loss(agents, _everywhere(agents, points)).mean(axis=0)
+        return loss
+
+    def _pairwise_violation(self, agents: Agents, points: Array) -> Array:
+        """Return the norm of the stacked violations at points (N, p), evaluated likewise."""
+        excess = np.maximum(self._functions.constraint(agents, _everywhere(agents, points)), 0.0)
+        norm: Array = np.sqrt((excess * excess).sum(axis=(0, 2)))
+        return norm
+
+
+class Scoring:
+    """The scoring of the decisions (k, p) of the agents that play a round, and of the baseline at the centre."""
+
+    def __init__(
+        self,
+        functions: Round,
+        round: int,
+        x: Array,
+        centre: Array,
+        constraints: int,
+        agents: Agents | None = None,  # all of them
+    ) -> None:
+        self._round = round
+        self._x = x
+        agents = np.arange(len(x)) if agents is None else agents
+        self._network = NetworkScore(functions, agents, np.concatenate((x, centre[None])), constraints)
+
+    def step(self) -> Scored | None:
+        """Do one piece of the work; return the score when it was the last."""
+        return self._sum_up() if self._network.step() else None
+
+    def _sum_up(self) -> Scored:
+        losses, violations, n = self._network.loss, self._network.violation, len(self._x)
+        return Scored(
+            self._round,
+            float(np.add.reduce(losses[:-1])) / n,
+            float(np.add.reduce(violations[:-1])) / n,
+            float(losses[-1]),
+            float(violations[-1]),
+            disagreement(self._x),
+        )
+
+
+def _everywhere(agents: Agents, points: Array) -> Array:
+    """Return the same points for every agent, (n, N, p)."""
+    return np.broadcast_to(points, (len(agents), *points.shape))
+
+
+def _checked(scores: Array, points: Array) -> Array:
+    if scores.shape != (len(points),):
+        raise ValueError(f"{len(points)} points were given scores of shape {scores.shape}")
+    return scores

@@ -1,0 +1,1 @@
+"""The adversary as a process: streams in, effects executed."""

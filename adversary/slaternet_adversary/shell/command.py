@@ -1,0 +1,46 @@
+"""The command that starts the adversary."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slaternet.service.config import ProcessConfig
+from slaternet.service.main import run
+from slaternet.service.options import with_process_options
+
+OutOption = Annotated[
+    Path | None, typer.Option(envvar="SLATERNET_OUT", help="The run folder; runs/NAME-TIME if absent.")
+]
+ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite a run in that folder.")]
+KeepOption = Annotated[
+    int | None,
+    typer.Option(
+        "--journal-keep",
+        envvar="SLATERNET_JOURNAL_KEEP",
+        metavar="ROUNDS",
+        help="Cut the journal of a game without end to its newest rounds; all if absent.",
+    ),
+]
+
+opposite = with_process_options(name="adversary")
+"""Gives a command the options of an adversary's station."""
+
+
+def serve_adversary(
+    station: ProcessConfig, out: Path | None, *, force: bool, journal_keep: int | None = None
+) -> tuple[int, Path | None]:
+    """Serve until the game is over; return the exit code and the run folder."""
+    from slaternet_adversary.shell.service import AdversaryService
+
+    service = AdversaryService(station, out, force=force, journal_keep=journal_keep)
+    return run(service.run), service.folder
+
+
+@opposite
+def adversary(
+    station: ProcessConfig, out: OutOption = None, force: ForceOption = False, journal_keep: KeepOption = None
+) -> None:
+    """Hold the functions of a game, reveal their values, score the decisions, write the run folder."""
+    code, _ = serve_adversary(station, out, force=force, journal_keep=journal_keep)
+    raise typer.Exit(code)

@@ -1,0 +1,34 @@
+"""What the adversary tells to Prometheus beyond what every process does."""
+
+from collections.abc import Iterator, Mapping
+
+from slaternet.service import metrics
+from slaternet.service.membership import Membership
+from slaternet.service.metrics import Metric, Numbers, Reading
+from slaternet_adversary.engine.host_costs import NetworkTotals
+
+ROUNDS = Metric("rounds_recorded", "counter", "rounds that are complete: revealed, scored, and in metrics.csv")
+LOSS = Metric("cumulative_loss", "gauge", "as in metrics.csv")
+VIOLATION = Metric("cumulative_violation", "gauge", "as in metrics.csv")
+SKEW = Metric("skew_seconds", "counter", "sum over the rounds recorded of the time between first and last question")
+LAG = Metric("lag_seconds", "counter", "sum likewise of the time from the first question to this host's", ("host",))
+
+METRICS = (ROUNDS, LOSS, VIOLATION, SKEW, LAG)
+
+
+def readings(
+    membership: Membership, network: NetworkTotals, totals: tuple[float, ...], streams: int, accepts: Mapping[str, int]
+) -> Iterator[Reading]:
+    """Read what the adversary counts; `accepts` says how often each host has opened one of its streams."""
+    yield metrics.of_game(membership.run, membership.spec)
+    yield from metrics.of_traffic(membership.meter, membership.breaches)
+    line = membership.line
+    yield metrics.STREAMS.by((("control", int(line.up)), ("reveal", streams)))
+    again: Numbers = {("control", line.server): line.reconnections}
+    again |= {("reveal", host): times - 1 for host, times in tuple(accepts.items())}
+    yield Reading(metrics.RECONNECTIONS, again)
+    yield ROUNDS.reads(network.rounds)
+    yield LOSS.reads(totals[0])
+    yield VIOLATION.reads(totals[1])
+    yield SKEW.reads(network.skew)
+    yield LAG.by((host, total.lag) for host, total in tuple(network.hosts.items()))

@@ -1,0 +1,82 @@
+"""Files of comma-separated values that grow by whole rows, also where a crash has come between."""
+
+from pathlib import Path
+
+from slaternet.errors import Diverged
+from slaternet.storage.disk import DISK, Disk
+
+_ROW_BYTES = 4096  # no row is longer
+
+
+class ResumableCsv:
+    """A table on disk. A row outlives the process as soon as it is appended.
+
+    With `again`, the rows that an earlier life has written are appended once more: such a row is compared with the one
+    that stands there, but for the columns that are `passing`, and the old one stays. `settle` ends that.
+    """
+
+    def __init__(
+        self, path: Path, columns: tuple[str, ...], *, passing: tuple[str, ...] = (), again: bool, disk: Disk = DISK
+    ) -> None:
+        self._path = path
+        self._lasting = [index for index, name in enumerate(columns) if name not in passing]
+        again = again and path.name in disk.names(path.parent)
+        self._file = disk.open(path, write=True) if again else disk.create(path)
+        self._at = 0  # where the next row of an earlier life begins
+        self._settled = not again
+        self.append(",".join(columns))
+
+    def append(self, *rows: str) -> None:
+        """Add rows, each without its end of line."""
+        new = rows if self._settled else [row for row in rows if not self._repeats(row)]
+        if new:
+            self._file.append("".join(f"{row}\n" for row in new).encode())
+
+    def pass_over(self, rows: int) -> str:
+        """Let the first rows stand as an earlier life has written them; return the last of them, and count from 1."""
+        row: str | None = ""
+        for _ in range(rows):
+            if (row := self._old()) is None:
+                raise Diverged(
+                    f"{self._path} lacks rows up to round {rows}, which the journal has no more; put it back"
+                )
+        return row or ""
+
+    def _old(self) -> str | None:
+        """Pass over a row of an earlier life and return it; None where there is none, or a crash has torn it."""
+        ahead = b"" if self._settled else self._file.read(self._at, _ROW_BYTES)
+        row, end, _ = ahead.partition(b"\n")
+        if not end and len(ahead) < _ROW_BYTES:
+            return None
+        self._at += len(row) + len(end)
+        return row.decode(errors="replace")
+
+    def _repeats(self, row: str) -> bool:
+        """Pass over the row of an earlier life that says the same; what a crash has torn goes."""
+        if (old := self._old()) is None:
+            self.settle()
+            return False
+        if self._essence(old) != self._essence(row):
+            raise Diverged(
+                f"{self._path} has another row where the journal gives {row[:60]}...; put back the one that belongs to "
+                "the journal, or remove it: then it is written anew"
+            )
+        return True
+
+    def _essence(self, row: str) -> list[str]:
+        fields = row.split(",")
+        return [fields[index] for index in self._lasting if index < len(fields)]
+
+    def settle(self) -> None:
+        """Cut off what was not appended once more; from here on every row is new."""
+        if not self._settled and self._file.size() > self._at:
+            self._file.truncate(self._at)
+        self._settled = True
+
+    def sync(self) -> None:
+        """Return once every row would survive a loss of power."""
+        self._file.sync()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()

@@ -1,0 +1,270 @@
+"""The run folder: the resolved spec, one row of metrics per round as the game goes, and at last the summary."""
+
+import itertools
+import json
+import os
+import shutil
+import zipfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from slaternet.errors import BadSpec, Diverged
+from slaternet.model import Departure
+from slaternet.refusals import RefusalCounter
+from slaternet.spec import Spec
+from slaternet.storage.disk import DISK, Disk, read_file, replace_file, replacing
+from slaternet_adversary.engine.events import Commit, RecordRound, Summarise
+from slaternet_adversary.engine.host_costs import NetworkTotals
+from slaternet_adversary.journal.journal import JOURNAL
+from slaternet_adversary.journal.snapshot import Snapshot
+from slaternet_adversary.shell.resumable_csv import ResumableCsv
+
+COLUMNS = (
+    "round",
+    "loss",
+    "violation",
+    "cumulative_loss",
+    "cumulative_violation",
+    "zero_loss",
+    "zero_violation",
+    "disagreement",
+    "agents",
+    "frames",
+    "bytes_sent",
+    "bytes_received",
+    "waited",
+    "skew",
+    "seconds",
+    "digest",
+)
+"""Of metrics.csv. The `zero_` columns are cumulative: the baseline that never moves from the centre."""
+
+_PASSING = ("frames", "bytes_sent", "bytes_received", "waited", "skew", "seconds")
+"""Columns of metrics.csv that say how the game went on its way, and may differ where it is the same game."""
+
+_SUMMARY = "summary.json"
+_DECISIONS = "decisions.f64"
+"""Decisions as they come, raw float64; packed when the game is over."""
+_PACKED = "decisions.npz"
+
+_CONCLUSIONS = (
+    _SUMMARY,
+    _PACKED,
+    "assumptions.txt",
+    "loss.png",
+    "violation.png",
+    "regret.csv",
+    "regret.png",
+)
+"""What is written when a game is over."""
+_FILES = ("spec.toml", "metrics.csv", "commitments.csv", str(JOURNAL), _DECISIONS, *_CONCLUSIONS)
+_STATE = "state"
+"""What the processes of a run leave behind. It alone does not make a run: `slaternet run` puts it there first."""
+
+
+def new_folder(spec: Spec, runs: Path = Path("runs")) -> Path:
+    """Return a path for a new run, runs/NAME-TIME, that does not exist yet."""
+    stem = f"{spec.run.name}-{datetime.now():%Y%m%d-%H%M%S}"
+    candidates = (runs / (stem if count == 1 else f"{stem}-{count}") for count in itertools.count(1))
+    return next(path for path in candidates if not path.exists())
+
+
+def claim(folder: Path, *, force: bool = False) -> None:
+    """Make a run folder; one that holds a file of a run is refused unless forced, and then emptied of all of them."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        held = [name for name in _FILES if (folder / name).exists()]
+        if held and not force:
+            raise BadSpec(
+                f"{folder} holds a run already ({held[0]}); choose another --out, or overwrite it with --force"
+            )
+        for name in held:
+            (folder / name).unlink()
+        for emptied in (JOURNAL.parent, _STATE) if force else ():
+            shutil.rmtree(folder / emptied, ignore_errors=True)
+    except OSError as error:
+        raise BadSpec(f"cannot write the run folder {folder}: {error.strerror}; choose another --out") from None
+
+
+def retract(folder: Path) -> None:
+    """Take back what was concluded of a game that is played on; when this returns, no loss of power brings it back."""
+    held = DISK.names(folder)
+    if _PACKED in held and _DECISIONS not in held:
+        _unpack(folder)
+    for name in _CONCLUSIONS:
+        if name in held:
+            DISK.remove(folder / name)
+    DISK.sync_folder(folder)
+
+
+def _unpack(folder: Path) -> None:
+    """Make rows again of decisions that were packed: those of the first rounds may stand nowhere else any more."""
+    with suppress(OSError, ValueError, KeyError, zipfile.BadZipFile), np.load(folder / _PACKED) as archive:
+        raw = folder / _DECISIONS
+        replace_file(raw, archive["x"].tobytes())
+
+
+class RunFolder:
+    """Writes a run folder. A row that is written is not lost, whatever happens to the process.
+
+    `again`: an earlier life of the process has begun it. All that it has recorded is recorded again, and compared.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        spec: Spec,
+        *,
+        run: str,
+        breaches: RefusalCounter | None = None,
+        again: bool = False,
+        disk: Disk = DISK,
+    ) -> None:
+        self.folder = folder
+        self._disk = disk
+        self._spec = spec
+        self._run = run
+        self._breaches = breaches or RefusalCounter()
+        self._totals = (0.0, 0.0, 0.0, 0.0)
+        self.network = NetworkTotals()
+        self.complete = again and _SUMMARY in disk.names(folder)
+        self._spent = self.network.spent  # when the last row was written
+        """Whether the summary stood there already."""
+        self._metrics = ResumableCsv(folder / "metrics.csv", COLUMNS, passing=_PASSING, again=again, disk=disk)
+        self._commitments = ResumableCsv(folder / "commitments.csv", ("round", "commitment"), again=again, disk=disk)
+        self._decisions: IO[bytes] | None = None
+        if not self.complete:
+            replace_file(folder / "spec.toml", spec.to_toml().encode(), disk=disk)
+            # where they are recorded again, they come from the journal, and what it has no more stands there already
+            raw = folder / _DECISIONS
+            self._decisions = raw.open("r+b" if again and raw.exists() else "wb") if spec.record.decisions else None
+
+    def depart(self, departures: Sequence[Departure]) -> None:
+        """Write down who leaves the game and when: played again, the spec gives the same game."""
+        if departures and not self.complete:
+            self._spec = self._spec.departing(departures)
+            replace_file(self.folder / "spec.toml", self._spec.to_toml().encode(), disk=self._disk)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go on after a round up to which everything is written, and not in the journal any more."""
+        standing, round = snapshot.standing, snapshot.round
+        self._totals, self.network = standing.totals, snapshot.network()
+        self._spent = self.network.spent
+        row, bound = self._metrics.pass_over(round), self._commitments.pass_over(round)
+        sums = ",".join(map(str, standing.totals))
+        whole = row.startswith(f"{round},") and f",{sums}," in row and row.endswith(f",{standing.digest.hex()[:16]}")
+        if not whole or not bound.startswith(f"{round},"):
+            raise Diverged(
+                f"{self.folder} has another round {round} than its journal begins with; put back the right one"
+            )
+        if self._decisions is not None:
+            size = 8 * round * self._spec.run.agents * self._spec.run.dimension
+            if self._decisions.seek(0, os.SEEK_END) < size:
+                raise Diverged(f"{self.folder / _DECISIONS} lacks decisions that the journal has no more; put it back")
+            self._decisions.seek(size)
+
+    def sync(self) -> None:
+        """Return once all that was recorded would survive a loss of power."""
+        self._metrics.sync()
+        self._commitments.sync()
+        if self._decisions is not None:
+            os.fsync(self._decisions.fileno())
+
+    def commit(self, effect: Commit) -> None:
+        """Append commitments; when this returns they outlive the process, and their rounds may be revealed."""
+        self._commitments.append(*(f"{t},{each}" for t, each in enumerate(effect.commitments, effect.round)))
+
+    def record(self, row: RecordRound, seconds: float) -> None:
+        """Append a round."""
+        score, totals = row.score, row.totals
+        loss, violation, away = (score.loss, score.violation, score.disagreement) if score else ("", "", "")
+        self._totals = totals
+        skew = self.network.add(row.lags)
+        spent = self.network.spent
+        before, self._spent = self._spent, spent
+        frames, sent, received = spent[0] - before[0], spent[1] - before[1], spent[2] - before[2]
+        self._metrics.append(
+            f"{row.round},{loss},{violation},{totals[0]},{totals[1]},{totals[2]},{totals[3]},{away},{row.agents},"
+            f"{frames},{sent},{received},{spent[3] - before[3]:.6f},{skew:.6f},"
+            f"{seconds:.6f},{row.digest}"
+        )
+        if self._decisions is not None:
+            self._decisions.write(row.x.tobytes())
+            self._decisions.flush()
+
+    def finish(self, end: Summarise, seconds: float, seats: Mapping[str, int]) -> None:
+        """Write what remains, the summary last and in one step: where it stands, the run is complete, whatever comes.
+
+        `seats` says how many agents each host has seated.
+        """
+        if self.complete:
+            self._check_summary(end)
+            return
+        spec = self._spec
+        if spec.run.rounds != end.rounds:
+            spec = spec.replace(**{"run.rounds": end.rounds})
+            replace_file(self.folder / "spec.toml", spec.to_toml().encode(), disk=self._disk)
+        self.settle()
+        self.sync()
+        self.close()
+        if spec.record.decisions:
+            self._pack(end.rounds)
+        summary = {
+            "name": spec.run.name,
+            "run": self._run,
+            "algorithm": spec.algorithm.name,
+            "adversary": spec.adversary.plugin,
+            "graph": spec.graph.name,
+            "agents": spec.run.agents,
+            "rounds": end.rounds,
+            "scored_rounds": end.rounds // spec.record.score_every,
+            "seed": spec.run.seed,
+            "hosts": len(seats),
+            "departures": [{"round": each.round, "agents": each.agents} for each in spec.departures],
+            "cumulative_loss": self._totals[0],
+            "cumulative_violation": self._totals[1],
+            "zero_loss": self._totals[2],
+            "zero_violation": self._totals[3],
+            "digest": end.digest,
+            "reproducible": spec.run.reproducible,
+            "breaches": self._breaches.by_kind,
+            "seconds": seconds,
+            "rounds_per_second": end.rounds / seconds if seconds > 0 else 0.0,
+            "network": self.network.summary(seats),
+        }
+        replace_file(self.folder / _SUMMARY, (json.dumps(summary, indent=2) + "\n").encode(), disk=self._disk)
+
+    def _check_summary(self, end: Summarise) -> None:
+        path = self.folder / _SUMMARY
+        try:
+            digest = json.loads(read_file(path, disk=self._disk))["digest"]
+        except (ValueError, TypeError, KeyError):
+            digest = None
+        if digest != end.digest:
+            raise Diverged(f"{path} has not the digest that the journal gives, {end.digest}; put back the right one")
+
+    def settle(self) -> None:
+        """Cut off rows of an earlier life that were not recorded again: what they tell of is not in the journal."""
+        self._metrics.settle()
+        self._commitments.settle()
+        if self._decisions is not None:
+            self._decisions.truncate()
+
+    def _pack(self, rounds: int) -> None:
+        raw = self.folder / _DECISIONS
+        shape = (rounds, self._spec.run.agents, self._spec.run.dimension)
+        with replacing(self.folder / _PACKED) as draft, draft.open("wb") as file:
+            np.savez(file, x=np.fromfile(raw, dtype="<f8").reshape(shape))
+        raw.unlink()
+
+    def close(self) -> None:
+        """Close the files; what was recorded stays."""
+        self._metrics.close()
+        self._commitments.close()
+        if self._decisions is not None:
+            self._decisions.close()

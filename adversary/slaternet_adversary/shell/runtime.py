@@ -1,0 +1,313 @@
+"""Executes the referee's effects: calls the plugin, writes journal and results, and tells others what they may know.
+
+Plugin calls happen one at a time. Replies go first: `handle` evaluates a question at once, while fixing functions of
+rounds ahead and scoring finished rounds wait as pieces of work that the caller does between replies, in bursts.
+
+What the referee is told is journalled before anything comes of it. So a later life can tell it all to a fresh referee
+(`redo`, then `recovered`): only the functions are fixed anew, by the plugin. Where the journal was cut, `rehearse`
+follows its snapshot: the plugin fixes those of the rounds that are gone.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from slaternet.errors import Diverged, Refused, RunFailed, Unready
+from slaternet.limits import LIMITS, Limits
+from slaternet.model import Agents, Answer, Departure, LowWater, Progress, StopAt, Values
+from slaternet.storage.failpoints import failpoint
+from slaternet_adversary.api import Adversary
+from slaternet_adversary.engine.events import (
+    Asked,
+    Commit,
+    Effect,
+    Enter,
+    Evaluate,
+    Evaluated,
+    Event,
+    Play,
+    Played,
+    RecordRound,
+    Reply,
+    Score,
+    Scored,
+    Summarise,
+    Used,
+)
+from slaternet_adversary.engine.host_costs import NetworkTotals
+from slaternet_adversary.engine.referee import Referee
+from slaternet_adversary.journal.compaction import JournalTrimmer
+from slaternet_adversary.journal.entries import Entry, Purchase, SeatingEntry
+from slaternet_adversary.journal.journal import AdversaryJournal
+from slaternet_adversary.journal.snapshot import Snapshot
+from slaternet_adversary.plugin.open_rounds import OpenRounds
+from slaternet_adversary.shell.run_folder import RunFolder
+
+
+class Audience(Protocol):
+    """Those who hear what comes of the game."""
+
+    def reply(self, host: str, answer: Answer) -> None:
+        """Answer a host's question."""
+
+    def report(self, progress: Progress) -> None:
+        """Say how far the game is scored, every few rounds."""
+
+    def finish(self, progress: Progress) -> None:
+        """Say that the summary is written."""
+
+
+class Runtime:
+    """A plugin under a referee, writing its results, and a journal where it is given one."""
+
+    audience: Audience
+    """Set by those who drive it, before anything happens."""
+
+    def __init__(
+        self,
+        plugin: Adversary,
+        referee: Referee,
+        results: RunFolder,
+        clock: Callable[[], float] = time.perf_counter,
+        chronicle: AdversaryJournal | None = None,
+        keeping: JournalTrimmer | None = None,
+        limits: Limits = LIMITS,
+    ) -> None:
+        self._referee = referee
+        self._limits = limits
+        self._functions = OpenRounds(plugin)
+        self._results = results
+        self._chronicle = chronicle
+        self._keeping = keeping
+        self.forgetful = keeping is not None
+        """Whether the journal does not keep every round."""
+        self._clock = clock
+        self._began: float | None = None
+        self._reached = 0.0  # seconds, until the game has begun or goes on
+        self._seats: SeatingEntry | None = None
+        self._plays: deque[Play] = deque()
+        self._scores: deque[Score] = deque()
+        self.due = False
+        """Whether work should be done now: functions are missing, or enough rounds wait to be scored in one burst."""
+        self._redone: Entry | None = None  # while the journal is redone
+        self._end: Summarise | None = None  # of the game, unless it is played on
+
+    @property
+    def idle(self) -> bool:
+        """Whether no work waits."""
+        return not (self._plays or self._scores or (self._keeping is not None and self._keeping.due))
+
+    @property
+    def seconds(self) -> float:
+        """How long the game has been played, without the time between two lives."""
+        return self._reached if self._began is None else self._clock() - self._began
+
+    @property
+    def totals(self) -> tuple[float, float, float, float]:
+        """Cumulative loss and violation so far, then those of the baseline."""
+        return self._referee.totals
+
+    @property
+    def progress(self) -> Progress:
+        """How far the game is scored."""
+        loss, violation, *_ = self._referee.totals
+        return Progress(self._referee.recorded, loss, violation)
+
+    @property
+    def network(self) -> NetworkTotals:
+        """What the rounds recorded so far have cost."""
+        return self._results.network
+
+    def seat(self, epoch: int, hosts: Iterable[tuple[str, Agents]], departures: Iterable[Departure] = ()) -> None:
+        """Begin the game with these hosts and their agents, or go on with them in a new epoch.
+
+        What is said of an epoch once more must be the same.
+        """
+        seats = SeatingEntry(tuple(hosts), epoch, tuple(departures))
+        if self._seats is not None and epoch <= self._seats.epoch:
+            if epoch == self._seats.epoch:
+                self._seats.compare(seats)
+            return
+        self._enter(seats)
+        if self._began is None:
+            self._began = self._clock()
+        self._execute(self._begin(seats))
+
+    def _begin(self, seats: SeatingEntry) -> list[Effect]:
+        self._seats = seats
+        self._results.depart(seats.departures)
+        return self._referee.seat(seats.hosts, seats.departures)
+
+    def handle(self, event: Event) -> None:
+        """Hand an event to the referee, and do what comes of it."""
+        if isinstance(event, LowWater) and self._keeping is not None:
+            self._keeping.pass_mark(event.round)
+        self._execute(self._referee.handle(event))
+
+    def work(self) -> None:
+        """Do one piece of the waiting work: fixing functions first, then scoring; the journal is cut beside it."""
+        if self._plays:
+            failpoint("adversary_before_play")
+            played = self._functions.play(self._plays.popleft())
+            failpoint("adversary_after_play")
+            self.due = bool(self._plays) or len(self._scores) >= self._limits.burst
+            self._execute(self._referee.handle(played))
+            return
+        scored = self._functions.score(self._scores[0]) if self._scores else None
+        if self._keeping is not None and (scored is not None or not self._scores):
+            self._keeping.step(self._results.sync)  # a piece for each score, lest they never leave time for it
+        if scored is not None:
+            self._scores.popleft()
+            self.due = len(self._scores) >= self._limits.burst
+            self._enter(scored)
+            self._execute(self._referee.handle(scored))
+
+    def rehearse(self, round: int) -> None:
+        """Have the functions of a round fixed that comes before a snapshot, each in its turn: none is left out."""
+        if not self._results.complete:
+            self._functions.play(Play(round, None))
+            self._functions.forget(round)
+
+    def redo(self, entry: Entry) -> None:
+        """Take in what the journal says has happened; nobody is told. Diverged where it cannot have happened."""
+        self._redone = entry
+        try:
+            self._execute(self._take(entry))
+        except (Refused, Unready) as error:
+            raise Diverged(f"the journal has an entry against the rules: {error}; put back the right one") from None
+        while self._plays:
+            effect = self._plays.popleft()
+            # nobody will ask for the functions where every round of the game is recorded
+            played = Played(effect.round) if self._results.complete else self._functions.play(effect)
+            self._execute(self._referee.handle(played))
+        self._redone = None
+
+    def _take(self, entry: Entry) -> list[Effect]:
+        match entry:
+            case SeatingEntry():
+                return self._begin(entry)
+            case Purchase(asked):
+                self._reached = asked.at
+                return self._referee.handle(asked)
+            case Scored(round):
+                if not self._scores or self._scores.popleft().round != round:
+                    raise Diverged(
+                        f"the journal has a score of round {round} before its decisions; put back the right one"
+                    )
+                return self._referee.handle(entry)
+            case StopAt() | Used():
+                if isinstance(entry, StopAt):
+                    self._end = None  # one that it may have had before is none
+                return self._referee.handle(entry)
+            case Commit():
+                self._results.commit(entry)
+            case Snapshot():
+                self._restore(entry)
+        return []
+
+    def _restore(self, snapshot: Snapshot) -> None:
+        if self._seats is not None:
+            raise Diverged("the journal has a snapshot where it does not begin; put back the right one")
+        self._results.restore(snapshot)
+        self._referee.restore(snapshot.standing)
+        if self._keeping is not None:
+            self._keeping.begin(snapshot)
+
+    def recovered(self) -> None:
+        """Go on after the last entry of the journal; say once more what may not have been heard."""
+        if self._results.complete and self._end is None:
+            raise Diverged(
+                f"{self._results.folder} has a summary, and its journal ends in round {self._referee.recorded}; put "
+                "back the right journal"
+            )
+        self._results.settle()
+        if self._seats is not None:
+            self._began = self._clock() - self._reached
+        if self._end is not None:
+            self._execute([self._end])
+        elif self._referee.recorded:
+            self.audience.report(self.progress)
+
+    def close(self) -> None:
+        """Close the run folder; what was recorded stays."""
+        self._results.close()
+        self._end_keeping()
+
+    def _end_keeping(self) -> None:
+        if self._keeping is not None:
+            self._keeping.close()
+            self._keeping = None
+
+    def _enter(self, entry: Entry) -> None:
+        """Write an entry in the journal, unless it stands there."""
+        if self._chronicle is not None and self._redone is None:
+            self._chronicle.append(entry)
+
+    def _execute(self, effects: Iterable[Effect]) -> None:  # noqa: C901 - one case for each effect
+        """Do what the referee orders, in order; nobody is told while the journal is redone."""
+        try:
+            for effect in effects:
+                match effect:
+                    case Evaluate(asked):
+                        values = self._buy(asked) if self._redone is None else self._bought(asked)
+                        done = Evaluated(asked.host, asked.question.round, asked.question.agents, values)
+                        # before all that follows: a host stands still until it hears the values
+                        self._execute(self._referee.handle(done))
+                    case Reply(host, answer):
+                        if self._redone is None:
+                            self.audience.reply(host, answer)
+                    case Play():
+                        self._plays.append(effect)
+                        self.due = True
+                    case Score():
+                        self._scores.append(effect)
+                        self.due = self.due or len(self._scores) >= self._limits.burst
+                    case Enter(event):
+                        self._enter(event)
+                        if isinstance(event, Used):
+                            self._results.network.tell(event.host, event.incarnation, event.usage)
+                    case Commit():
+                        self._commit(effect)
+                    case RecordRound():
+                        self._record(effect)
+                    case Summarise():
+                        self._finish(effect)
+        except OSError as error:
+            raise RunFailed(
+                f"cannot write to the run folder {self._results.folder}: {error.strerror}; mend that and play again"
+            ) from None
+
+    def _buy(self, asked: Asked) -> Values:
+        values = self._functions.evaluate(asked.question)
+        if self._chronicle is not None:
+            self._chronicle.append(Purchase(asked, values))  # before the reply
+        failpoint("adversary_after_grant")
+        return values
+
+    def _bought(self, asked: Asked) -> Values:
+        if not isinstance(self._redone, Purchase):
+            raise Diverged(f"the journal lacks the values of {asked.host} in round {asked.question.round}; put it back")
+        return self._redone.values
+
+    def _commit(self, effect: Commit) -> None:
+        new = effect if self._chronicle is None else self._chronicle.commit(effect)
+        if new is not None:
+            self._results.commit(new)
+
+    def _record(self, row: RecordRound) -> None:
+        self._functions.forget(row.round)
+        self._results.record(row, self.seconds)
+        if self._keeping is not None:
+            self._keeping.record(row, self._results.network)
+        if row.round % LIMITS.report_every == 0 and self._redone is None:
+            self.audience.report(Progress(row.round, row.totals[0], row.totals[1]))
+
+    def _finish(self, end: Summarise) -> None:
+        """Write the summary: not before all is redone, for the game may have been played on."""
+        self._end = end
+        if self._redone is None:
+            self._end_keeping()
+            hosts = self._seats.hosts if self._seats is not None else ()
+            self._results.finish(end, self.seconds, {name: len(agents) for name, agents in hosts})
+            self.audience.finish(self.progress)

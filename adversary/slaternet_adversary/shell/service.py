@@ -1,0 +1,187 @@
+"""The life of the adversary: find the coordinator, serve, join, reveal or go on revealing, sum up, leave."""
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import AsyncExitStack, ExitStack
+from pathlib import Path
+
+import structlog
+
+from slaternet.errors import BadSpec, Mismatch, NotSeated
+from slaternet.model import Description, Role
+from slaternet.network.addresses import is_loopback
+from slaternet.network.stream import Stream
+from slaternet.network.traffic import Meter
+from slaternet.service import metrics
+from slaternet.service.config import ProcessConfig
+from slaternet.service.join import join_game
+from slaternet.service.logs import annotate
+from slaternet.service.main import interruptible
+from slaternet.service.membership import Membership
+from slaternet.service.metrics import Reading
+from slaternet.spec import Spec
+from slaternet.spec.paths import located
+from slaternet.spec.plugins import FOREIGN, is_foreign
+from slaternet.storage.state_dir import StateDir
+from slaternet_adversary.journal.compaction import JournalTrimmer, check_keep
+from slaternet_adversary.journal.journal import JOURNAL, AdversaryJournal, begun
+from slaternet_adversary.plugin.makers import make_plugin, plays_apart, plugin_maker
+from slaternet_adversary.shell.build import build_referee
+from slaternet_adversary.shell.run_folder import RunFolder, claim, new_folder
+from slaternet_adversary.shell.runtime import Runtime
+from slaternet_adversary.shell.streams import RevealServer, run_in_thread
+
+log = structlog.get_logger()
+
+
+class AdversaryService:
+    """The adversary of one game."""
+
+    def __init__(
+        self, station: ProcessConfig, out: Path | None, *, force: bool = False, journal_keep: int | None = None
+    ) -> None:
+        check_keep(journal_keep)
+        self._journal_keep = journal_keep
+        self._station = station
+        self._out = out
+        self._force = force
+        self._revealer: RevealServer | None = None
+        self._meter = Meter()
+        self.folder: Path | None = None
+
+    async def run(self, stop: asyncio.Event) -> int:
+        """Live until the game is over or `stop` is set; return the exit code."""
+        with self._station.claim(Role.ADVERSARY) as state:
+            if state.epitaph:
+                log.warning(state.epitaph)
+                return 0
+            annotate(host=lambda: self._station.name, run=lambda: self._run, round=lambda: self._round)
+            return await interruptible(self._live(state), stop, self._parting)
+
+    @property
+    def _run(self) -> str:
+        return self._revealer.run if self._revealer else ""
+
+    @property
+    def _round(self) -> int:
+        return self._revealer.round if self._revealer else 0
+
+    def _parting(self) -> str:
+        if self.folder is None:
+            return "the adversary leaves before the game has begun"
+        return f"the adversary leaves with {self._round} rounds scored; {self.folder} holds what was recorded"
+
+    def _readings(self) -> Iterator[Reading]:
+        yield metrics.of_process(Role.ADVERSARY, self._station.name)
+        if self._revealer is not None:
+            yield from self._revealer.readings()
+
+    async def _live(self, state: StateDir) -> None:
+        coming = join_game(
+            self._station,
+            Role.ADVERSARY,
+            service="slaternet.v1.Adversary",
+            streams={"Reveal": self._reveal},
+            meter=self._meter,
+            state=state,
+        )
+        with metrics.serve(self._station.metrics, self._readings):
+            async with coming as membership:
+                await self._play(membership, state)
+
+    async def _play(self, membership: Membership, state: StateDir) -> None:
+        spec = membership.spec
+        self._check_seam(spec.adversary.plugin)
+        async with AsyncExitStack() as life:
+            folder = life.enter_context(ExitStack())
+            thread = _thread(life) if plays_apart(spec) else None
+            maker = life.enter_context(plugin_maker(spec))
+            building = functools.partial(make_plugin, spec, maker)
+            plugin, description = building() if thread is None else await run_in_thread(thread, building)
+            self._check_keep(spec, description)
+            chronicle, again = self._open(membership, state)
+            folder.callback(chronicle.close)  # when the thread has ended, which ends with the plugin
+            results = RunFolder(
+                chronicle.folder,
+                _recorded(spec, description),
+                run=membership.run,
+                breaches=membership.breaches,
+                again=again,
+                disk=self._station.environment.disk,
+            )
+            folder.callback(results.close)
+            keeping = None if self._journal_keep is None else JournalTrimmer(chronicle.journal, self._journal_keep)
+            limits = self._station.environment.limits
+            referee = build_referee(spec, description, limits)
+            clock = self._station.environment.clock
+            runtime = Runtime(plugin, referee, results, clock, chronicle=chronicle, keeping=keeping, limits=limits)
+            revealer = RevealServer(
+                membership,
+                runtime,
+                description,
+                thread,
+                chronicle=chronicle,
+                durable=state.durable,
+                plugin_killed=maker.killed,
+            )
+            if again:
+                await revealer.recover()
+            self._revealer = revealer
+            await revealer.play()
+            log.info("the game is over", folder=str(self.folder))
+
+    def _open(self, membership: Membership, state: StateDir) -> tuple[AdversaryJournal, bool]:
+        """Open the journal in the run folder, and say whether an earlier life has begun it."""
+        folder, durability = state.results, self._station.durability
+        disk, limits = self._station.environment.disk, self._station.environment.limits
+        if folder is not None and self._out is not None and self._out.absolute() != folder:
+            raise BadSpec(f"this game is recorded in {folder}, not in {self._out}; start with --out {folder}")
+        if folder is not None and begun(folder, disk=disk):
+            self.folder = folder
+            resumed = AdversaryJournal.resume(folder, membership.run, durability=durability, disk=disk, limits=limits)
+            return resumed, True
+        if membership.begun:
+            raise Mismatch(
+                f"the game is under way, and its journal {(folder or Path('RUN')) / JOURNAL} is missing; put back the "
+                "run folder and the --state that it was played with, or begin the whole game anew"
+            )
+        self.folder = folder = folder or self._out or new_folder(membership.spec)
+        claim(folder, force=self._force)
+        state.keep(folder)
+        return AdversaryJournal.begin(folder, membership.run, durability=durability, disk=disk, limits=limits), False
+
+    def _check_keep(self, spec: Spec, description: Description) -> None:
+        if self._journal_keep is not None and description.history:
+            raise BadSpec(
+                f"--journal-keep is not for {spec.adversary.plugin}, which looks back: after a crash it must be told "
+                "all decisions again, and they stand in the journal alone; leave the option out"
+            )
+
+    def _check_seam(self, target: str) -> None:
+        """Refuse a plugin that is asked over the network in plaintext, unless that was said aloud."""
+        if is_foreign(target) and not self._station.insecure and not is_loopback(target.removeprefix(FOREIGN)):
+            raise BadSpec(
+                f'adversary.plugin = "{target}" is not on loopback, and what it says is not secured; run it beside the '
+                "adversary, or start the adversary with --insecure (SLATERNET_INSECURE=1)"
+            )
+
+    def _reveal(self, link: Stream) -> Awaitable[None]:
+        if self._revealer is None:
+            raise NotSeated("the adversary has not joined yet")
+        return self._revealer.accept(link)
+
+
+def _recorded(spec: Spec, description: Description) -> Spec:
+    """Return the spec as it can be played again from the run folder: with the plugin played, and paths of this disk."""
+    if spec.adversary.sha256 not in ("", description.code):
+        log.warning(f"{spec.adversary.plugin} is not the code the spec was resolved with; expect another digest")
+    return located(spec.replace(**{"adversary.sha256": description.code}), Path.cwd())
+
+
+def _thread(life: AsyncExitStack) -> Executor:
+    """Return the thread in which a plugin apart is called."""
+    thread = ThreadPoolExecutor(1, "plugin")
+    life.push_async_callback(asyncio.to_thread, thread.shutdown)  # its last call may take a moment to break off
+    return thread

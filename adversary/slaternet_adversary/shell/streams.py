@@ -1,0 +1,355 @@
+"""The adversary in a game it has joined: streams in, events to the runtime, answers out."""
+
+import asyncio
+import contextlib
+import functools
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from typing import TypeVar
+
+import numpy as np
+import structlog
+
+from slaternet import codec
+from slaternet.errors import (
+    BadSpec,
+    Diverged,
+    Forgotten,
+    Malformed,
+    NotSeated,
+    NotYours,
+    PluginFailed,
+    Replaced,
+    RunFailed,
+    SlaternetError,
+    Superseded,
+)
+from slaternet.limits import LIMITS
+from slaternet.model import (
+    Answer,
+    ControlDown,
+    Description,
+    GameOver,
+    Heartbeat,
+    HistoryRequest,
+    LowWater,
+    Opening,
+    Peer,
+    Progress,
+    Question,
+    RevealUp,
+    Seating,
+    StopAt,
+    Usage,
+)
+from slaternet.network.stream import Stream
+from slaternet.service.membership import Membership
+from slaternet.service.metrics import Reading
+from slaternet.storage.failpoints import failpoint
+from slaternet_adversary.engine.events import Asked, Commit, Event, Used
+from slaternet_adversary.journal.journal import AdversaryJournal
+from slaternet_adversary.journal.query import purchases_of
+from slaternet_adversary.journal.snapshot import Snapshot
+from slaternet_adversary.plugin.sandbox import PluginKilled
+from slaternet_adversary.shell.metrics import readings
+from slaternet_adversary.shell.runtime import Runtime
+
+log = structlog.get_logger()
+
+T = TypeVar("T")
+_Work = Callable[[], None]
+_FATAL = (PluginFailed, RunFailed, Diverged)
+
+
+class RevealServer:
+    """The adversary in a game it has joined: one stream per host, work between replies.
+
+    A plugin in this process is called here. One apart is called in `thread`, so that heartbeats go on while it thinks:
+    then the task that works between replies is the only one that touches the runtime, and everything else queues.
+    """
+
+    def __init__(
+        self,
+        membership: Membership,
+        runtime: Runtime,
+        description: Description,
+        thread: Executor | None = None,
+        *,
+        chronicle: AdversaryJournal,
+        durable: bool = False,
+        plugin_killed: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._membership = membership
+        self._runtime = runtime
+        runtime.audience = self
+        self._durable = durable
+        self._plugin_killed = plugin_killed
+        self._thread = thread
+        self._loop = asyncio.get_running_loop()
+        self._reported_at = 0.0
+        self._queue: deque[tuple[_Work, asyncio.Future[None] | None]] = deque()
+        self._working = True
+        self._chronicle = chronicle
+        self._epoch = 0
+        self._hosts: dict[str, Peer] = {}
+        self._links: dict[str, Stream] = {}
+        self._accepts: dict[str, int] = {}
+        self._wake = asyncio.Event()
+        membership.listen(self._hear, opened=lambda: membership.say(description))
+
+    @property
+    def run(self) -> str:
+        """The id of the game."""
+        return self._membership.run
+
+    @property
+    def round(self) -> int:
+        """The last round scored."""
+        return self._runtime.network.rounds
+
+    def readings(self) -> Iterator[Reading]:
+        """Read what the adversary counts, from whatever thread."""
+        runtime = self._runtime
+        return readings(self._membership, runtime.network, runtime.totals, len(self._links), self._accepts)
+
+    async def play(self) -> None:
+        """Reveal and score until the game is over."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                worker = tasks.create_task(self._work(), name="work between replies")
+                await self._membership.attend()
+                worker.cancel()
+        except* SlaternetError as failed:
+            raise failed.exceptions[0] from None
+
+    def _hear(self, body: ControlDown) -> None:
+        if self._membership.failed and not isinstance(body, GameOver):
+            return
+        match body:
+            case Seating():
+                if body.recall and self._runtime.forgetful:
+                    self._refuse_policy()
+                else:
+                    self._seat(body)
+            case LowWater() | StopAt():
+                self._obey(lambda: self._runtime.handle(body))
+            case GameOver():
+                pass
+            case _:
+                raise Malformed("the coordinator says to the adversary what is not meant for it")
+
+    def _refuse_policy(self) -> None:
+        self._membership.abandon(
+            BadSpec(
+                "--journal-keep is not for a game whose coordinator gives hosts up: others then rebuild what they knew "
+                "from the whole journal; start the adversary without it, or the coordinator with --policy wait"
+            )
+        )
+
+    def _seat(self, seating: Seating) -> None:
+        """Take down who plays; where a host has come back, streams of its older life end, in a new seating all."""
+        epoch, self._epoch = self._epoch, self._membership.epoch
+        older, self._hosts = self._hosts, {peer.name: peer for peer in seating.peers}
+        if epoch < self._epoch:
+            log.info("seated", hosts=len(seating.peers), epoch=self._epoch)
+        for name, link in self._links.items():
+            if epoch < self._epoch:
+                link.end(NotSeated("there is a new seating"))
+            elif name in older and older[name].incarnation < self._hosts[name].incarnation:  # else it ends already
+                link.end(Superseded("a newer incarnation of this host has joined"))
+        seats = tuple((peer.name, peer.seats) for peer in seating.peers)
+        self._obey(functools.partial(self._runtime.seat, self._epoch, seats, seating.departures))
+
+    async def recover(self) -> None:
+        """Redo what an earlier life has journalled, and say how far that was."""
+        for entry in self._chronicle.replay():
+            await self._redo(functools.partial(self._runtime.redo, entry))
+            for round in range(1, entry.round + 1) if isinstance(entry, Snapshot) else ():
+                await self._redo(functools.partial(self._runtime.rehearse, round))
+            if isinstance(entry, Commit):  # of every burst of rounds, be they scored or not: no more need be remembered
+                await self._redo(functools.partial(self._runtime.handle, LowWater(self._membership.low_water)))
+        self._runtime.recovered()
+        log.info("going on from the journal", recorded=self.round)
+
+    async def _redo(self, work: _Work) -> None:
+        if self._thread is None:
+            work()
+            await asyncio.sleep(0)  # whoever wants to stop us need not wait for all of it
+        else:
+            await run_in_thread(self._thread, work)
+
+    # what the runtime tells, from the thread in which it works
+
+    def reply(self, host: str, answer: Answer) -> None:
+        """Answer a host's question, unless its stream has ended: then it asks again."""
+        if (link := self._links.get(host)) is None:
+            return
+        for part in codec.encode_reveal_down(self._membership.head(answer.round), answer):
+            if self._thread is None:
+                link.send(part)
+            else:
+                self._loop.call_soon_threadsafe(link.send, part)
+        failpoint("adversary_after_answer")
+
+    def report(self, progress: Progress) -> None:
+        """Say how far the game is scored."""
+        self._reported_at = self._loop.time()
+        self._loop.call_soon_threadsafe(self._membership.report, progress)
+
+    def finish(self, progress: Progress) -> None:
+        """Say that the summary is written."""
+        self._loop.call_soon_threadsafe(self._membership.finish, progress)
+
+    async def _work(self) -> None:
+        """Do what waits in bursts, and in any case before long: scores are what others see of the game."""
+        try:
+            while not self._membership.failed:
+                with contextlib.suppress(TimeoutError):
+                    # not wait_for: in Python 3.11 it loses a cancellation that comes together with what it waits for
+                    async with asyncio.timeout(LIMITS.report_seconds):
+                        await self._wake.wait()
+                self._wake.clear()
+                while (self._queue or not self._runtime.idle) and not self._membership.failed:
+                    if self._thread is None:
+                        self._perform(self._runtime.work)
+                    else:
+                        await self._perform_apart(self._thread)
+                    await asyncio.sleep(0)  # a question that has come meanwhile goes first
+                if self._loop.time() - self._reported_at >= LIMITS.report_seconds and not self._membership.failed:
+                    self.report(self._runtime.progress)
+        finally:
+            self._working = False
+            for _, done in self._queue:
+                _settle(done)
+
+    async def _hand_over(self, event: Asked | Used) -> None:
+        """Hand what a host says to the runtime; one that asks after a failure hears no more than that there was one."""
+        if self._thread is None:
+            self._perform(self._runtime.handle, event)
+        elif self._working:
+            done: asyncio.Future[None] = self._loop.create_future()
+            self._queue.append((functools.partial(self._runtime.handle, event), done))
+            self._wake.set()
+            await done
+        if self._membership.failed and isinstance(event, Asked):
+            raise PluginFailed("the adversary cannot go on")
+
+    def _obey(self, work: _Work) -> None:
+        """Do what the coordinator says, in its turn."""
+        if self._thread is None:
+            self._perform(work)
+        else:
+            self._queue.append((work, None))
+            self._wake.set()
+
+    def _perform(self, work: Callable[..., None], *event: Event) -> None:
+        """Do something that calls the plugin or writes results; the first failure ends the game for all."""
+        if self._membership.failed:
+            return
+        try:
+            work(*event)
+        except _FATAL as error:
+            self._fail(error)
+        if self._runtime.due:
+            self._wake.set()
+
+    async def _perform_apart(self, thread: Executor) -> None:
+        """Do in the thread what has queued first, or else a piece of work; a refusal is its asker's alone."""
+        work, done = self._queue.popleft() if self._queue else (self._runtime.work, None)
+        try:
+            await run_in_thread(thread, work)
+            if self._runtime.due:
+                self._wake.set()
+        except _FATAL as error:
+            self._fail(error)
+        except SlaternetError as refusal:
+            if done is None:
+                raise
+            _settle(done, refusal)
+        finally:
+            _settle(done)
+
+    def _fail(self, error: SlaternetError) -> None:
+        if self._durable and isinstance(error, RunFailed):  # of the disk: a later life goes on, once that is mended
+            self._membership.abandon(error)
+            return
+        if self._durable and isinstance(error, PluginFailed) and self._plugin_killed():
+            # not the plugin's doing: it dies as this process might, whose next life plays it again
+            self._membership.abandon(PluginKilled(f"{error}; its process was killed: start the adversary again"))
+            return
+        # the error may repeat the plugin's own words, which are for the operator; what is said here goes to all
+        self._membership.fail(error, told="it cannot go on; its own log says why")
+
+    async def accept(self, link: Stream) -> None:
+        """Serve the stream of a host."""
+        spec = self._membership.spec
+        decoder = codec.RevealUpDecoder(spec.run.dimension, agents=spec.run.agents)
+        data = await link.read()
+        if not self._hosts:
+            raise NotSeated("no host is seated yet")
+        peer, _ = self._membership.identify(decoder.decode(data) if data else None, self._hosts, link.caller)
+        link.host = name = peer.name
+        if (older := self._links.get(name)) is not None:
+            older.end(Replaced("a newer stream of this host has taken over"))
+        self._links[name] = link
+        self._accepts[name] = self._accepts.get(name, 0) + 1
+        self._membership.meet(name)
+        link.keep_alive(lambda: codec.encode_reveal_down(self._membership.head(), Heartbeat())[0])
+        try:
+            while (data := await link.read()) is not None:
+                message = decoder.decode(data)
+                if message is None:
+                    continue
+                self._membership.check(message[0], name)
+                await self._take(link, peer, message[1])
+        finally:
+            if self._links.get(name) is link:
+                del self._links[name]
+                self._membership.miss(name)
+
+    async def _take(self, link: Stream, peer: Peer, body: RevealUp) -> None:
+        match body:
+            case Question():
+                await self._hand_over(Asked(peer.name, body, self._runtime.seconds))
+            case Usage():
+                await self._hand_over(Used(peer.name, peer.incarnation, body))
+                if body.round == self._membership.spec.run.rounds:
+                    self._wake.set()  # no burst will fill up any more
+            case HistoryRequest():
+                await self._recall(link, body)
+            case Opening():
+                raise Malformed("a stream is opened once")
+            case Heartbeat():
+                pass
+
+    async def _recall(self, link: Stream, wish: HistoryRequest) -> None:
+        """Tell a host what its agents have asked and seen while they sat elsewhere, as the journal has it."""
+        if not np.isin(wish.agents, self._hosts[link.host].seats).all():
+            raise NotYours("a host may recall only what agents seated there have asked")
+        if self._runtime.forgetful:
+            raise Forgotten("the adversary does not keep every round")
+        journal = self._chronicle
+        past = purchases_of(journal.folder, wish.agents, wish.round, wish.last, disk=journal.disk)
+        while some := await asyncio.to_thread(lambda: list(itertools.islice(past, journal.limits.burst))):
+            for question, answer in some:
+                for body in (question, answer):
+                    for part in codec.encode_reveal_down(self._membership.head(question.round), body):
+                        link.send(part)
+            await link.flush()
+
+
+def _settle(done: asyncio.Future[None] | None, error: SlaternetError | None = None) -> None:
+    """Let go whoever waits, unless he has gone."""
+    if done is None or done.done():
+        return
+    if error is None:
+        done.set_result(None)
+    else:
+        done.set_exception(error)
+
+
+def run_in_thread(thread: Executor, work: Callable[[], T]) -> "asyncio.Future[T]":
+    """Have work done in a thread."""
+    return asyncio.get_running_loop().run_in_executor(thread, work)

@@ -1,0 +1,1 @@
+"""An agent host as a state machine: events in, effects out."""

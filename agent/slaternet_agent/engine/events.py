@@ -1,0 +1,70 @@
+"""What an agent host is told and what it orders: its events and its effects."""
+
+from dataclasses import dataclass
+
+from slaternet.model import (
+    Answer,
+    Frame,
+    Hold,
+    Holding,
+    Question,
+    StopAt,
+    Topology,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FrameArrived:
+    """A peer's rows of one round."""
+
+    peer: int  # index into Seating.peers
+    frame: Frame
+
+
+@dataclass(frozen=True, slots=True)
+class PeerWants:
+    """A stream to a peer is open; it lacks every frame from this round on."""
+
+    peer: int
+    round: int
+
+
+Event = Topology | FrameArrived | PeerWants | Answer | Hold | StopAt
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """A frame for a peer."""
+
+    peer: int
+    frame: Frame
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """The question of a round, for the adversary."""
+
+    question: Question
+
+
+@dataclass(frozen=True, slots=True)
+class ReportRound:
+    """A round is finished of which others shall hear."""
+
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """All that the host must remember after a round, to be kept where it survives the process."""
+
+    round: int
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The last round is finished; only peers may still want frames."""
+
+
+Effect = Send | Ask | ReportRound | Holding | Checkpoint | Finish

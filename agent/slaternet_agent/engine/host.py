@@ -1,0 +1,290 @@
+"""An agent host as a state machine: events in, effects out; no wire, no clock, no chance.
+
+A round of a host, t = 1, 2, 3, ...:
+
+    offer     z_t goes to every host that mixes it (once the topology of round t is known)
+    enter     all rows the host's agents mix are there: decide x_t and ask for values
+    finish    the values are there: z_{t+1}, and on to offering it
+
+Nothing else is waited for: no barrier, no permission. The topology window alone bounds how far a host runs ahead.
+
+Agents that depart in round E are forgotten after round E - 1; a host none of whose agents is left has finished then.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from slaternet.attendance import FOREVER, Attendance
+from slaternet.errors import Diverged, Mismatch, NotYours, RoundNotOpen
+from slaternet.limits import LIMITS, Limits
+from slaternet.model import (
+    COORDINATOR,
+    Agents,
+    Answer,
+    Array,
+    Frame,
+    Hold,
+    Holding,
+    Question,
+    Seating,
+    StopAt,
+    Topology,
+)
+from slaternet_agent.algorithms.base import Algorithm, Decision
+from slaternet_agent.algorithms.state_vector import agents_of, saved, taken
+from slaternet_agent.engine.events import (
+    Ask,
+    Checkpoint,
+    Effect,
+    Event,
+    Finish,
+    FrameArrived,
+    PeerWants,
+    ReportRound,
+    Send,
+)
+from slaternet_agent.engine.questions import check_answer, question_of
+from slaternet_agent.engine.round_plan import RoundPlan, round_plans
+from slaternet_agent.engine.rows import Mixer, RowTable
+
+
+class _Boards(dict[int, RowTable]):
+    """The boards of some rounds, made when they are first looked at."""
+
+    def __init__(self, agents: int, width: int) -> None:
+        self._shape = agents, width
+
+    def __missing__(self, round: int) -> RowTable:
+        board = self[round] = RowTable(*self._shape)
+        return board
+
+
+class Host:
+    """The agents seated at one host, playing: from round 1, or on from their state after round `since`.
+
+    A durable one gives out checkpoints.
+    """
+
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        seating: Seating,
+        agents: int,
+        rounds: int | None,
+        limits: Limits = LIMITS,
+        *,
+        durable: bool = False,
+        since: int = 0,
+        state: Any = None,  # noqa: ANN401  the state is the algorithm's own type
+    ) -> None:
+        self._algorithm = algorithm
+        self._attendance = Attendance(agents, seating.departures)
+        self._seated = seating.seats  # also those that leave, or have left
+        self._agents = agents
+        self._peers = [peer.name for peer in seating.peers]
+        self._adversary = seating.adversary.name if seating.adversary else ""
+        self._limits = limits
+        self._until = self._attendance.last(seating.seats)  # the last round that any of its agents plays
+        self._last = self._end(rounds)
+        self._held = False
+        self._owner = np.full(agents, -1, dtype=np.intp)
+        for index, peer in enumerate(seating.peers):
+            self._owner[peer.seats] = index
+
+        if max(since, seating.low_water) >= self._until:  # all have left: nothing is to be played, or remembered
+            since, state = self._until, None
+        self._sit(min(since + 1, self._until))
+        self._state = algorithm.start(self._seats) if state is None else self._go_back(since, state)
+        if durable:
+            saved(self._state)  # a state that cannot be kept is refused before it is needed
+        self._durable = durable
+        self._kept = since  # the newest checkpoint
+        self._round = since + 1
+        self._offered = since
+        self._question: Question | None = None
+        self._decision: Decision | None = None
+        # Kept from the low-water mark on, so that whatever a peer lacks can be sent again.
+        self._plans: dict[int, RoundPlan] = {}
+        self._boards = _Boards(agents, algorithm.width)
+        self._sent: dict[int, tuple[Array, Agents]] = {}  # rows, and where each agent's stands
+        self._known = since
+        self._forgotten = since + 1 if since else 0  # the first round of which anything is kept
+
+    def _end(self, rounds: int | None) -> int | None:
+        """Return the last round of a host in a game of so many rounds: its agents may leave before."""
+        if self._until < FOREVER - 1:
+            return self._until if rounds is None else min(rounds, self._until)
+        return rounds
+
+    def _sit(self, round: int) -> None:
+        """Play, from a round on, for the agents that have not left before it."""
+        self._seats = self._attendance.of(self._seated, round)
+        self._parting = self._attendance.until(round)  # the last round before others play
+        self._mixer = Mixer(len(self._seats), self._agents)
+        self._place = np.zeros(self._agents, dtype=np.intp)
+        self._place[self._seats] = np.arange(len(self._seats))
+
+    def _go_back(self, since: int, state: Any) -> Any:  # noqa: ANN401
+        """Return the state of the agents here from one that may hold others besides."""
+        lacking = np.setdiff1d(self._seats, agents_of(state))
+        if lacking.size:
+            raise Mismatch(
+                f"the checkpoint of round {since} holds nothing of agent {lacking[0]}, which plays on here; put "
+                "back what was kept with these seats"
+            )
+        return taken(self._algorithm, state, self._seats)
+
+    @property
+    def round(self) -> int:
+        """The round being played, from 1."""
+        return self._round
+
+    @property
+    def seats(self) -> int:
+        """How many agents sit at the host."""
+        return len(self._seats)
+
+    @property
+    def known(self) -> int:
+        """The last round whose topology is known."""
+        return self._known
+
+    @property
+    def finished(self) -> bool:
+        """Whether the last round has been played."""
+        return self._last is not None and self._round > self._last
+
+    @property
+    def pending(self) -> Question | None:
+        """The question still unanswered, to be asked again on a new stream."""
+        return self._question
+
+    @property
+    def wanted(self) -> int:
+        """The first round in which rows of peers may still be lacking."""
+        return self._round if self._question is None else self._round + 1
+
+    @property
+    def lacking(self) -> tuple[str, ...]:
+        """The names of those who must do something before the round can be finished; none when all is played."""
+        if self.finished:
+            return ()
+        if self._question is not None:
+            return (self._adversary,)
+        plan = self._plans.get(self._round)
+        if plan is None or self._held:
+            return (COORDINATOR,)
+        absent = plan.needed[~self._boards[self._round].known[plan.needed]]
+        return tuple(self._peers[index] for index in np.unique(self._owner[absent]))
+
+    def handle(self, event: Event) -> list[Effect]:
+        """Take one event in and return what must now be done, in order."""
+        match event:
+            case FrameArrived(peer, frame):
+                return self._take_frame(peer, frame)
+            case Answer():
+                return self._finish_round(event)
+            case Topology():
+                return self._take_topology(event)
+            case PeerWants(peer, first):
+                return self._offer_again(peer, first)
+            case Hold():
+                self._held = True
+                return [Holding(self._round if self._question is not None else self._round - 1)]
+            case StopAt(last):
+                self._held = False
+                self._last = self._end(last)
+                return [*self._checkpoint(), Finish()] if self.finished else self._go_on()
+
+    def _take_topology(self, topology: Topology) -> list[Effect]:
+        if topology.round <= self._until:
+            seats = self._attendance.of(self._seated, topology.round)
+            for offset, plan in enumerate(round_plans(topology, seats, self._agents, len(self._peers))):
+                self._plans.setdefault(topology.round + offset, plan)
+        self._known = max(self._known, topology.round + topology.rounds - 1)
+        self._forget(topology.low_water)
+        return self._go_on()
+
+    def _forget(self, mark: int) -> None:
+        for old in range(self._forgotten, min(mark, self._round)):
+            self._plans.pop(old, None)
+            self._boards.pop(old, None)
+            self._sent.pop(old, None)
+        self._forgotten = max(self._forgotten, min(mark, self._round))
+
+    def _take_frame(self, peer: int, frame: Frame) -> list[Effect]:
+        if frame.agents[-1] >= self._agents or (self._owner[frame.agents] != peer).any():
+            raise NotYours("a frame may hold only rows of agents seated at its sender")
+        # Topology is never published beyond M + 2C + L, and no host stands before its checkpoint of M: one that has
+        # come back may find the others so far ahead.
+        if frame.round >= self._round + self._limits.window + 2 * self._limits.checkpoint_every:
+            raise RoundNotOpen("a frame may not run ahead of the topology window")
+        if frame.round < max(self._forgotten, 1):
+            return []
+        if not self._boards[frame.round].put(frame.agents, frame.rows):
+            raise Diverged(f"two frames of round {frame.round} hold different rows of one agent; the run must stop")
+        return self._go_on() if frame.round == self._round else []
+
+    def _go_on(self) -> list[Effect]:
+        plan = self._plans.get(self._round)
+        if plan is None or (self._last is not None and self._round > self._last):
+            return []
+        effects = self._offer(plan) if self._offered < self._round else []
+        board = self._boards[self._round]
+        missing = len(plan.needed) - np.count_nonzero(board.known[plan.needed])
+        if self._question is None and not self._held and not missing:
+            decision = self._algorithm.decide(self._state, self._mixer.gossip(plan, board), self._round)
+            self._decision = decision
+            self._question = question_of(decision, self._algorithm.feedback, self._round, self._seats)
+            effects.append(Ask(self._question))
+        return effects
+
+    def _offer(self, plan: RoundPlan) -> list[Effect]:
+        rows = self._algorithm.outgoing(self._state, self._round)
+        if rows.shape != (len(self._seats), self._algorithm.width):
+            raise ValueError("an algorithm needs rows (k, width) to gossip for the k agents of the host")
+        self._sent[self._round] = rows, self._place
+        self._boards[self._round].put(self._seats, rows)
+        self._offered = self._round
+        return [Send(peer, Frame(self._round, agents, rows[self._place[agents]])) for peer, agents in plan.debts]
+
+    def _offer_again(self, peer: int, first: int) -> list[Effect]:
+        rounds = range(max(first, self._forgotten, 1), self._offered + 1)
+        effects: list[Effect] = []
+        for t in rounds:
+            rows, place = self._sent[t]
+            owed = (agents for debtor, agents in self._plans[t].debts if debtor == peer)
+            effects += (Send(peer, Frame(t, agents, rows[place[agents]])) for agents in owed)
+        return effects
+
+    def _finish_round(self, answer: Answer) -> list[Effect]:
+        if answer.round < self._round:
+            return []  # an answer to a question that was asked again
+        if self._decision is None or self._question is None or answer.round != self._round:
+            raise RoundNotOpen("an answer came to a question that was not asked")
+        check_answer(answer, self._question)
+        self._state = self._algorithm.update(self._state, self._decision, answer.values, self._round)
+        self._question = self._decision = None
+        self._boards[self._round].settle()
+        if self._round == self._parting and self._round < self._until:
+            self._sit(self._round + 1)
+            self._state = taken(self._algorithm, self._state, self._seats)
+        done, self._round = self._round, self._round + 1
+        # the frames first: others wait for them; the end last: it is said when all is kept
+        if self._last is not None and done >= self._last:
+            return [*self._checkpoint(), Finish()]
+        effects = self._go_on()
+        if done % self._limits.checkpoint_every == 0:
+            effects += self._checkpoint()
+        if done % self._limits.report_every == 0:
+            effects.append(ReportRound(done))
+        return effects
+
+    def _checkpoint(self) -> list[Effect]:
+        """Return the checkpoint of the last round finished, unless it is kept."""
+        last = self._round - 1
+        if not self._durable or last <= self._kept:
+            return []
+        self._kept = last
+        return [Checkpoint(last, saved(self._state))]

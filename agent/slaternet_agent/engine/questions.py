@@ -1,0 +1,49 @@
+"""From a decision to the question of its round, and whether an answer fits it."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from slaternet.errors import Malformed
+from slaternet.model import Agents, Answer, Question, ValueAndGradient
+from slaternet_agent.algorithms.base import Decision, Feedback
+
+
+def question_of(decision: Decision, feedback: Feedback, round: int, seats: Agents) -> Question:
+    """Return the question of a decision; gradients, where the algorithm needs them, are taken at the anchor."""
+    k, p = len(seats), decision.x.shape[-1]
+    if decision.x.shape != (k, p) or decision.points.shape != (k, decision.points.shape[1], p):
+        raise ValueError("a decision needs x (k, p) and points (k, s, p) for the k agents of the host")
+    if decision.points.shape[1] > feedback.points:
+        raise ValueError(f"a decision asks about more than the {feedback.points} points declared")
+    if decision.anchor is not None and decision.anchor.shape != (k, p):
+        raise ValueError("a decision needs an anchor (k, p) for the k agents of the host, or none")
+    x, points = decision.x, decision.points
+    first = points.shape[1] > 0 and x.tobytes() == points[:, 0].tobytes()
+    question = Question(round, seats, points[:, 0] if first else x, points, x_is_first_point=first)
+    if not feedback.loss_gradient and not feedback.constraint_gradient:
+        return question
+    return replace(
+        question,
+        anchor=x if decision.anchor is None else decision.anchor,
+        loss_gradient=feedback.loss_gradient,
+        constraint_gradient=feedback.constraint_gradient,
+    )
+
+
+def check_answer(answer: Answer, question: Question) -> None:
+    """Refuse an answer that holds less or more than was asked for."""
+    values = answer.values
+    if values.f.shape != question.points.shape[:2] or not np.array_equal(answer.agents, question.agents):
+        raise Malformed("an answer must cover the agents and points of its question")
+    if not (values.loss or values.constraint or question.loss_gradient or question.constraint_gradient):
+        return
+    (k, p), m = question.x.shape, values.g.shape[-1]
+    if _shapes(values.loss) != (((k,), (k, p)) if question.loss_gradient else None) or (
+        _shapes(values.constraint) != (((k, m), (k, m, p)) if question.constraint_gradient else None)
+    ):
+        raise Malformed("an answer must hold the gradients that were asked for, and no others")
+
+
+def _shapes(tangent: ValueAndGradient | None) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    return None if tangent is None else (tangent.value.shape, tangent.gradient.shape)

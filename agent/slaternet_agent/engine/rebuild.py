@@ -1,0 +1,65 @@
+"""Agents whose past a host lacks: those of a host that never came back, or its own where a checkpoint is gone.
+
+What an agent asked and saw in rounds 1 to M stands in the adversary's journal, and its state after M follows from that
+by `update` alone.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from slaternet.errors import Malformed, Mismatch
+from slaternet.model import Agents, Answer, HistoryRequest, Question
+from slaternet_agent.algorithms import state_vector
+from slaternet_agent.algorithms.base import Algorithm, Decision
+from slaternet_agent.engine.questions import check_answer
+
+
+class StateRebuild:
+    """The way from what a host has kept after round M, if anything, to the state of all the agents it needs."""
+
+    def __init__(self, algorithm: Algorithm, kept: Any, agents: Agents, mark: int) -> None:  # noqa: ANN401
+        self._algorithm = algorithm
+        self._mark = mark
+        own = np.empty(0, np.intp) if kept is None else np.intersect1d(state_vector.agents_of(kept), agents)
+        self._own = [state_vector.taken(algorithm, kept, own)] if own.size else []
+        if not own.size and not state_vector.is_per_agent(algorithm):
+            raise Mismatch(
+                f"nothing is left here of round {mark}, and what one learner for all has learnt stands in no journal; "
+                "let a host go on that has kept it"
+            )
+        self.missing = np.setdiff1d(agents, own)
+        """The agents whose past has to be recalled."""
+        self._state = algorithm.start(self.missing)
+        self._round = 0
+        self._question: Question | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing has to be recalled any more."""
+        return self._round == self._mark
+
+    @property
+    def wish(self) -> HistoryRequest:
+        """What is to be recalled next, and up to which round."""
+        return HistoryRequest(self._round + 1, self._mark, self.missing)
+
+    def take(self, message: Question | Answer) -> None:
+        """Take in what was asked once, or the answer to it."""
+        if message.round != self._round + 1 or not np.array_equal(message.agents, self.missing):
+            raise Malformed("what is recalled must be of the agents wished for, round by round")
+        if isinstance(message, Question):
+            self._question = message
+            return
+        if self._question is None:
+            raise Malformed("an answer that is recalled follows its question")
+        question, self._question = self._question, None
+        check_answer(message, question)
+        decision = Decision(np.ascontiguousarray(question.x), question.points, question.anchor)
+        self._state = self._algorithm.update(self._state, decision, message.values, message.round)
+        self._round = message.round
+
+    @property
+    def state(self) -> Any:  # noqa: ANN401  the state is the algorithm's own type
+        """The state after round M of all the agents that the host needs."""
+        return state_vector.joined(self._algorithm, [*self._own, self._state])

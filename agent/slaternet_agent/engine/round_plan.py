@@ -1,0 +1,81 @@
+"""One round of a topology: the host's rows of W_t, the rows it needs and the rows it owes."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from slaternet.errors import Malformed
+from slaternet.limits import LIMITS
+from slaternet.model import Agents, Array, Topology
+
+
+@dataclass(frozen=True, slots=True)
+class RoundPlan:
+    """One round of a topology: the host's rows of W_t, whom it waits for and whom it owes."""
+
+    starts: Agents  # (k + 1,)
+    columns: Agents
+    weights: Array
+    needed: Agents  # agents of other hosts whose rows are mixed here
+    debts: tuple[tuple[int, Agents], ...]  # index of a peer, and the own agents it is owed
+
+
+def round_plans(topology: Topology, seats: Agents, agents: int, peers: int) -> list[RoundPlan]:
+    """Cut a topology into rounds, having checked the host's own rows of every W_t (its part of Assumption 4)."""
+    _check_rows(topology, seats, agents)
+    debts = _debts(topology, seats, agents, peers)
+    k, rounds = len(seats), topology.rounds
+    cuts = topology.starts[::k]  # where each round's entries begin
+    needed = _needed(topology, cuts, seats, agents)
+    result = []
+    for offset in range(rounds):
+        low, high = cuts[offset], cuts[offset + 1]
+        starts = topology.starts[offset * k : (offset + 1) * k + 1] - low
+        columns, weights = topology.columns[low:high], topology.weights[low:high]
+        result.append(RoundPlan(starts, columns, weights, needed[offset], tuple(debts[offset])))
+    return result
+
+
+def _needed(topology: Topology, cuts: Agents, seats: Agents, agents: int) -> list[Agents]:
+    """Return for each round the agents seated elsewhere whose rows are mixed here."""
+    if len(seats) == agents:
+        return [np.empty(0, dtype=np.intp)] * topology.rounds
+    wanted = np.zeros((topology.rounds, agents), dtype=bool)
+    wanted[np.repeat(np.arange(topology.rounds), np.diff(cuts)), topology.columns] = True
+    wanted[:, seats] = False
+    offsets, who = np.nonzero(wanted)
+    return np.split(who, np.searchsorted(offsets, np.arange(1, topology.rounds)))
+
+
+def _debts(topology: Topology, seats: Agents, agents: int, peers: int) -> list[list[tuple[int, Agents]]]:
+    """Return for each round the peers that are owed rows, and whose: the debts of a topology ascend."""
+    owed: list[list[tuple[int, Agents]]] = [[] for _ in range(topology.rounds)]
+    rounds, to, who = topology.debts[:, 0], topology.debts[:, 1], np.ascontiguousarray(topology.debts[:, 2])
+    if not len(who):
+        return owed
+    own = np.zeros(agents, dtype=bool)
+    own[seats] = True
+    if who.max() >= agents or not own[who].all() or to.max() >= peers:
+        raise Malformed("a host owes rows of its own agents to hosts of the game")
+    firsts = np.flatnonzero(np.diff(rounds * peers + to, prepend=-1))
+    lasts = np.append(firsts[1:], len(who))
+    for round, peer, first, last in zip(rounds[firsts].tolist(), to[firsts].tolist(), firsts, lasts, strict=True):
+        owed[round].append((peer, who[first:last]))
+    return owed
+
+
+def _check_rows(topology: Topology, seats: Agents, agents: int) -> None:
+    """Rows of W_t that do not average would leave the feasible set unnoticed: refuse them before they are used.
+
+    That a topology is made of rows of positive weights is checked where it is decoded.
+    """
+    starts, columns, weights = topology.starts, topology.columns, topology.weights
+    rows, lengths = np.tile(seats, topology.rounds), np.diff(starts)
+    if len(lengths) != len(rows):
+        raise Malformed("a topology must hold one row per seat and round")
+    if columns.max() >= agents:
+        raise Malformed("the columns of a row of W_t must be agents of the game")
+    if np.count_nonzero(columns == np.repeat(rows, lengths)) != len(rows):
+        raise Malformed("a row of W_t needs a positive diagonal")
+    if np.abs(np.add.reduceat(weights, starts[:-1]) - 1.0).max() > LIMITS.stochastic:
+        raise Malformed(f"a row of W_t must sum to 1 within {LIMITS.stochastic:g}")

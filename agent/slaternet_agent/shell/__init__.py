@@ -1,0 +1,1 @@
+"""An agent host as a process: streams in, effects executed."""

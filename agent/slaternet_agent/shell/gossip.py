@@ -1,0 +1,172 @@
+"""The gossip streams of a host: one to every peer, opened by whichever of the two has the smaller first seat.
+
+Whoever opens says from which round on it lacks frames; whoever accepts answers the same. Only then do frames flow.
+"""
+
+from collections.abc import Callable
+
+from slaternet import codec
+from slaternet.errors import Malformed, NotSeated, NotYours, Replaced, Superseded
+from slaternet.model import Frame, Heartbeat, Opening, Peer, ResendFrom, Seating
+from slaternet.network.reconnecting import ReconnectingStream
+from slaternet.network.stream import Stream
+from slaternet.service.membership import Membership
+from slaternet_agent.engine.events import FrameArrived, PeerWants
+
+_GOSSIP = "/slaternet.v1.Agent/Gossip"
+
+
+class GossipStreams:
+    """Everyone this host gossips with."""
+
+    def __init__(
+        self,
+        membership: Membership,
+        seating: Seating,
+        width: int,
+        *,
+        hear: Callable[[FrameArrived | PeerWants], None],
+        wanted: Callable[[], int],
+    ) -> None:
+        self._membership = membership
+        self._width = width
+        self._hear = hear
+        self._wanted = wanted
+        self._peers = seating.peers
+        self.names = [peer.name for peer in seating.peers]
+        self.frames_received = 0
+        self._accepts = [0] * len(seating.peers)
+        self._by_name = {peer.name: peer for peer in seating.peers}
+        # how to send to a peer whose wishes are known; None: no stream, or not yet
+        self._senders: list[Stream | ReconnectingStream | None] = [None] * len(seating.peers)
+        self._accepted: dict[str, Stream] = {}
+        self._closed = False
+        self._first = seating.seats[0]
+        self.lines = [self._line(i, peer) for i, peer in enumerate(seating.peers) if self._first < peer.seats[0]]
+
+    @property
+    def open(self) -> int:
+        """How many peers there is a stream to."""
+        return sum(sender is not None for sender in self._senders)
+
+    @property
+    def reconnections(self) -> dict[str, int]:
+        """How often there was a new stream after the first, by peer, whoever of the two has opened it."""
+        accepted = {name: max(times - 1, 0) for name, times in zip(self.names, self._accepts, strict=True)}
+        return accepted | {line.server: line.reconnections for line in self.lines}
+
+    def update(self, seating: Seating) -> None:
+        """Take down who has come back: streams of an older life end, and lines lead to where the new one is."""
+        if [peer.name for peer in seating.peers] != self.names:
+            raise Malformed("hosts may come back, but not change places")
+        lines = {line.server: line for line in self.lines}
+        before, self._peers = self._peers, seating.peers
+        self._by_name = {peer.name: peer for peer in seating.peers}
+        for old, new in zip(before, seating.peers, strict=True):
+            if (old.incarnation, old.address) == (new.incarnation, new.address):
+                continue
+            if new.name in lines:
+                lines[new.name].redirect(new.address)
+            if (older := self._accepted.get(new.name)) is not None:
+                older.end(Superseded("a newer incarnation of this host has joined"))
+
+    def close(self) -> None:
+        """End the streams that peers have opened: there is a new seating, and with it there will be others."""
+        self._closed = True
+        for link in self._accepted.values():
+            link.end(NotSeated("there is a new seating"))
+
+    def send(self, index: int, frame: Frame, *, later: bool = False) -> bool:
+        """Send a frame to a peer; False where there is no stream: it will say what it lacks when there is one.
+
+        One of many that a peer lacks goes out `later`, as fast as it takes them.
+        """
+        sender = self._senders[index]
+        if sender is None:
+            return False
+        if later:
+            sender.send_later(lambda: codec.encode_gossip(self._membership.head(frame.round), frame))
+        else:
+            for part in codec.encode_gossip(self._membership.head(frame.round), frame):
+                sender.send(part)
+        return True
+
+    def _fall_silent(self, index: int) -> None:
+        """Forget how to send to a peer: what a line that is down drops must not be counted as sent."""
+        self._senders[index] = None
+
+    def _heartbeat(self) -> bytes:
+        return codec.encode_gossip(self._membership.head(), Heartbeat())[0]
+
+    def _line(self, index: int, peer: Peer) -> ReconnectingStream:
+        """Return the stream that this host opens to a peer."""
+        decoder = codec.GossipDecoder(self._width)
+
+        def opening() -> bytes:
+            nonlocal decoder
+            decoder = codec.GossipDecoder(self._width)
+            hello = Opening(self._membership.incarnation, self._peers[index].present, self._wanted())
+            return codec.encode_gossip(self._membership.head(), hello)[0]
+
+        line = ReconnectingStream(
+            peer.name,
+            peer.address,
+            _GOSSIP,
+            security=self._membership.security,
+            traffic=self._membership.meter.of(_GOSSIP),
+            opening=opening,
+            heartbeat=self._heartbeat,
+            hear=lambda data: self._take(index, decoder, data, line),
+            closed=lambda: self._fall_silent(index),
+            environment=self._membership.environment,
+        )
+        return line
+
+    async def accept(self, link: Stream) -> None:
+        """Serve a stream that a peer opens."""
+        decoder = codec.GossipDecoder(self._width)
+        data = await link.read()
+        if self._closed:  # first of all: who opens it may be seated since, and unknown here
+            raise NotSeated("there is a new seating")
+        peer, opening = self._membership.identify(decoder.decode(data) if data else None, self._by_name, link.caller)
+        link.host = peer.name
+        if self._first < peer.seats[0]:
+            raise NotYours("of two hosts the one with the smaller first seat opens their stream")
+        name, index = peer.name, list(self._by_name).index(peer.name)
+        if (older := self._accepted.get(name)) is not None:
+            older.end(Replaced("a newer stream of this host has taken over"))
+        self._accepted[name] = link
+        self._accepts[index] += 1
+        self._membership.meet(name)
+        link.keep_alive(self._heartbeat)
+        try:
+            wanted = self._wanted()
+            link.send(codec.encode_gossip(self._membership.head(wanted), ResendFrom(wanted))[0])
+            self._senders[index] = link
+            self._hear(PeerWants(index, opening.round))
+            while (data := await link.read()) is not None:
+                self._take(index, decoder, data, link)
+        finally:
+            if self._accepted.get(name) is link:
+                del self._accepted[name]
+                self._senders[index] = None
+                if not self._closed:
+                    self._membership.miss(name)
+
+    def _take(self, index: int, decoder: codec.GossipDecoder, data: bytes, sender: Stream | ReconnectingStream) -> None:
+        message = decoder.decode(data)
+        if message is None:
+            return
+        head, body = message
+        self._membership.check(head, self._peers[index].name)
+        match body:
+            case Frame():
+                self.frames_received += 1
+                self._hear(FrameArrived(index, body))
+            case ResendFrom(round):
+                self._senders[index] = sender
+                self._hear(PeerWants(index, round))
+            case Opening():
+                raise Malformed("a stream is opened once")
+            case Heartbeat():
+                pass

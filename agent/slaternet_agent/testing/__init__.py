@@ -1,0 +1,1 @@
+"""The exam of an algorithm."""

@@ -1,0 +1,307 @@
+"""The exam of an algorithm: whether it keeps the contract of `slaternet_agent.algorithms.base`.
+
+    for each in examine(AlgorithmSection(name="mine.py:Mine")):
+        print(each.verdict, each.about, each.text)
+
+The algorithm plays a small game twice over and again in other ways, and all must agree to the bit:
+
+    plays      nothing raises                         rowwise    agents alone, in pairs and out of order
+    state      is a dataclass of float64 arrays       restores   a new instance every few rounds, from the packed state
+    shapes     rows and decisions have their shapes   rebuilds   a new instance, by `update` alone
+    finite     and are finite
+    inside     decisions, points and anchors lie in X
+    pure       called twice, on arrays that cannot be written
+"""
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from slaternet.errors import BadSpec, PluginFailed
+from slaternet.model import Agents, Array
+from slaternet.spec import AlgorithmSection
+from slaternet.spec.plugins import plugin_edge
+from slaternet_agent.algorithms import Algorithm, AlgorithmGame, Decision, Feedback, Values
+from slaternet_agent.algorithms.state_vector import pack, unpack
+from slaternet_agent.registry import build, completed
+from slaternet_agent.testing.arena import AGENTS, DIMENSION, ROUNDS, Arena, ExamGossip, arenas, of
+
+Factory = Callable[[AlgorithmGame], Algorithm]
+
+CHECKS = {
+    "plays": "it starts, decides and learns without raising",
+    "state": "its state is a dataclass of float64 arrays",
+    "shapes": "rows, decisions, points and anchors have the shapes it declares",
+    "finite": "rows, decisions, points and anchors are finite",
+    "inside": "decisions, points and anchors lie in the set",
+    "pure": "calling it twice gives the same bits and changes nothing it is given",
+    "rowwise": "an agent's bits do not depend on the agents computed beside it",
+    "restores": "a new instance goes on from a packed state with the same bits",
+    "rebuilds": "update alone leads to the same state from journalled decisions",
+}
+"""What is asked, and what is found of an algorithm that does well."""
+_PLAYED = ("plays", "state", "shapes", "finite", "inside", "pure")  # a fault there ends the game on that set
+
+_AGAIN = {
+    "rowwise": "for some of the agents",
+    "restores": "from a packed state",
+    "rebuilds": "without decide before it",
+}
+
+_EVERYONE = np.arange(AGENTS)
+_TAKEN_OVER = 7  # rounds between new instances where a state is restored
+_BATCHES = (*([each] for each in range(AGENTS)), [0, 1], [2, 3], [4, 1], [4, 2, 0])
+
+
+@dataclass(frozen=True, slots=True)
+class AlgorithmFinding:
+    """One line of the report."""
+
+    verdict: Literal["ok", "error", "untested"]
+    about: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """What happened in a round of the game that all others must repeat."""
+
+    outgoing: Array
+    heard: ExamGossip
+    decision: Decision
+    seen: Values
+    after: Array  # the packed state
+
+
+class _Fault(Exception):
+    """A breach of the contract; stays in this module."""
+
+    def __init__(self, about: str, text: str) -> None:
+        super().__init__(text)
+        self.about = about
+
+
+def examine(target: AlgorithmSection | Factory) -> list[AlgorithmFinding]:
+    """Return one finding for each of CHECKS; BadSpec where a section cannot be built at all."""
+    section = target if isinstance(target, AlgorithmSection) else None
+    silent = section is not None and completed(section).mode == "local"
+    faults: dict[str, str] = {}
+    for arena in arenas(silent=silent):
+        for fault in _faults(_host(target, arena.game), arena):
+            faults.setdefault(fault.about, str(fault))
+    broken = any(each in faults for each in _PLAYED)
+    return [_finding(about, faults, broken) for about in CHECKS]
+
+
+def _finding(about: str, faults: dict[str, str], broken: bool) -> AlgorithmFinding:
+    if about in faults:
+        return AlgorithmFinding("error", about, faults[about])
+    if broken:
+        return AlgorithmFinding("untested", about, "correct the error first")
+    return AlgorithmFinding("ok", about, CHECKS[about])
+
+
+def _host(target: AlgorithmSection | Factory, game: AlgorithmGame) -> Callable[[], "_Host"]:
+    """Return what makes new instances."""
+    if callable(target):
+        return lambda: _Host(_guarded("the constructor", target, game))
+    return lambda: _Host(build(target, game))
+
+
+def _faults(host: Callable[[], "_Host"], arena: Arena) -> list[_Fault]:
+    """Return what is wrong on one set."""
+    try:
+        played = _play(host(), arena)
+    except _Fault as fault:
+        return [fault]
+    found = []
+    for about, check in (("rowwise", _rowwise), ("restores", _restores), ("rebuilds", _rebuilds)):
+        try:
+            check(host, played)
+        except _Fault as fault:
+            found.append(fault if fault.about == about else _Fault(about, f"{fault} ({_AGAIN[about]})"))
+    return found
+
+
+class _Host:
+    """An instance whose code is not trusted: whatever it raises is a fault."""
+
+    def __init__(self, algorithm: Algorithm) -> None:
+        self.algorithm = algorithm
+        self.feedback = getattr(algorithm, "feedback", None) or Feedback()
+
+    def start(self, agents: Agents) -> Any:  # noqa: ANN401  the state is the algorithm's own type
+        return _frozen(_guarded("start", self.algorithm.start, agents.copy()))
+
+    def outgoing(self, state: Any, t: int) -> Array:  # noqa: ANN401
+        rows: Array = _frozen(_guarded(f"outgoing of round {t}", self.algorithm.outgoing, state, t))
+        return rows
+
+    def decide(self, state: Any, heard: ExamGossip, t: int) -> Decision:  # noqa: ANN401
+        decision = _guarded(f"decide of round {t}", self.algorithm.decide, state, heard, t)
+        if not isinstance(decision, Decision):
+            raise _Fault("shapes", f"decide returns a {type(decision).__name__}; return a Decision(x, points)")
+        _frozen(decision)
+        return decision
+
+    def update(self, state: Any, decision: Decision, seen: Values, t: int) -> Any:  # noqa: ANN401
+        return _frozen(_guarded(f"update of round {t}", self.algorithm.update, state, decision, seen, t))
+
+
+def _guarded(where: str, method: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401
+    try:
+        with plugin_edge("algorithm", "of the exam", where, logged=False):
+            return method(*arguments)
+    except PluginFailed as failure:
+        if isinstance(failure.__cause__, dataclasses.FrozenInstanceError):
+            text = f"{where} writes into what it is given; make new arrays and a new state"
+            raise _Fault("pure", text) from failure
+        if "read-only" in failure.what:
+            text = f"{where} writes into an array it is given or has given away; make a new one"
+            raise _Fault("pure", text) from failure
+        raise _Fault("plays", f"{where} raised {failure.what}") from failure
+
+
+def _play(host: _Host, arena: Arena) -> list[_Round]:
+    """Play the game that all others must repeat, everyone on one host, and look at each thing returned."""
+    state = host.start(_EVERYONE)
+    played = []
+    for t in range(1, ROUNDS + 1):
+        before = _packed(state)
+        outgoing = _sent(host, state, t)
+        heard = _frozen(arena.heard(outgoing))
+        decision, again = host.decide(state, heard, t), host.decide(state, heard, t)
+        _look(host, decision, arena, t)
+        _unchanged(f"decide of round {t}", _same(decision, again), _packed(state), before)
+        seen = _frozen(arena.seen(decision, host.feedback, t))
+        after, other = host.update(state, decision, seen, t), host.update(state, decision, seen, t)
+        same = _packed(after).tobytes() == _packed(other).tobytes()
+        _unchanged(f"update of round {t}", same, _packed(state), before)
+        played.append(_Round(outgoing, heard, decision, seen, _packed(after)))
+        state = after
+    return played
+
+
+def _sent(host: _Host, state: Any, t: int) -> Array:  # noqa: ANN401
+    rows = host.outgoing(state, t)
+    _shaped(f"outgoing returns rows in round {t}", rows, (AGENTS, host.algorithm.width), "(k, width)")
+    if not np.isfinite(rows).all():
+        raise _Fault("finite", f"outgoing returns rows in round {t} that are not finite; keep its steps bounded")
+    return rows
+
+
+def _look(host: _Host, decision: Decision, arena: Arena, t: int) -> None:
+    """Require of a decision its shapes, finite numbers, and that it lies in the set."""
+    points = (AGENTS, host.feedback.points, DIMENSION)
+    _shaped(f"decide returns x in round {t}", decision.x, (AGENTS, DIMENSION), "(k, p)")
+    _shaped(f"decide returns points in round {t}", decision.points, points, "(k, s, p), s as in its feedback")
+    places = {"x": decision.x, "points": decision.points}
+    if decision.anchor is not None:
+        _shaped(f"decide returns an anchor in round {t}", decision.anchor, (AGENTS, DIMENSION), "(k, p)")
+        places["an anchor"] = decision.anchor
+    for name, place in places.items():
+        if not np.isfinite(place).all():
+            raise _Fault("finite", f"decide returns {name} in round {t} that is not finite; keep its steps bounded")
+        if not arena.game.set.encloses(place):
+            remedy = "project onto (1 - xi) X and explore no farther than r(X) xi"
+            raise _Fault("inside", f"decide returns {name} in round {t} outside the {arena.name}; {remedy}")
+
+
+def _rowwise(host: Callable[[], _Host], played: list[_Round]) -> None:
+    player = host()
+    for batch in _BATCHES:
+        where = _difference(host, player, played, np.array(batch), anew=False)
+        if where:
+            beside = f"differs where {len(batch)} of the {AGENTS} agents are computed together"
+            remedy = "let no row enter another, and sum along the last axis of C-contiguous arrays"
+            raise _Fault("rowwise", f"{where} {beside}; {remedy}")
+
+
+def _restores(host: Callable[[], _Host], played: list[_Round]) -> None:
+    where = _difference(host, host(), played, _EVERYONE, anew=True)
+    if where:
+        remedy = "keep whatever is remembered in the state, nothing on self"
+        raise _Fault("restores", f"{where} is another after a new instance took the state over; {remedy}")
+
+
+def _difference(host: Callable[[], _Host], player: _Host, played: list[_Round], batch: Agents, *, anew: bool) -> str:
+    """Return the first thing that differs where some agents play again; `anew`: now and then by a new instance."""
+    state = player.start(batch)
+    for t, was in enumerate(played, 1):
+        if anew and t % _TAKEN_OVER == 0:
+            player = host()
+            state = _frozen(_unpacked(player.start(batch), _packed(state)))
+        if player.outgoing(state, t).tobytes() != was.outgoing[batch].tobytes():
+            return f"outgoing of round {t}"
+        heard = _frozen(ExamGossip(was.heard.mixed[batch], was.heard.received))
+        decision = player.decide(state, heard, t)
+        if not _same(decision, _rows(was.decision, batch)):
+            return f"decide of round {t}"
+        state = player.update(state, decision, _frozen(of(batch, was.seen)), t)
+    return ""
+
+
+def _rebuilds(host: Callable[[], _Host], played: list[_Round]) -> None:
+    """Do what an adopter does with the journal, where of a decision only x, points, anchor and memo is written."""
+    player = host()
+    state = player.start(_EVERYONE)
+    for t, was in enumerate(played, 1):
+        asked = player.feedback.loss_gradient or player.feedback.constraint_gradient
+        anchor = was.decision.x if was.decision.anchor is None else was.decision.anchor
+        journalled = Decision(was.decision.x, was.decision.points, anchor if asked else None, was.decision.memo)
+        state = player.update(state, journalled, was.seen, t)
+        if _packed(state).tobytes() != was.after.tobytes():
+            remedy = "let update use the state, what was seen, and of a decision x, points, anchor and memo alone"
+            raise _Fault("rebuilds", f"update of round {t} leads elsewhere without decide before it; {remedy}")
+
+
+def _unchanged(where: str, same: bool, state: Array, before: Array) -> None:
+    if state.tobytes() != before.tobytes():
+        raise _Fault("pure", f"{where} changes the state it is given; return a new one")
+    if not same:
+        raise _Fault("pure", f"{where} gives other bits when it is called again; let it depend on its arguments alone")
+
+
+def _shaped(what: str, value: object, shape: tuple[int, ...], symbols: str) -> None:
+    if not isinstance(value, np.ndarray) or value.dtype != np.float64:
+        kind = value.dtype if isinstance(value, np.ndarray) else type(value).__name__
+        raise _Fault("shapes", f"{what} as {kind}; return a float64 array {symbols}")
+    if value.shape != shape:
+        raise _Fault("shapes", f"{what} of shape {value.shape}, not {shape}; return {symbols}")
+
+
+def _packed(state: Any) -> Array:  # noqa: ANN401
+    try:
+        return pack(state)
+    except BadSpec as error:
+        raise _Fault("state", str(error).replace("algorithm.name", "the algorithm")) from error
+
+
+def _unpacked(like: Any, numbers: Array) -> Any:  # noqa: ANN401
+    try:
+        return unpack(like, numbers)
+    except ValueError as error:
+        raise _Fault("restores", "its state changes shape; keep the shapes that start returns") from error
+
+
+def _same(one: Decision, other: Decision) -> bool:
+    pairs = ((getattr(one, name), getattr(other, name)) for name in ("x", "points", "anchor", "memo"))
+    return all(a is b is None or (a is not None and b is not None and a.tobytes() == b.tobytes()) for a, b in pairs)
+
+
+def _rows(decision: Decision, batch: Agents) -> Decision:
+    anchor = None if decision.anchor is None else decision.anchor[batch]
+    return Decision(decision.x[batch], decision.points[batch], anchor, decision.memo)
+
+
+def _frozen(value: Any) -> Any:  # noqa: ANN401  what it is given
+    """Return the array, or the dataclass of such, made read-only: nobody may write where others look."""
+    if isinstance(value, np.ndarray):
+        value.setflags(write=False)
+    elif dataclasses.is_dataclass(value):
+        for each in dataclasses.fields(value):
+            _frozen(getattr(value, each.name))
+    return value

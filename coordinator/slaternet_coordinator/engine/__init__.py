@@ -1,0 +1,1 @@
+"""The coordinator as a state machine: events in, effects out."""

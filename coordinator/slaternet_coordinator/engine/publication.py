@@ -1,0 +1,91 @@
+"""Which rounds of the graph are published: enough that no host waits, and none from which a host could not restart.
+
+C   Limits.checkpoint_every
+L   Limits.window
+M   the low-water mark: nobody asks again for what came before it
+
+published <= min(slowest finished round, last scored round, M + 2C) + L
+"""
+
+from collections.abc import Iterator, Sequence
+
+from slaternet.attendance import Attendance
+from slaternet.limits import Limits
+from slaternet.model import Departure, Topology
+from slaternet_coordinator.engine.roster import Member
+from slaternet_coordinator.engine.topology import Cutter
+from slaternet_coordinator.graphs import Graph
+
+
+def slowest(players: Sequence[Member]) -> int:
+    """Return the last round that every host has finished."""
+    return min((host.round for host in players), default=0)
+
+
+def low_water(players: Sequence[Member], limits: Limits) -> int:
+    """Return M as the hosts stand: the last round that each of them can go on from.
+
+    A host that writes checkpoints goes on from one of them, any other from the last round it has finished. Where some
+    write checkpoints M is a round that all of those have one of.
+    """
+    mark = min((host.mark if host.durable else host.round for host in players), default=0)
+    return mark - mark % limits.checkpoint_every if any(host.durable for host in players) else mark
+
+
+class Publication:
+    """The rounds whose topology is published, and the M that was announced with it."""
+
+    def __init__(self, graph: Graph, agents: int, limits: Limits) -> None:
+        self._graph = graph
+        self._agents = agents
+        self._limits = limits
+        self.depart(())
+        self.last = 0
+        """The last round that is published."""
+        self.low_water = 0
+        """M, which only grows."""
+
+    def depart(self, departures: Sequence[Departure]) -> None:
+        """Take in who leaves the game and when, all the departures that are known."""
+        self._attendance = Attendance(self._agents, departures)
+        self._cutter = Cutter(self._graph, self._limits, self._attendance)
+
+    def awaited(self, players: Sequence[Member]) -> Sequence[Member]:
+        """Return the hosts that have something to play, or to keep, yet: not those whose agents have all left the game.
+
+        One that has yet to write its last checkpoint is awaited, too: it could not come back from a later mark.
+        """
+        if self._attendance.full:
+            return players
+        every, awaited = self._limits.checkpoint_every, []
+        for host in players:
+            last = self._attendance.last(host.seats)
+            if host.round < last or (host.durable and host.mark < last - last % every):
+                awaited.append(host)
+        return awaited
+
+    def extend(self, players: Sequence[Member], scored: int, end: int | None) -> list[list[Topology]]:
+        """Publish further rounds of a game that ends with `end`, and return them batch by batch; none where too few.
+
+        BadSpec or PluginFailed where the graph gives what cannot be published.
+        """
+        limits, awaited = self._limits, self.awaited(players)
+        mark = max(self.low_water, low_water(awaited, limits))
+        frontier = min(slowest(awaited), scored, mark + 2 * limits.checkpoint_every) + limits.window
+        if end is not None:
+            frontier = min(frontier, end)
+        # A quarter of the window at a time: few messages, and nobody waits for them.
+        step = frontier - self.last
+        if step <= 0 or (step < limits.window // 4 and frontier != end):
+            return []
+        self.low_water = mark
+        batches = list(self._cut(self.last + 1, frontier, players))
+        self.last = frontier
+        return batches
+
+    def since(self, have: int, players: Sequence[Member]) -> Iterator[list[Topology]]:
+        """Yield what is published beyond the round `have`, batch by batch, a topology for each host."""
+        return self._cut(have + 1, self.last, players)
+
+    def _cut(self, first: int, last: int, players: Sequence[Member]) -> Iterator[list[Topology]]:
+        return self._cutter.cut(first, last, [host.seats for host in players], self.low_water)

@@ -1,0 +1,1 @@
+"""The coordinator as a process: streams in, effects executed."""

@@ -1,0 +1,83 @@
+"""The command that starts the coordinator on a resolved spec."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slaternet.errors import BadSpec
+from slaternet.service.config import ProcessConfig
+from slaternet.service.main import run
+from slaternet.service.options import with_process_options
+from slaternet.spec import Spec
+from slaternet_coordinator.engine.rules import LOST_AFTER, Policy
+
+HostsOption = Annotated[
+    int | None,
+    typer.Option(
+        envvar="SLATERNET_HOSTS", min=1, help="Agent hosts to wait for. Absent: until nobody new comes any more."
+    ),
+]
+
+at_the_centre = with_process_options(name="coordinator", listen="127.0.0.1:7000", without=("coordinator", "advertise"))
+"""Gives a command the options of a coordinator's station."""
+
+
+PolicyOption = Annotated[
+    Policy,
+    typer.Option(
+        envvar="SLATERNET_POLICY",
+        help="A host that never comes back: wait for it; replace it, another plays its agents; or let them leave.",
+    ),
+]
+LostAfterOption = Annotated[
+    float,
+    typer.Option(
+        envvar="SLATERNET_LOST_AFTER",
+        min=1,
+        metavar="SECONDS",
+        help="How long a host may be away before it is lost.",
+    ),
+]
+
+
+def serve_coordinator(
+    spec: Spec,
+    station: ProcessConfig,
+    hosts: int | None,
+    policy: Policy,
+    lost_after: float,
+) -> int:
+    """Serve until the game is over; the address is the one line on standard output."""
+    from slaternet_coordinator.shell.service import CoordinatorService
+
+    service = CoordinatorService(
+        spec,
+        station,
+        hosts=hosts,
+        policy=policy,
+        lost_after=lost_after,
+        ready=lambda address: print(f"listening on {address}", flush=True),
+    )
+    return run(service.run)
+
+
+@at_the_centre
+def coordinator(
+    spec: Annotated[Path, typer.Argument(help="A resolved spec, as a run folder holds it.")],
+    station: ProcessConfig,
+    hosts: HostsOption = None,
+    policy: PolicyOption = Policy.WAIT,
+    lost_after: LostAfterOption = LOST_AFTER,
+) -> None:
+    """Seat the hosts of a game, publish its graph round by round, end it."""
+    try:
+        text = spec.read_text(encoding="utf-8")
+    except OSError as error:
+        raise BadSpec(f"cannot read the spec {spec}: {error.strerror}; correct the path") from None
+    parsed = Spec.parse(text, source=str(spec))
+    if parsed.feedback is None:
+        raise BadSpec(
+            f"{spec} is not resolved, because it lacks [feedback]; start it with `slaternet coordinator` instead"
+        )
+    raise typer.Exit(serve_coordinator(parsed, station, hosts, policy, lost_after))

@@ -1,0 +1,270 @@
+"""Who plays in a comparison: what a user names, and the resolved specs that it means.
+
+An item is NAME, or NAME+key=value+key=value: settings of [algorithm] for this contestant alone, such as
+`yi2023+dual_linearised=false`; a key with a dot is one of another section. A grid lists values of a key,
+`algorithm.gamma0=0.05,0.15`, and each combination of them makes a contestant of every item that takes the key.
+
+A spec that is moved from its own algorithm to another keeps its schedule where it means the same to the other, and then
+the numbers that the other takes. What each is told is what it declares, unless the user grants something else.
+"""
+
+import contextlib
+import itertools
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from slaternet.errors import BadSpec
+from slaternet.spec import AlgorithmSection, FeedbackSection, Spec
+from slaternet.spec.overrides import override
+from slaternet.spec.paths import located
+from slaternet.spec.plugins import absolute
+from slaternet.suggestions import suggestion
+from slaternet_agent.registry import numbers_taken, same_rule
+from slaternet_lab.specs.resolve import read, resolve
+
+PAPER = ("zhang2024", "yi2023", "yi2024", "zero")
+"""The paper's comparison: Algorithm 1, what it is compared with, and the baseline that never moves."""
+
+_PLUS = re.compile(r"\+(?=[A-Za-z_][\w.-]*=)")
+_UNSAFE = re.compile(r"[^A-Za-z0-9._+=-]+")
+_FOLDER_LETTERS = 100
+_SEQUENCES = {"alpha", "beta", "gamma", "xi", "delta"}
+_ELSEWHERE = {"run.seed": "say how many with --seeds", "algorithm.name": "name the algorithms with --algorithms"}
+"""What no item and no grid may set, and where it is said instead."""
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """An algorithm with its settings, in one game per seed."""
+
+    label: str
+    folder: str
+    """Name of its folder in that of the comparison."""
+    feedback: FeedbackSection
+    """What it asks for per agent and round."""
+    specs: tuple[Spec, ...]
+    """Resolved, one per seed."""
+
+
+@dataclass(frozen=True)
+class Entries:
+    """All contestants, and what was left out of the spec for some of them: key by key, their labels."""
+
+    contestants: tuple[Contestant, ...]
+    left_out: dict[str, list[str]]
+
+
+@dataclass(frozen=True)
+class _Item:
+    """What a user wrote between two commas of --algorithms."""
+
+    text: str
+    name: str
+    settings: tuple[str, ...]
+
+    @property
+    def keys(self) -> set[str]:
+        return {_key(setting) for setting in self.settings}
+
+    @property
+    def short(self) -> str:
+        """The text without the folders of a file."""
+        where, _, _ = self.name.rpartition(":")
+        return self.text.removeprefix(where[: where.rfind("/") + 1])
+
+
+def enter(
+    what: str | None,
+    algorithms: Sequence[str] | None,
+    *,
+    seeds: int,
+    grid: Sequence[str] = (),
+    settings: Sequence[str] = (),
+) -> Entries:
+    """Return who plays, everything resolved and checked; BadSpec is one sentence."""
+    if seeds < 1:
+        raise BadSpec(f"seeds must be at least 1, not {seeds}")
+    numbers = [setting for setting in settings if _is_number(setting)]
+    grants = [setting for setting in settings if _key(setting).startswith("feedback.")]
+    own, base = read(what, [setting for setting in settings if setting not in (*numbers, *grants)])
+    own = located(own, base)
+    points = list(itertools.product(*map(_values, grid)))
+    entries = _Entries(own, numbers)
+    usual = PAPER if own.algorithm.name in PAPER else (own.algorithm.name, *PAPER)
+    for item, label in _labelled(algorithms or usual):
+        for point in points:
+            with _blaming(item.text):
+                entries.add(item, label, point)
+    entries.check([*numbers, *itertools.chain.from_iterable(points)])
+    folders = _folders(entries.specs)
+    contestants = [
+        _contestant(label, folders[label], spec, base, seeds, grants) for label, spec in entries.specs.items()
+    ]
+    return Entries(tuple(contestants), entries.left_out)
+
+
+def split(text: str) -> list[str]:
+    """Split a text at its commas, those within brackets excepted."""
+    pieces, depth = [""], 0
+    for character in text:
+        depth += (character in "[{") - (character in "]}")
+        if character == "," and depth == 0:
+            pieces.append("")
+        else:
+            pieces[-1] += character
+    return [piece.strip() for piece in pieces]
+
+
+class _Entries:
+    """The specs of all items at all points of the grid, before seeds; `numbers` go to whoever takes them."""
+
+    def __init__(self, own: Spec, numbers: Sequence[str]) -> None:
+        self._own = own
+        self._numbers = numbers
+        self._applied: set[str] = set()
+        self._known: set[str] = set()
+        self.specs: dict[str, Spec] = {}
+        self.left_out: dict[str, list[str]] = {}
+
+    def add(self, item: _Item, label: str, point: Sequence[str]) -> None:
+        """Enter an item at a point of the grid."""
+        point = [setting for setting in point if _key(setting) not in item.keys]
+        section = _section(self._own, item.name, [*self._numbers, *point, *item.settings])
+        taken = numbers_taken(section)
+        point = [setting for setting in point if not _is_number(setting) or _number(setting) in taken]
+        who, label = label, label + "".join(f"+{setting.removeprefix('algorithm.')}" for setting in point)
+        if label in self.specs:
+            return  # the grid is of a number that it does not take
+        shared = [setting for setting in self._numbers if _number(setting) in taken]
+        settings = [*shared, *point, *item.settings]
+        keys = {_key(setting) for setting in settings}
+        self._applied |= keys
+        self._known |= taken
+        spec = Spec.load(override(self._moved(section, taken, who).tables(), settings), source="spec")
+        self.specs[label] = located(spec, Path.cwd(), keys)
+
+    def check(self, settings: Sequence[str]) -> None:
+        """Refuse numbers that nobody takes."""
+        for setting in settings:
+            if _is_number(setting) and _key(setting) not in self._applied:
+                remedy = suggestion(_number(setting), self._known)
+                raise BadSpec(f"{_key(setting)} is a number of none of {', '.join(self.specs)}; {remedy}")
+
+    def _moved(self, section: AlgorithmSection, taken: set[str], who: str) -> Spec:
+        """Return the spec with another [algorithm], which takes over what it takes."""
+        own = self._own.algorithm
+        same = (section.name, section.schedule) == (own.name, own.schedule)
+        shared = taken if section.name == own.name or same_rule(own, section) else set()
+        kept = {key: value for key, value in own.numbers.items() if same or key in shared}
+        gone = ["schedule"] if own.schedule and not section.schedule else []
+        for key in (*gone, *(key for key in own.numbers if key not in kept)):
+            whose = self.left_out.setdefault(key, [])
+            whose.extend({who}.difference(whose))
+        return self._own.replace(algorithm={**section.model_dump(exclude_none=True), **kept}, feedback=None)
+
+
+def _section(own: Spec, name: str, settings: Sequence[str]) -> AlgorithmSection:
+    """Return the [algorithm] of a contestant without its numbers."""
+    before, name = own.algorithm, absolute(name, Path.cwd())
+    given = override({}, [each for each in settings if _key(each) in ("algorithm.schedule", "algorithm.mode")])
+    kept = {"schedule"} if name != before.name else {"schedule", "mode", "sha256"}
+    tables = {**before.model_dump(include=kept, exclude_none=True), **_table(given, "algorithm"), "name": name}
+    section = own.replace(algorithm=tables).algorithm
+    numbers = {*before.numbers, *map(_number, settings)}
+    if name == before.name or "schedule" in _table(given, "algorithm") or _means_the_same(before, section, numbers):
+        return section
+    return section.model_copy(update={"schedule": ""})
+
+
+def _table(tables: Mapping[str, object], name: str) -> dict[str, object]:
+    table = tables.get(name, {})
+    return table if isinstance(table, dict) else {}
+
+
+def _means_the_same(before: AlgorithmSection, section: AlgorithmSection, numbers: set[str]) -> bool:
+    """Whether a schedule can be taken over; `explicit` must then say every sequence that is used."""
+    if not same_rule(before, section):
+        return False
+    return section.schedule != "explicit" or numbers_taken(section) & _SEQUENCES <= numbers
+
+
+def _contestant(label: str, folder: str, spec: Spec, base: Path, seeds: int, grants: Sequence[str]) -> Contestant:
+    specs = []
+    with _blaming(label):
+        rounds, every = spec.run.rounds, spec.record.score_every
+        if rounds is None:
+            raise BadSpec("run.rounds is missing, and a comparison needs it; say --set run.rounds=1000")
+        if every > rounds:
+            raise BadSpec(f"record.score_every = {every} scores none of the {rounds} rounds; lower it")
+        for seed in range(spec.run.seed, spec.run.seed + seeds):
+            spec = resolve(spec.replace(**{"run.seed": seed}), base)
+            granted = Spec.load(override(spec.tables(), grants), source="spec")
+            specs.append(resolve(granted, base) if grants else spec)
+    return Contestant(label, folder, spec.feedback or FeedbackSection(), tuple(specs))
+
+
+def _labelled(texts: Sequence[str]) -> Iterator[tuple[_Item, str]]:
+    """Yield items and what to call them: without the folders of their files where that tells them apart."""
+    items = {text: _parsed(text) for text in texts}
+    shorts = [item.short for item in items.values()]
+    for item in items.values():
+        yield item, item.short if shorts.count(item.short) == 1 else item.text
+
+
+def _parsed(text: str) -> _Item:
+    name, *settings = _PLUS.split(text)
+    if not name:
+        raise BadSpec("--algorithms has an item without a name; write for example --algorithms zhang2024,yi2023")
+    full = [setting if "." in _key(setting) else f"algorithm.{setting}" for setting in settings]
+    for setting in full:
+        _check_key(_key(setting))
+    return _Item(text, name, tuple(full))
+
+
+def _values(text: str) -> list[str]:
+    """Return a setting for each value of a grid's line."""
+    values = split(text.partition("=")[2])
+    if "." not in _key(text) or not all(values):
+        raise BadSpec(f"--grid {text} is not section.key=value,value; write for example algorithm.gamma0=0.05,0.15")
+    _check_key(_key(text))
+    return [f"{_key(text)}={value}" for value in values]
+
+
+def _check_key(key: str) -> None:
+    if key in _ELSEWHERE:
+        raise BadSpec(f"{key} is the same for all contestants of an item; {_ELSEWHERE[key]}")
+
+
+def _folders(labels: Collection[str]) -> dict[str, str]:
+    """Return a folder's name for each label."""
+    folders: dict[str, str] = {}
+    for label in labels:
+        stem = _UNSAFE.sub("_", label).lstrip(".")[:_FOLDER_LETTERS]
+        candidates = (stem if count == 1 else f"{stem}-{count}" for count in itertools.count(1))
+        folders[label] = next(name for name in candidates if name not in folders.values())
+    return folders
+
+
+@contextlib.contextmanager
+def _blaming(label: str) -> Iterator[None]:
+    """Begin the sentence of what is wrong with a contestant by its name."""
+    try:
+        yield
+    except BadSpec as error:
+        raise BadSpec(f"{label}: {error}") from error
+
+
+def _key(setting: str) -> str:
+    return setting.partition("=")[0].strip()
+
+
+def _number(setting: str) -> str:
+    return _key(setting).removeprefix("algorithm.").partition(".")[0]
+
+
+def _is_number(setting: str) -> bool:
+    """Whether a setting gives the algorithm or its schedule a number; one without a value removes a key."""
+    ours = _key(setting).startswith("algorithm.") and _number(setting) not in AlgorithmSection.model_fields
+    return ours and bool(setting.partition("=")[2].strip())

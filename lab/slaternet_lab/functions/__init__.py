@@ -1,0 +1,1 @@
+"""A game's functions outside a game: played again, as cones, handed to a solver."""

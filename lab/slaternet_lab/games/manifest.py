@@ -1,0 +1,86 @@
+"""How a run's processes are started, and started again: written into the run folder before the first of them."""
+
+from pathlib import Path
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, StrictInt, ValidationError
+
+from slaternet.errors import BadSpec
+from slaternet.model import COORDINATOR, Role
+from slaternet.spec import Spec
+from slaternet.storage.disk import DISK, replace_file
+from slaternet.storage.journal import Durability
+from slaternet_coordinator.engine.rules import Policy
+from slaternet_coordinator.shell.register_db import REGISTER
+
+ADVERSARY = "adversary"
+"""The name of the one that there is."""
+
+_FILE = "run.json"
+
+
+def states_of(folder: Path) -> Path:
+    """Return where the processes of a run keep their states, each in a folder of its name."""
+    return folder / "state"
+
+
+def spec_of(folder: Path) -> Path:
+    """Return where the spec stands that the coordinator of a run is started with."""
+    return states_of(folder) / COORDINATOR / "spec.toml"
+
+
+def register_of(folder: Path) -> Path:
+    """Return where the coordinator of a run keeps how the game stands."""
+    return states_of(folder) / COORDINATOR / REGISTER
+
+
+class Manifest(BaseModel):
+    """What must be known to start the processes of a run again, besides its spec."""
+
+    model_config = ConfigDict(frozen=True)
+
+    hosts: StrictInt
+    durability: Durability
+    rounds: StrictInt | None
+    """The last round, to which the spec is brought where it has another; None: there is none."""
+    policy: Policy
+    lost_after: float
+    journal_keep: StrictInt | None
+    """How many rounds the adversary's journal keeps at least; None: all."""
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """The processes by name, and what each of them does."""
+        return {COORDINATOR: COORDINATOR, ADVERSARY: Role.ADVERSARY, **dict.fromkeys(self.agents, Role.HOST)}
+
+    @property
+    def agents(self) -> list[str]:
+        """The names of the agent hosts."""
+        return [f"agent-{number}" for number in range(1, self.hosts + 1)]
+
+    def write(self, folder: Path) -> None:
+        """Write it into a run folder; when this returns, it outlives a loss of power."""
+        _keep(states_of(folder) / _FILE, self.model_dump_json(indent=2) + "\n")
+
+    @classmethod
+    def read(cls, folder: Path) -> Self | None:
+        """Return how the run in a folder was started; None where it does not say, BadSpec where it is damaged."""
+        path = states_of(folder) / _FILE
+        try:
+            return cls.model_validate_json(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except ValidationError:
+            raise BadSpec(
+                f"{path} is damaged; put back what `slaternet run` wrote there, or play the spec anew"
+            ) from None
+
+
+def write_spec(folder: Path, spec: Spec) -> None:
+    """Write the spec that the coordinator is started with; when this returns, it outlives a loss of power."""
+    _keep(spec_of(folder), spec.to_toml())
+
+
+def _keep(path: Path, text: str) -> None:
+    DISK.make_folder(path.parent)
+    replace_file(path, text.encode())

@@ -1,0 +1,363 @@
+"""The processes of a game on this machine: started, watched, ended; none outlives the parent."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+
+from slaternet.errors import (
+    BadSpec,
+    Diverged,
+    NotSeated,
+    PluginFailed,
+    Refused,
+    RunFailed,
+    SlaternetError,
+    Unreachable,
+)
+from slaternet.limits import LIMITS
+from slaternet.model import COORDINATOR
+from slaternet.network.client import Channel, open_channel
+from slaternet.service.main import DEGRADED, TETHER
+from slaternet_coordinator.engine.rules import Policy
+from slaternet_lab.games.manifest import ADVERSARY, Manifest, spec_of, states_of
+from slaternet_lab.games.progress import Watcher
+from slaternet_lab.status.operator import ask_status, ask_stop
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_LOOPBACK = "127.0.0.1:0"
+_START_SECONDS = 60.0
+"""How long the coordinator may take to say where it listens."""
+_LOOK_SECONDS = 0.25
+PARTING_SECONDS = LIMITS.grace_seconds + 3
+"""How long after the game is over, or after another has ended, the next process may take to end."""
+_CAUSE_SECONDS = 2.0
+"""How long after the first death the others may take to say theirs: the cause may not be the first to end."""
+_RESTARTS = 5
+"""How often a process that dies is started again while the game comes no further."""
+_TAIL_BYTES = 4096
+_READ_BYTES = 1 << 16
+_FINAL = {0, DEGRADED, *(kind.exit_code for kind in (BadSpec, RunFailed, Refused, Diverged, PluginFailed))}
+"""How a process ends by itself: it is done, or would end so again."""
+
+
+class Child:
+    """One service as a process of its own, which can be started again; its standard input is the tether."""
+
+    def __init__(self, name: str, command: Sequence[str], log: Path) -> None:
+        self.name = name
+        self.command = command
+        self.log = log
+
+    async def start(self, *, heard: bool = False, again: bool = False) -> None:
+        """Start the process; `heard`: for `announced` to listen to; `again`: its log goes on."""
+        if not again:
+            self.log.parent.mkdir(parents=True, exist_ok=True)
+            self.log.unlink(missing_ok=True)
+        with self.log.open("ab") as file:
+            self._process = await asyncio.create_subprocess_exec(
+                *self.command,
+                stdin=asyncio.subprocess.PIPE,
+                # A plugin may print as much as it likes: a pipe that nobody reads would block it.
+                stdout=asyncio.subprocess.PIPE if heard else file,
+                stderr=file,
+                # Unbuffered: what a plugin prints stands in the log before the sentence that the process ends with.
+                env={**os.environ, TETHER: "1", "PYTHONUNBUFFERED": "1"},
+                # Ctrl-C in the terminal reaches the parent alone, which then ends the game in order.
+                start_new_session=True,
+            )
+        self.ended = asyncio.create_task(self._process.wait(), name=self.name)
+
+    async def announced(self, beginning: str, within: float) -> str:
+        """Return the rest of the first printed line that begins so; all that is printed goes to the log as well.
+
+        RunFailed where the process ends before, or does not say so within that many seconds.
+        """
+        found: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._listening = asyncio.create_task(self._listen(beginning.encode(), found), name=f"listen to {self.name}")
+        await asyncio.wait((found, self.ended), timeout=within, return_when=asyncio.FIRST_COMPLETED)
+        if found.done():
+            return found.result()
+        if self.ended.done():
+            raise self.death()
+        raise RunFailed(f"{self.name} has not said {beginning!r} within {within:g} s; see its log {self.log}")
+
+    async def _listen(self, beginning: bytes, found: "asyncio.Future[str]") -> None:
+        output: asyncio.StreamReader | None = self._process.stdout
+        unfinished = b""
+        with self.log.open("ab", buffering=0) as file:
+            while output and (data := await output.read(_READ_BYTES)):
+                file.write(data)
+                *lines, unfinished = (unfinished + data).split(b"\n")
+                said = [line.removeprefix(beginning) for line in lines if line.startswith(beginning)]
+                if said and not found.done():
+                    found.set_result(said[0].decode().strip())
+
+    def death(self) -> RunFailed:
+        """Say how the process died, with its last words."""
+        return RunFailed(
+            f"{self.name} {self.manner}; its last words: {self._last_words()} (all of its log: {self.log})"
+        )
+
+    @property
+    def code(self) -> int:
+        """The exit code; negative: killed by that signal."""
+        return self.ended.result()
+
+    @property
+    def died(self) -> bool:
+        """Whether it has ended by no decision of its own: what it did not finish, another may."""
+        return self.ended.done() and self.code not in _FINAL
+
+    @property
+    def failed(self) -> bool:
+        """Whether it has ended before its work was done."""
+        return self.ended.done() and self.code not in (0, DEGRADED)
+
+    @property
+    def manner(self) -> str:
+        """How it has ended."""
+        if self.code >= 0:
+            return f"ended with exit code {self.code}"
+        return f"was killed by {signal.Signals(-self.code).name}"
+
+    def _last_words(self) -> str:
+        with self.log.open("rb") as file:
+            file.seek(max(0, self.log.stat().st_size - _TAIL_BYTES))
+            lines = file.read().decode(errors="replace").splitlines()
+        return next((line.strip() for line in reversed(lines) if line.strip()), "none")
+
+    def terminate(self) -> None:
+        """Ask the process to end."""
+        if not self.ended.done():
+            self._process.terminate()
+
+    def kill(self) -> None:
+        """End the process at once."""
+        if not self.ended.done():
+            self._process.kill()
+
+
+async def end_all(children: list[Child]) -> None:
+    """End every child: by request, then by force."""
+    waiting = [child.ended for child in children]
+    if not waiting:
+        return
+    for child in children:
+        child.terminate()
+    await asyncio.wait(waiting, timeout=LIMITS.grace_seconds + 3)
+    for child in children:
+        child.kill()
+    await asyncio.wait(waiting)
+
+
+@dataclass(kw_only=True)
+class Supervisor:
+    """Starts the processes of one run, restarts those that die, and ends them all."""
+
+    folder: Path
+    manifest: Manifest
+    progress: Watcher | None = None
+    restart: bool = True
+    again: bool = False
+    """Whether they ran before."""
+    without: Collection[str] = ()
+    """Agent hosts that the game has given up."""
+
+    def __post_init__(self) -> None:
+        self._agents = [name for name in self.manifest.agents if name not in self.without]
+        self._begun = False
+        self._children: dict[str, Child] = {}
+        self._given_up: list[Child] = []
+        self._restarts: Counter[str] = Counter()  # of each process since the game last came further
+        self._furthest = (0, 0.0, 0.0)  # the last round scored, with its scores
+        self._notes: dict[str, str] = {}
+        self._interrupts = 0
+        self._cut: Callable[[], object] | None = None  # ends what is being done now, where an interrupt may
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def run(self) -> None:
+        """Run the game to its end, in this thread, or beside it where an event loop runs here, as in a notebook."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(self._play())
+        with ThreadPoolExecutor(1) as threads:
+            played = threads.submit(lambda: asyncio.run(self._play()))
+            while not played.done():
+                try:
+                    wait([played])
+                except KeyboardInterrupt:  # it comes to this thread alone
+                    with contextlib.suppress(RuntimeError):  # the loop is closed: the game has ended already
+                        if self._loop is not None:
+                            self._loop.call_soon_threadsafe(self._interrupt)
+        return played.result()
+
+    async def _play(self) -> None:
+        """Start everything, watch it to the end, leave no process behind; KeyboardInterrupt where the user cut it."""
+        task = asyncio.current_task()
+        assert task is not None
+        with self._signals_caught():
+            try:
+                self._cut = task.cancel
+                address = await self._start_all()
+                self._cut = None
+                async with open_channel(address) as channel:
+                    await self._see_through(channel)
+                self._cut = task.cancel
+                await self._see_off()
+            except asyncio.CancelledError:
+                raise KeyboardInterrupt from None
+            finally:
+                self._cut = None
+                await end_all(list(self._children.values()))
+
+    @contextlib.contextmanager
+    def _signals_caught(self) -> Iterator[None]:
+        """Count Ctrl-C and SIGTERM as interrupts; elsewhere than in the main thread none arrive."""
+        loop = self._loop = asyncio.get_running_loop()
+        before = {number: signal.getsignal(number) for number in _SIGNALS}
+        with contextlib.suppress(RuntimeError):  # what asyncio raises where signals cannot be caught
+            for number in _SIGNALS:
+                loop.add_signal_handler(number, self._interrupt)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                if loop.remove_signal_handler(number):
+                    signal.signal(number, handler)
+
+    def _interrupt(self) -> None:
+        self._interrupts += 1
+        if self._cut:
+            self._cut()
+
+    @property
+    def _coordinator(self) -> Child:
+        return self._children[COORDINATOR]
+
+    async def _start(self, name: str, service: str, *arguments: str, heard: bool = False) -> Child:
+        """Start a process whose state, and whose log, stand in the run folder."""
+        states = states_of(self.folder)
+        kept = ("--state", str(states), "--durability", self.manifest.durability)
+        command = (sys.executable, "-m", f"slaternet_{service}", *arguments, *kept)
+        child = Child(name, command, states / name / "log")
+        await child.start(heard=heard, again=self.again)
+        self._children[name] = child
+        return child
+
+    async def _start_all(self) -> str:
+        """Start every process; return where the coordinator listens."""
+        spec, manifest = str(spec_of(self.folder)), self.manifest
+        seats = ("--hosts", str(manifest.hosts), "--listen", _LOOPBACK)
+        patience = ("--policy", manifest.policy, "--lost-after", str(manifest.lost_after))
+        coordinator = await self._start(COORDINATOR, "coordinator", spec, *seats, *patience, heard=True)
+        address = await coordinator.announced("listening on ", within=_START_SECONDS)
+        # where the others will look for it, should it be started again
+        coordinator.command = tuple(address if each == _LOOPBACK else each for each in coordinator.command)
+        common = ("--coordinator", address, "--listen", _LOOPBACK)
+        keep = () if manifest.journal_keep is None else ("--journal-keep", str(manifest.journal_keep))
+        await self._start(ADVERSARY, "adversary", *common, "--out", str(self.folder), *keep)
+        for name in self._agents:
+            await self._start(name, "agent", *common, "--name", name)
+        return address
+
+    async def _see_through(self, channel: Channel) -> None:
+        """Watch the game until the coordinator, the last to know that it is over, has ended."""
+        stopped = False
+        while not self._coordinator.ended.done() or self._coordinator.failed:
+            if running := self._running:
+                await asyncio.wait(running, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            await self._mend()
+            if self._interrupts > 1:
+                raise KeyboardInterrupt
+            if self._interrupts and not stopped:
+                stopped = await self._stop(channel)
+            await self._look(channel)
+
+    async def _see_off(self) -> None:
+        """Wait for the others to end, as all do when the game is over; many processes take their time, but not none."""
+        await self._mend()
+        while staying := self._running:
+            ended, _ = await asyncio.wait(staying, timeout=PARTING_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            await self._mend()
+            if not ended:
+                names = ", ".join(child.name for child in self._children.values() if not child.ended.done())
+                raise RunFailed(f"the game is over, but {names} did not end; see the logs in {states_of(self.folder)}")
+
+    @property
+    def _running(self) -> set["asyncio.Task[int]"]:
+        return {child.ended for child in self._children.values() if not child.ended.done()}
+
+    async def _mend(self) -> None:
+        """Start again those who have died; raise the cause where a process has failed, or that does not help."""
+        for child in [child for child in self._children.values() if child.failed]:
+            if self.restart and child.died and self._restarts[child.name] < _RESTARTS:
+                self._restarts[child.name] += 1
+                self._notes["death"] = f"{child.name} {child.manner}; started again"
+                await child.start(again=True)
+            elif self._can_spare(child):
+                self._given_up.append(self._children.pop(child.name))
+                self._notes["death"] = f"{child.name} {child.manner}; the game goes on without it"
+            elif self.restart and child.died:
+                raise RunFailed(
+                    f"{child.name} was started again {_RESTARTS} times, and died each time before the game came any "
+                    f"further; at last {child.death()}"
+                )
+            else:
+                raise await self._cause()
+
+    def _can_spare(self, dead: Child) -> bool:
+        """Tell whether the coordinator may give a process up: an agent host, while there is another."""
+        if self.manifest.policy is Policy.WAIT or not self._begun or dead.name not in self._agents:
+            return False
+        return any(name in self._children for name in self._agents if name != dead.name)
+
+    async def _stop(self, channel: Channel) -> bool:
+        """Ask for the end of the game; False where that must be asked for again."""
+        self._notes["stop"] = "stopping; Ctrl-C again kills"
+        try:
+            await ask_stop(channel)
+        except NotSeated:
+            raise KeyboardInterrupt from None  # there is no game yet that could end in order
+        except Unreachable:
+            if not self._restarts[COORDINATOR]:
+                raise KeyboardInterrupt from None
+            return False  # it has just been started again
+        return True
+
+    async def _look(self, channel: Channel) -> None:
+        if self._coordinator.ended.done():
+            return
+        try:
+            status = await ask_status(channel)
+        except Unreachable:
+            return  # it is leaving, or dead: its end is seen in the next turn
+        self._begun = status.phase != "gathering"
+        if status.round > self._furthest[0]:
+            self._furthest = (status.round, status.cumulative_loss, status.cumulative_violation)
+            self._restarts.clear()
+        if self.progress is None:
+            return
+        waiting = {"waiting": f"waiting for {status.waiting_for}"} if status.waiting_for else {}
+        note = "; ".join({**self._notes, **waiting}.values())
+        # a coordinator that was started again has yet to hear how far the game has come
+        self.progress.update(*self._furthest, note)
+
+    async def _cause(self) -> SlaternetError:
+        """Return the error behind the first death: a process that says why it ended tells more than others do."""
+        children = [*self._children.values(), *self._given_up]
+        await asyncio.wait([child.ended for child in children], timeout=_CAUSE_SECONDS)
+        dead = [child for child in children if child.failed]
+        for kind in (PluginFailed, Diverged):
+            for child in dead:
+                if child.code == kind.exit_code:
+                    return kind(str(child.death()))
+        told = [child for child in dead if child.code != RunFailed.exit_code]
+        return (told or dead)[0].death()

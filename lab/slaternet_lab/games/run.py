@@ -1,0 +1,67 @@
+"""`slaternet run`: the services of a game as child processes on this machine, over gRPC on loopback."""
+
+from pathlib import Path
+
+from slaternet.errors import BadSpec
+from slaternet.spec import Spec
+from slaternet.storage.journal import Durability
+from slaternet_adversary.journal.compaction import check_keep
+from slaternet_adversary.shell.run_folder import claim, new_folder
+from slaternet_coordinator.engine.rules import LOST_AFTER, Policy
+from slaternet_coordinator.graphs import check_departures
+from slaternet_coordinator.registry import build as build_graph
+from slaternet_lab.games.finish import finish
+from slaternet_lab.games.manifest import Manifest, write_spec
+from slaternet_lab.games.processes import Supervisor
+from slaternet_lab.games.progress import Watcher
+from slaternet_lab.runs.run import Run
+
+
+def play(
+    spec: Spec,
+    *,
+    hosts: int = 2,
+    out: Path | None = None,
+    force: bool = False,
+    progress: Watcher | None = None,
+    figures: bool = True,
+    restart: bool = True,
+    durability: Durability = Durability.KILL,
+    policy: Policy = Policy.WAIT,
+    lost_after: float = LOST_AFTER,
+    journal_keep: int | None = None,
+) -> Run:
+    """Play a resolved spec over gRPC with agent hosts as processes, and return its run folder.
+
+    Ctrl-C or SIGTERM ends the game after the round it is in, as `slaternet stop` does; a second one kills it. A process
+    that dies is started again and goes on, unless `restart` is False: then its death ends the game. With another policy
+    than to wait, an agent host that is away for `lost_after` seconds is given up, and the game goes on without it. What
+    was played survives the death of all of them, or with `durability` FSYNC a loss of power, for `resume` to go on.
+    For a game without end, the journal may be cut to so many of its newest rounds.
+    """
+    if hosts > spec.run.agents:
+        raise BadSpec(
+            f"--hosts {hosts} is more than the {spec.run.agents} agents of the game; every host needs an agent"
+        )
+    check_keep(journal_keep)
+    if journal_keep is not None and policy is not Policy.WAIT:
+        raise BadSpec(
+            f"--journal-keep does not go with --policy {policy}: where a host is given up, others rebuild what it knew "
+            "from the whole journal; leave one of them out"
+        )
+    if policy is Policy.LEAVE:
+        check_departures(spec, build_graph(spec.graph, spec.run.agents, spec.run.seed))
+    folder = out or new_folder(spec)
+    claim(folder, force=force)
+    manifest = Manifest(
+        hosts=hosts,
+        durability=durability,
+        rounds=spec.run.rounds,
+        policy=policy,
+        lost_after=lost_after,
+        journal_keep=journal_keep,
+    )
+    write_spec(folder, spec)
+    manifest.write(folder)
+    Supervisor(folder=folder, manifest=manifest, progress=progress, restart=restart).run()
+    return finish(folder, figures=figures)

@@ -1,0 +1,166 @@
+"""`slaternet simulate`: the three engines in one process, by direct calls; same digest as over the network."""
+
+import uuid
+from collections import deque
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from slaternet.errors import BadSpec, PluginFailed, Refused
+from slaternet.model import (
+    PROTOCOL,
+    Answer,
+    Join,
+    LowWater,
+    Opening,
+    Progress,
+    Question,
+    Role,
+    Seating,
+    Topology,
+    Usage,
+)
+from slaternet.spec import Spec
+from slaternet.spec.plugins import plugin_edge
+from slaternet_adversary.engine.events import Asked, Used
+from slaternet_adversary.plugin.makers import open_plugin
+from slaternet_adversary.shell.build import build_referee
+from slaternet_adversary.shell.run_folder import RunFolder, claim, new_folder
+from slaternet_adversary.shell.runtime import Runtime
+from slaternet_agent.engine.events import Ask, Effect, Event, Finish, ReportRound
+from slaternet_agent.engine.host import Host
+from slaternet_agent.shell.build import build_algorithm
+from slaternet_coordinator.engine import events as coordinator
+from slaternet_coordinator.engine.coordinator import Coordinator
+from slaternet_coordinator.engine.rules import Rules
+from slaternet_coordinator.registry import build as build_graph
+from slaternet_lab.games.finish import finish
+from slaternet_lab.games.progress import Watcher
+from slaternet_lab.runs.run import Run
+
+HOST, ADVERSARY = "simulation", "adversary"
+
+
+def simulate(
+    spec: Spec,
+    *,
+    out: Path | None = None,
+    force: bool = False,
+    progress: Watcher | None = None,
+    figures: bool = True,
+) -> Run:
+    """Play a resolved spec in this process and return its run folder."""
+    if spec.run.rounds is None:
+        raise BadSpec("run.rounds is missing and a simulation hears no stop; say --set run.rounds=1000")
+    folder = out or new_folder(spec)
+    claim(folder, force=force)
+    game = Simulation(spec, folder, progress.update if progress else None)
+    try:
+        game.play()
+    finally:
+        game.close()
+    return finish(folder, figures=figures)
+
+
+class Simulation:
+    """One host that seats everyone, the adversary and the coordinator, passing events to each other."""
+
+    def __init__(self, spec: Spec, folder: Path, watch: Callable[[int, float, float], None] | None = None) -> None:
+        self._spec = spec
+        self._watch = watch or (lambda *progress: None)
+        graph = build_graph(spec.graph, spec.run.agents, spec.run.seed)
+        rules = Rules(agents=spec.run.agents, hosts=1, rounds=spec.run.rounds, departures=spec.leaving)
+        self._coordinator = Coordinator(graph, rules, bytes(32))
+        self._host: Host | None = None
+        self._todo: deque[Effect | coordinator.Effect | Answer] = deque()
+        self._over = False
+        with ExitStack() as opening:
+            plugin, self._description = opening.enter_context(open_plugin(spec))
+            referee = build_referee(spec, self._description)  # refuses what is not resolved, before files are open
+            self._adversary = Runtime(plugin, referee, RunFolder(folder, spec, run=uuid.uuid4().hex))
+            self._adversary.audience = self
+            self._plugin = opening.pop_all()
+
+    def play(self) -> None:
+        """Play to the end."""
+        self._come(ADVERSARY, Role.ADVERSARY)
+        self._tell(coordinator.Said(ADVERSARY, self._description))
+        self._come(HOST, Role.HOST)
+        while not self._over:
+            # everyone plays until they wait for functions that are not fixed yet; then a burst of work is due
+            while self._todo:
+                self._execute(self._todo.popleft())
+            while not self._adversary.idle:
+                self._adversary.work()
+
+    def close(self) -> None:
+        """Close the run folder, and end the plugin."""
+        self._adversary.close()
+        self._plugin.close()
+
+    def _come(self, name: str, role: Role) -> None:
+        for effect in self._coordinator.handle(coordinator.Joined(name, Join(role, "", 0, PROTOCOL, ""))):
+            if isinstance(effect, coordinator.Admit):
+                self._tell(coordinator.Opened(name, Opening(effect.incarnation, effect.ticket)))
+
+    def _tell(self, event: coordinator.Event) -> None:
+        self._todo.extend(self._coordinator.handle(event))
+
+    def _execute(self, effect: Effect | coordinator.Effect | Answer) -> None:
+        match effect:
+            case Ask(question):
+                self._ask(question)
+            case Answer():
+                self._decide(effect)
+            case ReportRound(round):
+                self._tell(coordinator.Said(HOST, Progress(round)))
+            case coordinator.Tell(_, body):
+                self._hear(body)
+            case Finish():
+                self._adversary.handle(Used(HOST, 1, Usage(self._player.round - 1)))
+
+    def reply(self, host: str, answer: Answer) -> None:
+        """Bring the host its answer, once all that was said before is heard."""
+        self._todo.append(answer)
+
+    def report(self, progress: Progress) -> None:
+        """Tell coordinator and watcher how far the game is scored."""
+        self._tell(coordinator.Said(ADVERSARY, progress))
+        self._watch(progress.round, progress.cumulative_loss, progress.cumulative_violation)
+
+    def finish(self, progress: Progress) -> None:
+        """End the game: the summary is written."""
+        self._over = True
+        self._watch(progress.round, progress.cumulative_loss, progress.cumulative_violation)
+
+    @property
+    def _player(self) -> Host:
+        if self._host is None:
+            raise AssertionError("a host plays only after it is seated")
+        return self._host
+
+    def _ask(self, question: Question) -> None:
+        try:
+            self._adversary.handle(Asked(HOST, question))
+        except Refused as error:
+            raise PluginFailed(
+                f"the algorithm {self._spec.algorithm.name} broke the rules in round {question.round}: {error}; "
+                "`slaternet algorithm-check` examines it"
+            ) from error
+
+    def _decide(self, event: Event) -> None:
+        player = self._player
+        with plugin_edge("algorithm", self._spec.algorithm.name, lambda: f"round {player.round}"):
+            self._todo.extend(player.handle(event))
+
+    def _hear(self, body: object) -> None:
+        match body:
+            case Seating(seats) if len(seats):
+                algorithm = build_algorithm(self._spec, self._description)
+                with plugin_edge("algorithm", self._spec.algorithm.name, "start"):
+                    self._host = Host(algorithm, body, self._spec.run.agents, self._spec.run.rounds)
+                self._adversary.seat(1, [(HOST, seats)], body.departures)
+            case Topology():
+                self._decide(body)
+            case LowWater():
+                self._adversary.handle(body)

@@ -1,0 +1,149 @@
+"""Figures: the paper's two, cumulative loss and constraint violation over the rounds, and the regret curve."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slaternet.model import Array
+from slaternet_lab.runs.run import Run
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Okabe and Ito: told apart by readers who confuse red and green, and in grey."""
+_LINES = ("-", "--", "-.")
+BASELINE: Any = {"linestyle": (0, (4, 2.5)), "color": "#555555", "linewidth": 1.2, "zorder": 1.5}
+"""How the baseline that never moves is drawn."""
+NEVER_MOVING = r"never moving, $x = 0$"
+_POINTS = 4000
+"""Points per curve; more than a figure has pixels across."""
+
+_STYLE: Any = {
+    "font.family": "STIXGeneral",
+    "mathtext.fontset": "stix",
+    "font.size": 11,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.8,
+    "axes.grid": True,
+    "grid.color": "#e4e4e4",
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "xtick.direction": "out",
+    "legend.frameon": False,
+    "legend.handlelength": 2.2,
+}
+
+_SUMS = r"\frac{1}{n}\,\sum_{i=1}^{n}\;\sum_{s=1}^{t}\;"
+FIGURES = (
+    ("loss", rf"Cumulative loss   ${_SUMS} f_s(x_{{i,s}})$"),
+    ("violation", rf"Cumulative violation   ${_SUMS} \|\,[g_s(x_{{i,s}})]_{{+}}\|$"),
+)
+"""Names of the figures, and what stands at their vertical axes."""
+
+
+def draw(runs: Sequence[Run], out_dir: Path) -> list[Path]:
+    """Write loss.png and violation.png of the runs, overlaid, to `out_dir`; return their paths."""
+    out_dir.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for name, label in FIGURES:
+        paths.append(out_dir / f"{name}.png")
+        legends = _legends(runs)
+        with framed(paths[-1], label, legends) as axes:
+            for i, run in enumerate(runs):
+                axes.plot(*thinned(run, f"cumulative_{name}"), **pen(i), label=legends[i])
+            for i, run in enumerate(_distinct_baselines(runs, name)):
+                axes.plot(*thinned(run, f"zero_{name}"), **BASELINE, label=NEVER_MOVING if i == 0 else None)
+    return paths
+
+
+@contextlib.contextmanager
+def framed(path: Path, label: str, legends: Sequence[str]) -> Iterator["Axes"]:
+    """Give axes over the rounds in the house style; write the figure when the block has drawn into them."""
+    longest = max(map(len, legends))
+    columns = 3 if longest <= 20 else 2 if longest <= 34 else 1
+    lines = -(-(len(legends) + 1) // columns)
+    with sheet(path, height=4.0 + 0.22 * max(0, lines - 2)) as (figure, axes):
+        yield axes
+        _dress(axes, label)
+        figure.legend(loc="outside upper left", ncols=columns)  # above the axes, where it hides no curve
+
+
+@contextlib.contextmanager
+def sheet(path: Path, height: float = 4.0) -> Iterator[tuple["Figure", "Axes"]]:
+    """Give a figure in the house style and its bare axes; write it when the block has drawn into them."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(5.8, height), dpi=200, layout="constrained")
+        FigureCanvasAgg(figure)
+        yield figure, figure.add_subplot()
+        figure.savefig(path)
+
+
+def draw_regret(rounds: NDArray[np.int64], regret: Array, path: Path) -> None:
+    """Write a figure of the regret of prefixes of a game."""
+    with sheet(path) as (_, axes):
+        axes.plot(rounds, regret, marker="o", markersize=3.5, **pen(0))
+        axes.set_xscale("log")
+        if np.all(regret > 0.0):
+            axes.set_yscale("log")  # a power of T is then a straight line
+        else:
+            axes.axhline(0.0, color="#555555", linewidth=0.8)
+        axes.set_xlabel("Rounds $T$")
+        axes.set_ylabel(r"Regret   $\mathrm{Net\text{-}Reg}(T)$")
+
+
+def pen(i: int) -> Any:  # noqa: ANN401  keywords of matplotlib
+    """Return how the i-th curve of a figure is drawn."""
+    line = _LINES[i // len(_COLOURS) % len(_LINES)]
+    return {"linestyle": line, "color": _COLOURS[i % len(_COLOURS)], "linewidth": 1.6}
+
+
+def _dress(axes: "Axes", label: str) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axes.set_xlabel("Round $t$")
+    axes.set_ylabel(label)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}".replace(",", "\u2009")))
+    axes.margins(x=0.0)
+    axes.set_xlim(left=0)
+    bottom, top = axes.get_ylim()
+    axes.set_ylim(min(bottom, -0.02 * top), top)  # a baseline at 0 stays visible above the axis
+
+
+def _legends(runs: Sequence[Run]) -> list[str]:
+    """Name runs by algorithm, and by folder where several share one."""
+    algorithms = [run.spec.algorithm.name.rpartition("/")[2] for run in runs]
+    return [
+        name if algorithms.count(name) == 1 else f"{name} ({run.name})"
+        for name, run in zip(algorithms, runs, strict=True)
+    ]
+
+
+def _distinct_baselines(runs: Sequence[Run], name: str) -> list[Run]:
+    """Return one run for each baseline: runs on the same functions share theirs."""
+    distinct: dict[tuple[int, float], Run] = {}
+    for run in runs:
+        column = run.metrics.get(f"zero_{name}")
+        if column is not None and len(column):
+            distinct.setdefault((len(column), float(f"{column[-1]:.9g}")), run)
+    return list(distinct.values())
+
+
+def thinned(run: Run, column: str) -> tuple[Array, Array]:
+    """Return the rounds and values of a column without gaps, at most about `_POINTS` of them, the last included."""
+    rounds, values = run.metrics["round"], run.metrics[column]
+    kept = np.flatnonzero(np.isfinite(values))
+    stride = 1 + len(kept) // _POINTS
+    chosen = np.unique(np.append(kept[::stride], kept[-1:]))
+    return rounds[chosen], values[chosen]

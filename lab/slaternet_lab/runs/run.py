@@ -1,0 +1,143 @@
+"""The run folder, read back: spec, summary, metrics and decisions; and where two runs part."""
+
+import csv
+import functools
+import json
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slaternet.errors import BadSpec
+from slaternet.model import Array
+from slaternet.spec import Spec
+
+if TYPE_CHECKING:
+    from slaternet_lab.audit.report import AuditReport
+
+_WHOLE = {"round", "agents", "frames", "bytes_sent", "bytes_received"}
+_TEXT = {"digest"}
+_NEEDED = {"round", "loss", "violation", "cumulative_loss", "cumulative_violation", "digest"}
+
+
+class Run:
+    """One run, finished or not.
+
+        run = Run.open("runs/paper-20240101-120000")
+        run.spec.run.agents, run.summary["digest"], run.metrics["cumulative_loss"][-1]
+
+    Arrays are read when first asked for.
+    """
+
+    def __init__(self, folder: Path, spec: Spec) -> None:
+        self.folder = folder
+        self.spec = spec
+
+    @classmethod
+    def open(cls, folder: str | Path) -> "Run":
+        """Open a run folder; BadSpec where it is none."""
+        folder = Path(folder)
+        if not folder.is_dir():
+            raise BadSpec(f"{folder} is not a run folder; name a folder that `slaternet run` has written")
+        for name in ("spec.toml", "metrics.csv"):
+            if not (folder / name).is_file():
+                raise BadSpec(f"{folder} is not a run folder, because it lacks {name}; name one that a run has written")
+        source = folder / "spec.toml"
+        return cls(folder, Spec.parse(source.read_text(encoding="utf-8"), source=str(source)))
+
+    @functools.cached_property
+    def summary(self) -> dict[str, Any]:
+        """summary.json; empty while the game goes on, and where it failed."""
+        path = self.folder / "summary.json"
+        if not path.is_file():
+            return {}
+        try:
+            summary: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except json.JSONDecodeError as error:
+            raise BadSpec(f"{path} is not JSON; restore it, or delete it to read the run as unfinished") from error
+        return summary
+
+    @functools.cached_property
+    def metrics(self) -> dict[str, NDArray[Any]]:
+        """metrics.csv by column, one entry per round; NaN where a round was not scored."""
+        path = self.folder / "metrics.csv"
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = csv.reader(line for line in file if line.endswith("\n"))  # the last may be half written
+            header = next(rows, [])
+            if missing := sorted(_NEEDED - set(header)):
+                raise BadSpec(f"{path} has no column {missing[0]}; name a folder that a run has written")
+            cells = [row for row in rows if len(row) == len(header)]
+        return {name: _column(name, [row[i] for row in cells], path) for i, name in enumerate(header)}
+
+    @functools.cached_property
+    def decisions(self) -> Array | None:
+        """Every decision, (T, n, p), or None where `[record] decisions` was false."""
+        path = self.folder / "decisions.npz"
+        if not path.is_file():
+            return None
+        try:
+            with path.open("rb") as file, np.load(file) as archive:  # numpy alone leaves a damaged one open
+                x: Array = archive["x"]
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+            raise BadSpec(f"{path} is damaged; restore it, or delete it to read the run without decisions") from error
+        return x
+
+    @property
+    def rounds(self) -> int:
+        """The rounds that metrics.csv holds."""
+        return len(self.metrics["round"])
+
+    def audit(self) -> "AuditReport":
+        """Check the run from its journal and its spec; BadSpec where it has no journal, as a simulation has none."""
+        from slaternet_lab.audit.auditor import audit
+
+        return audit(self)
+
+    @property
+    def name(self) -> str:
+        """What to call the run in tables and legends: its folder."""
+        return self.folder.resolve().name
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Where two runs part: `round` None where one is the beginning of the other; `agent` None where unknown."""
+
+    round: int | None
+    agent: int | None
+    common: int
+    """Rounds that both runs have and share."""
+
+
+def diff(a: Run, b: Run) -> Difference | None:
+    """Return where two runs part, or None where they are the same game to the bit."""
+    first, second = a.metrics["digest"], b.metrics["digest"]
+    both = min(len(first), len(second))
+    apart = np.flatnonzero(first[:both] != second[:both])
+    if len(apart):
+        index = int(apart[0])
+        return Difference(int(a.metrics["round"][index]), _first_agent(a, b, index), index)
+    return None if len(first) == len(second) else Difference(None, None, both)
+
+
+def _first_agent(a: Run, b: Run, index: int) -> int | None:
+    ours, theirs = a.decisions, b.decisions
+    if ours is None or theirs is None or ours.shape[1:] != theirs.shape[1:]:
+        return None
+    bits = [np.ascontiguousarray(x[index]).view(np.uint64) for x in (ours, theirs)]
+    agents = np.flatnonzero(np.any(bits[0] != bits[1], axis=1))
+    return int(agents[0]) if len(agents) else None
+
+
+def _column(name: str, cells: list[str], path: Path) -> NDArray[Any]:
+    if name in _TEXT:
+        return np.array(cells, dtype=np.str_)
+    try:
+        if name in _WHOLE:
+            return np.array([int(cell) for cell in cells], dtype=np.int64)
+        return np.array([float(cell) if cell else np.nan for cell in cells])
+    except ValueError as error:
+        raise BadSpec(f"{path} has a cell in column {name} that is not a number; restore the file") from error

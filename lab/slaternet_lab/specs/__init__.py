@@ -1,0 +1,1 @@
+"""From what a user names to a spec that can be played."""

@@ -1,0 +1,108 @@
+"""Everything that a spec names, looked up, tried and hashed: what is known of a game before anything is started."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from slaternet.errors import BadSpec
+from slaternet.model import Description
+from slaternet.numerics.sets import FeasibleSet
+from slaternet.spec import Spec
+from slaternet.spec.paths import located
+from slaternet.spec.plugins import load
+from slaternet_adversary.plugin.makers import Maker, describe, isolation_of, plugin_maker, with_gradients
+from slaternet_agent.algorithms import Feedback, Schedule
+from slaternet_agent.registry import GROUP, completed, needs_horizon, schedule
+from slaternet_agent.shell.build import build_algorithm, game_of
+from slaternet_coordinator.graphs import Graph, check_departures
+from slaternet_coordinator.registry import build as build_graph
+from slaternet_coordinator.registry import digest
+
+_GRAPHS = {"local": "none", "central": "complete"}
+"""The graph that a mode of playing implies."""
+_FEEDBACK = ("points", "loss_gradient", "constraint_gradient")
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts of a game; `spec` is the resolved one."""
+
+    spec: Spec
+    set: FeasibleSet
+    schedule: Schedule
+    graph: Graph
+    adversary: Description
+
+
+def assemble(spec: Spec, base: Path) -> Parts:
+    """Build everything that the spec names, its relative paths starting from `base`.
+
+    BadSpec, one sentence, where something does not exist or does not take the numbers it is given. A file that is not
+    the one whose hash the spec holds is a warning.
+    """
+    spec = _moded(located(spec, base))
+    feasible = spec.feasible_set()
+    spec = spec.replace(**{"adversary.isolation": isolation_of(spec)})
+    with plugin_maker(spec) as maker:
+        return _assembled(spec, feasible, maker)
+
+
+def _assembled(spec: Spec, feasible: FeasibleSet, maker: Maker) -> Parts:
+    plugin = maker.new()
+    adversary = describe(plugin, maker)
+    _check_length(spec, getattr(plugin, "rounds", None))
+    algorithm = load(GROUP, spec.algorithm.name, key="algorithm.name")
+    spec = _hashed(spec, "algorithm", spec.algorithm.name, algorithm.sha256)
+    spec = _hashed(spec, "graph", spec.graph.name, digest(spec.graph))
+    spec = _hashed(spec, "adversary", spec.adversary.plugin, adversary.code)
+    spec = _granted(spec, build_algorithm(spec, adversary).feedback)
+    adversary = with_gradients(spec, maker, adversary)
+    graph = build_graph(spec.graph, spec.run.agents, spec.run.seed)
+    if spec.departures:
+        check_departures(spec, graph)
+    game = game_of(spec, adversary)
+    if needs_horizon(spec.algorithm, game):
+        spec = spec.replace(**{"algorithm.horizon": game.rounds})
+    return Parts(spec, feasible, schedule(spec.algorithm, game), graph, adversary)
+
+
+def _check_length(spec: Spec, most: int | None) -> None:
+    """Refuse a game that is longer than the data it is played from; `most` None: there is no end to them."""
+    if most is not None and (spec.run.rounds or most + 1) > most:
+        raise BadSpec(
+            f"run.rounds must be at most {most}, the rounds that {spec.adversary.plugin} has data for; lower it, or "
+            "set adversary.options.repeat = true"
+        )
+
+
+def _moded(spec: Spec) -> Spec:
+    """Fill in the algorithm's schedule and mode; alone nobody talks, and one learner for all hears everyone."""
+    section = completed(spec.algorithm)
+    spec = spec.replace(**{"algorithm.schedule": section.schedule})
+    if section.mode in _GRAPHS:
+        spec = spec.replace(**{"algorithm.mode": section.mode, "graph": {"name": _GRAPHS[section.mode]}})
+    return spec
+
+
+def _hashed(spec: Spec, section: str, target: str, sha256: str) -> Spec:
+    before = getattr(spec, section).sha256
+    if before and before != sha256:
+        log.warning(f"[{section}] {target} is not the code the spec was resolved with; expect another digest")
+    return spec.replace(**{f"{section}.sha256": sha256})
+
+
+def _granted(spec: Spec, needed: Feedback) -> Spec:
+    """Fill [feedback] with what the algorithm declares; what a user grants must at least cover that."""
+    if spec.feedback is None:
+        return spec.replace(**{f"feedback.{name}": getattr(needed, name) for name in _FEEDBACK})
+    for name in _FEEDBACK:
+        need = getattr(needed, name)
+        if getattr(spec.feedback, name) < need:
+            least = "true" if need is True else f"at least {need}"
+            raise BadSpec(
+                f"feedback.{name} must be {least}, because {spec.algorithm.name} needs it; correct or remove it"
+            )
+    return spec

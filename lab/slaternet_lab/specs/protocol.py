@@ -1,0 +1,114 @@
+"""Whether a spec can be played at all: its set, graphs and schedule, checked without playing a function."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from slaternet.errors import BadSpec
+from slaternet.limits import LIMITS
+from slaternet_agent.algorithms import schedules
+from slaternet_coordinator.graphs import assumption4
+from slaternet_lab.specs.assemble import Parts
+
+_CONNECT = 10_000
+"""Rounds within which the union of the graphs must connect, where the game is longer or has no end."""
+
+PAPER = "zhang2024"
+"""The algorithm that Theorems 1 to 4 are about."""
+
+Verdict = Literal["ok", "note", "warning", "error"]
+"""A note is neither good nor bad: what was looked at, what could not be, what does not concern this spec."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report: what is kept, what voids a theorem (a warning), what breaks the protocol (an error)."""
+
+    verdict: Verdict
+    about: str
+    text: str
+    figures: Mapping[str, float | list[float]] = field(default_factory=dict)
+    """The numbers of the text in full, by name."""
+
+
+def breaches(parts: Parts) -> Iterator[str]:
+    """Yield the sentences of what makes the spec unplayable; no function is played."""
+    return (finding.text for finding in protocol(parts, look=1) if finding.verdict == "error")
+
+
+def connecting(window: int) -> str:
+    """Say in words what a window B means."""
+    return (
+        "each graph connects everyone" if window == 1 else f"any {window} successive graphs together connect everyone"
+    )
+
+
+def protocol(parts: Parts, look: int) -> Iterator[Finding]:
+    """Yield what is known without playing; the graphs of the first `look` rounds are looked at one by one."""
+    yield Finding("ok", "Assumption 1 (set)", f"r(X) = {parts.set.inner:g}, R(X) = {parts.set.outer:g}")
+    yield from _graph(parts, look)
+    yield from _schedule(parts)
+    if parts.adversary.history > 0:
+        text = f"the plugin reads {parts.adversary.history} rounds of decisions: every round waits for all agents"
+        yield Finding("warning", "Adversary", text)
+    if parts.spec.departures:
+        first, gone = parts.spec.departures[0].round, sum(len(each.agents) for each in parts.spec.departures)
+        text = f"{gone} of the agents leave, the first in round {first}: Theorems 1 to 4 speak of games that all play"
+        yield Finding("warning", "Departures", text)
+
+
+def _graph(parts: Parts, look: int) -> Iterator[Finding]:
+    graph, run = parts.graph, parts.spec.run
+    rounds = min(run.rounds or look, look)
+    smallest = 1.0
+    try:
+        for t in range(1, rounds + 1):
+            matrix = graph.matrix(t)
+            assumption4.check(matrix, t)
+            smallest = min(smallest, float(matrix.weights.min()))
+    except BadSpec as error:
+        yield Finding("error", "Assumption 4 (weights)", str(error))
+        return
+    seen = f"rounds 1 to {rounds}"
+    yield Finding("ok", "Assumption 4 (weights)", f"W_t doubly stochastic to {LIMITS.stochastic:g} in {seen}")
+    yield Finding("ok", "Assumption 4 (weights)", f"smallest weight w = {smallest:g} in {seen}")
+    if parts.spec.algorithm.mode == "local":
+        yield Finding("ok", "Assumption 4 (window)", "nobody talks to anybody: every agent plays alone (mode local)")
+        return
+    window = assumption4.window(graph, rounds)
+    if window is not None:
+        yield Finding("ok", "Assumption 4 (window)", f"{connecting(window)} (B = {window}) in {seen}")
+        return
+    yield _late_or_never(parts, rounds)
+
+
+def _late_or_never(parts: Parts, looked: int) -> Finding:
+    run = parts.spec.run
+    last = min(run.rounds or _CONNECT, _CONNECT)
+    if assumption4.connects(parts.graph, last):
+        text = f"the graphs of rounds 1 to {looked} together do not connect; Theorems 1 to 4 need a window B"
+        return Finding("warning", "Assumption 4 (window)", text)
+    name = parts.spec.graph.name
+    if name == "none":
+        text = 'graph.name = "none" lets nobody talk; name a graph, or set algorithm.mode = "local" to play alone'
+        return Finding("error", "Assumption 4 (window)", text)
+    text = f'graph.name = "{name}" never connects the {run.agents} agents within {last} rounds; give it more edges'
+    return Finding("error", "Assumption 4 (window)", text)
+
+
+def _schedule(parts: Parts) -> Iterator[Finding]:
+    schedule, rounds = parts.schedule, parts.spec.run.rounds
+    errors = schedules.breaches(schedule, parts.set, rounds)
+    yield from (Finding("error", "Schedule", text) for text in errors)
+    if errors:
+        return
+    if "delta" in schedule.sequences:
+        first = schedule.step(1)
+        bound = parts.set.inner * first.xi
+        yield Finding("ok", "Schedule", f"delta_t <= r(X) xi_t (round 1: {first.delta:g} <= {bound:g})")
+    if parts.spec.algorithm.name != PAPER:
+        return
+    warnings = schedules.growths(schedule, rounds)
+    yield from (Finding("warning", "Schedule", text) for text in warnings)
+    if not warnings:
+        yield Finding("ok", "Schedule", "alpha_t, xi_t, delta_t never grow, gamma_t never falls")

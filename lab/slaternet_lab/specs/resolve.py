@@ -1,0 +1,92 @@
+"""From what a user names to a spec that can be played anywhere: overridden, validated, paths and hashes filled in."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import structlog
+
+from slaternet.errors import BadSpec
+from slaternet.spec import AlgorithmSection, Spec
+from slaternet.spec.overrides import override
+from slaternet.spec.overrides import read as read_tables
+from slaternet.spec.paths import as_written, located
+from slaternet.spec.plugins import absolute
+from slaternet_agent.registry import numbers_taken, same_rule
+from slaternet_lab.specs.assemble import assemble
+from slaternet_lab.specs.protocol import breaches
+from slaternet_lab.specs.shipped import FoundSpec, find
+
+log = structlog.get_logger()
+
+
+def resolve(spec: Spec, base: Path) -> Spec:
+    """Return the spec with absolute paths, hashes and feedback filled in; `base` is where relative paths start.
+
+    Nothing is started before this has passed: BadSpec is one sentence naming the key and the remedy.
+    """
+    parts = assemble(spec, base)
+    for sentence in breaches(parts):
+        raise BadSpec(sentence)
+    return parts.spec
+
+
+def load(what: str | None = None, settings: Sequence[str] = ()) -> Spec:
+    """Return a resolved spec: a shipped name, a file or a run folder, with `section.key=value` settings applied.
+
+    load("paper", ["run.rounds=200", "adversary.options.b=5"])
+    """
+    return resolve(*read(what, settings))
+
+
+def load_for_all(what: str | None = None, settings: Sequence[str] = ()) -> Spec:
+    """Return a resolved spec for services on several machines, each of which looks paths up for itself.
+
+    Its relative paths stay as they are. Here too they start from the working directory, wherever the spec stands.
+    """
+    here = Path.cwd()
+    found = replace(find(what), base=here)
+    resolved = resolve(_settled(found, settings), here)
+    return as_written(resolved, _written(found, settings), here)
+
+
+def read(what: str | None, settings: Sequence[str]) -> tuple[Spec, Path]:
+    """Return a spec as its author wrote it, settings applied, and where its relative paths start.
+
+    A path in a setting starts from the working directory, as everywhere on a command line. An algorithm that is named
+    in a setting takes over the spec's schedule and numbers where they mean the same to it.
+    """
+    found = find(what)
+    return _settled(found, settings), found.base
+
+
+def _written(found: FoundSpec, settings: Sequence[str]) -> Spec:
+    """Return a spec with settings applied to the letter."""
+    tables = read_tables(found.text, source=found.source)
+    return Spec.load(override(tables, settings, source=found.source), source=found.source)
+
+
+def _settled(found: FoundSpec, settings: Sequence[str]) -> Spec:
+    keys = {each.partition("=")[0].strip() for each in settings}
+    spec = located(_written(found, settings), Path.cwd(), keys)
+    match read_tables(found.text, source=found.source).get("algorithm"):
+        case {"name": str(name), **rest} if name != spec.algorithm.name and "algorithm.name" in keys:
+            before = {"name": absolute(name, found.base), "schedule": rest.get("schedule", "")}
+            spec = _taken_over(spec, AlgorithmSection.model_validate(before), keys)
+    return spec
+
+
+def _taken_over(spec: Spec, before: AlgorithmSection, keys: Collection[str]) -> Spec:
+    """Return the spec without what its new algorithm does not take over; what settings say stays, right or wrong.
+
+    Numbers go with the schedule: those of the same name in another schedule mean something else.
+    """
+    section = spec.algorithm
+    same = same_rule(before, section)
+    kept = numbers_taken(section) if same else set()
+    left_out = [name for name in section.numbers if name not in kept and f"algorithm.{name}" not in keys]
+    if not same and section.schedule and "algorithm.schedule" not in keys:
+        left_out.insert(0, "schedule")
+    if left_out:
+        log.info(f"left out of [algorithm], because {section.name} does not take it over: {', '.join(left_out)}")
+    return spec.replace(**{f"algorithm.{name}": None for name in left_out})

@@ -1,0 +1,57 @@
+"""Where specs come from: a file, a run folder, or the ones shipped with the package."""
+
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from slaternet.errors import BadSpec
+from slaternet.suggestions import suggestion
+
+DEFAULT = "paper"
+"""The shipped spec that is played where none is named."""
+
+
+@dataclass(frozen=True)
+class FoundSpec:
+    """The text of a spec, what to call it in messages, and the folder its relative paths start from."""
+
+    text: str
+    source: str
+    base: Path
+
+    @property
+    def title(self) -> str:
+        """The spec's first comment line."""
+        first = self.text.partition("\n")[0]
+        return first.lstrip("# ").rstrip(",:;") if first.startswith("#") else ""
+
+
+def names() -> list[str]:
+    """Return the names of the shipped specs."""
+    return sorted(path.name.removesuffix(".toml") for path in _shelf().iterdir() if path.name.endswith(".toml"))
+
+
+def shipped(name: str) -> FoundSpec:
+    """Return a shipped spec; its relative paths start from the working directory."""
+    if name not in names():
+        raise BadSpec(f"{name} is not a shipped spec; {suggestion(name, names())}")
+    return FoundSpec((_shelf() / f"{name}.toml").read_text(encoding="utf-8"), name, Path.cwd())
+
+
+def find(what: str | None = None) -> FoundSpec:
+    """Return the spec that a user means by `what`: a shipped name, a file, or a run folder; BadSpec where none is."""
+    if what is None or what in names():
+        return shipped(what or DEFAULT)
+    path = Path(what)
+    if path.is_dir():
+        path = path / "spec.toml"
+    if not path.is_file():
+        raise BadSpec(f"{what} is neither a file nor a shipped spec; {suggestion(what, names())}")
+    try:
+        return FoundSpec(path.read_text(encoding="utf-8"), str(path), path.resolve().parent)
+    except UnicodeDecodeError as error:
+        raise BadSpec(f"{path} is not TOML: it is not text in UTF-8; name a spec file") from error
+
+
+def _shelf() -> Path:
+    return Path(str(files("slaternet_lab"))) / "specs"

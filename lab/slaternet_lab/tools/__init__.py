@@ -1,0 +1,1 @@
+"""Certificates and the scaffold of a plugin package."""

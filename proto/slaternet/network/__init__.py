@@ -1,0 +1,1 @@
+"""gRPC as the game uses it: servers, clients, streams, certificates."""

@@ -1,0 +1,192 @@
+"""One end of a long-lived bidirectional stream."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+import grpc.aio
+
+from slaternet.errors import OverBudget, SlaternetError, Unreachable
+from slaternet.limits import Limits
+from slaternet.network.certificates import Caller
+from slaternet.network.grpc_errors import error_of
+from slaternet.network.traffic import PREFIX, Traffic
+
+STREAM_BROKEN = (grpc.aio.AioRpcError, grpc.aio.BaseError, asyncio.InvalidStateError)
+"""What grpc.aio raises from a read or write on a stream that has ended."""
+
+
+class Stream(ABC):
+    """Messages both ways, in order, until either side ends them.
+
+    One timer a link, not one a message, sends heartbeats when we have been quiet and ends the link when the peer has.
+    """
+
+    def __init__(self, peer: str, limits: Limits, patience: float, traffic: Traffic) -> None:
+        self.peer = peer
+        self.caller: Caller | None = None  # whose certificate came with it, where connections are secured
+        self.host = ""  # whose stream this is, once it has shown that
+        self._limits = limits
+        self._traffic = traffic
+        self._loop = asyncio.get_running_loop()
+        self._outbox: deque[bytes] = deque()
+        self._backlog: deque[Callable[[], list[bytes]]] = deque()
+        self._most = limits.parts + 2 * limits.window  # one payload in parts, and a window of rounds each way
+        self._writer: asyncio.Task[None] | None = None
+        self._reader: asyncio.Task[object] | None = None
+        self._error: SlaternetError | None = None
+        self._interrupted = False
+        self._heartbeat: Callable[[], bytes] | None = None
+        self._sent_at = self._reading_since = self._loop.time()
+        self._patience = patience  # until the first message, then the limit of silence
+        self._timer = self._loop.call_later(min(patience, limits.heartbeat_seconds), self._tick)
+
+    def send(self, data: bytes) -> None:
+        """Queue a message; never waits. On a link that has ended it does nothing: whoever reads learns of the end."""
+        if self._error is not None:
+            return
+        if len(self._outbox) >= self._most:
+            self.end(OverBudget(f"{self.peer} does not take the messages meant for it"))
+            return
+        self._outbox.append(data)
+        self._traffic.sent_messages += 1
+        self._traffic.sent_bytes += len(data) + PREFIX
+        self._sent_at = self._loop.time()
+        if self._writer is None:
+            self._writer = self._loop.create_task(self._write_out())
+
+    def send_later(self, make: Callable[[], list[bytes]]) -> None:
+        """Send what `make` returns once all else is out: of many messages no more than one is there as bytes."""
+        if self._error is None:
+            self._backlog.append(make)
+            if self._writer is None:
+                self._writer = self._loop.create_task(self._write_out())
+
+    async def read(self) -> bytes | None:
+        """Return the next message; None where the peer has ended the stream in order.
+
+        Raises what ended it otherwise: the error the peer sent, the one given to `end`, or Unreachable.
+        """
+        if self._error is not None:
+            raise self._error
+        self._reading_since = self._loop.time()
+        self._reader = asyncio.current_task()
+        try:
+            data = await self._receive()
+            if not isinstance(data, bytes):
+                await self._check_end()
+                return None
+        except asyncio.CancelledError:
+            self._explain_cancellation()
+            raise
+        except grpc.aio.AioRpcError as error:
+            raise error_of(error.code(), error.details(), error.trailing_metadata(), self.peer) from None
+        finally:
+            self._reader = None
+        self._patience = self._limits.silence_seconds
+        self._traffic.received_messages += 1
+        self._traffic.received_bytes += len(data) + PREFIX
+        return data
+
+    def keep_alive(self, heartbeat: Callable[[], bytes]) -> None:
+        """Send what `heartbeat` returns whenever nothing else has been sent for a while."""
+        self._heartbeat = heartbeat
+
+    def end(self, error: SlaternetError) -> None:
+        """End the link: the current or next read raises `error`, and the peer is told."""
+        if self._error is not None:
+            return
+        self._error = error
+        self._timer.cancel()
+        if self._reader is not None:
+            self._interrupted = self._reader.cancel()
+        self._hang_up()
+
+    _receive: Callable[[], Awaitable[object]]
+    """gRPC's own read: waits for the next message, and returns something else at the end of the stream."""
+    _transmit: Callable[[bytes], Awaitable[None]]
+    """gRPC's own write: hands it one message and waits until it is ready for another."""
+
+    @abstractmethod
+    async def _check_end(self) -> None:
+        """Raise what has ended the stream, unless it ended in order."""
+
+    @abstractmethod
+    def _hang_up(self) -> None:
+        """Tell the peer at once, where that does not need the handler to return."""
+
+    @abstractmethod
+    def _lost(self) -> bool:
+        """Say whether gRPC has cancelled the reading task because the peer is gone."""
+
+    async def flush(self) -> None:
+        """Wait until gRPC has taken every message sent, or cannot take more."""
+        if self._writer is not None:
+            await asyncio.wait((self._writer,), timeout=self._limits.grace_seconds)
+
+    def raise_if_ended(self) -> None:
+        """Raise the error given to `end`, if any."""
+        if self._error is not None:
+            raise self._error
+
+    def was_ended_with(self, error: SlaternetError) -> bool:
+        """Say whether `error` is the one given to `end`, rather than what the peer's own message has caused."""
+        return self._error is error
+
+    def close(self) -> None:
+        """Let go of everything; nothing is sent or read any more."""
+        self.end(Unreachable(f"the link to {self.peer} is closed"))
+        self._clear()
+        if self._writer is not None:
+            self._writer.cancel()
+
+    def _clear(self) -> None:
+        self._outbox.clear()
+        self._backlog.clear()
+
+    async def _write_out(self) -> None:
+        # gRPC allows one write at a time. A task for each burst of messages leaves nothing to clean up when quiet.
+        try:
+            while self._outbox or self._backlog:
+                if self._outbox:
+                    await self._transmit(self._outbox.popleft())
+                else:
+                    for data in self._backlog.popleft()():
+                        self.send(data)
+        except STREAM_BROKEN:
+            self._clear()  # whoever reads learns why
+        finally:
+            self._writer = None
+
+    def _explain_cancellation(self) -> None:
+        # A cancellation of our own making, or gRPC's on the peer's death, becomes the error behind it;
+        # one that also comes from elsewhere stays what it is.
+        task = asyncio.current_task()
+        assert task is not None
+        if self._interrupted:
+            self._interrupted = False
+        elif self._lost():
+            self._error = Unreachable(f"{self.peer} went away in the middle of a stream")
+        else:
+            return
+        if task.uncancel() == 0 and self._error is not None:
+            raise self._error from None
+
+    def _tick(self) -> None:
+        # Silence counts only while someone reads: a reader that is busy elsewhere cannot know.
+        now = self._loop.time()
+        pause = self._limits.heartbeat_seconds
+        if self._reader is not None:
+            left = self._reading_since + self._patience - now
+            if left <= 0.0:
+                self.end(Unreachable(f"{self.peer} has been silent for {self._patience:g} seconds"))
+                return
+            pause = min(pause, left)
+        quiet = now - self._sent_at
+        if self._heartbeat is not None and quiet >= self._limits.heartbeat_seconds:
+            self.send(self._heartbeat())
+        elif self._heartbeat is not None:
+            pause = min(pause, self._limits.heartbeat_seconds - quiet)
+        if self._error is None:
+            self._timer = self._loop.call_later(pause, self._tick)

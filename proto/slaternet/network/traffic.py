@@ -1,0 +1,30 @@
+"""Messages and bytes, counted per stream as plain integers; any thread may read them."""
+
+PREFIX = 5
+"""Bytes that gRPC puts before every message: whether it is compressed, and how long it is."""
+
+
+class Traffic:
+    """Messages put on streams and taken from them, with gRPC's prefix, as links count them: resent means sent again."""
+
+    __slots__ = ("received_bytes", "received_messages", "sent_bytes", "sent_messages")
+
+    def __init__(self) -> None:
+        self.sent_messages = self.sent_bytes = 0
+        self.received_messages = self.received_bytes = 0
+
+
+class Meter:
+    """The traffic of one process, by kind of stream: control, gossip, reveal."""
+
+    def __init__(self) -> None:
+        self._streams: dict[str, Traffic] = {}
+
+    def of(self, method: str) -> Traffic:
+        """Return the traffic of a method, whether called "Gossip" or "/slaternet.v1.Agent/Gossip"."""
+        return self._streams.setdefault(method.rpartition("/")[2].lower(), Traffic())
+
+    @property
+    def streams(self) -> list[tuple[str, Traffic]]:
+        """Every kind of stream there was, and its traffic."""
+        return sorted(self._streams.items())

@@ -1,0 +1,1 @@
+"""What every process of a game does alike: options, logs, joining, metrics, its start and its end."""

@@ -1,0 +1,70 @@
+"""Where and how a process takes part in a game, as its operator says."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from slaternet.environment import REAL, Environment
+from slaternet.errors import BadSpec
+from slaternet.limits import LIMITS
+from slaternet.network import certificates as tls
+from slaternet.network.addresses import check_address, is_loopback
+from slaternet.network.certificates import Plain, Security
+from slaternet.storage.journal import Durability
+from slaternet.storage.state_dir import StateDir
+
+_NAME = re.compile(rf"[a-z0-9][a-z0-9-]{{0,{LIMITS.name_bytes - 1}}}")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessConfig:
+    """One process's place on the network: its name, its addresses, what secures it and what survives it."""
+
+    name: str
+    coordinator: str = ""
+    """HOST:PORT; empty: this is the coordinator."""
+    listen: str = ""
+    """HOST:PORT, port 0 for a free one; empty: a free port, seen by whoever can see the coordinator."""
+    advertise: str = ""
+    """HOST:PORT where others reach it; empty: the address that faces the coordinator."""
+    state: Path | None = None
+    """Holds what survives a restart, in a folder of the process's name; None: nothing does."""
+    fresh: bool = False
+    """Forget what the state holds."""
+    tls: Path | None = None
+    """Holds certificates, in a folder of the process's name; None: connections are not secured."""
+    insecure: bool = False
+    """Allow connections that are not secured off this machine."""
+    metrics: str = ""
+    """HOST:PORT for Prometheus; empty: none."""
+    durability: Durability = Durability.KILL
+    """What an acknowledged record of its journal survives."""
+    environment: Environment = REAL
+    """The clock, chance, disk and limits it lives with."""
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise BadSpec(
+                f"--name {self.name[:80]} cannot be a name; use a-z, 0-9 and -, at most {LIMITS.name_bytes} of them, "
+                "and no - in front"
+            )
+        for what, address in (("--coordinator", self.coordinator), ("--advertise", self.advertise)):
+            if address:
+                check_address(address, what=what)
+        if self.listen:
+            check_address(self.listen, what="--listen", free=True)
+
+    def claim(self, role: str) -> StateDir:
+        """Return what this process remembers, which none but it can hold until it is released."""
+        return StateDir.claim(self.state, self.name, role=role, fresh=self.fresh, disk=self.environment.disk)
+
+    @property
+    def listening(self) -> str:
+        """Where it listens."""
+        if self.listen:
+            return self.listen
+        return "127.0.0.1:0" if is_loopback(self.coordinator) else "0.0.0.0:0"
+
+    async def security(self) -> Security:
+        """Return what secures its connections; wait for certificates that are not there yet."""
+        return Plain(anywhere=self.insecure) if self.tls is None else await tls.load(self.tls, self.name)

@@ -1,0 +1,59 @@
+"""How hosts and the adversary come into a game: join, and serve."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+import structlog
+
+from slaternet.limits import LIMITS
+from slaternet.model import Role
+from slaternet.network.addresses import check_plaintext, reachable, reserved
+from slaternet.network.certificates import Plain
+from slaternet.network.server import StreamHandler, serve
+from slaternet.network.traffic import Meter
+from slaternet.service.config import ProcessConfig
+from slaternet.service.membership import Applicant, Membership
+from slaternet.spec.seat_request import EVEN, SeatRequest
+from slaternet.storage.state_dir import StateDir
+
+log = structlog.get_logger()
+
+
+@asynccontextmanager
+async def join_game(
+    station: ProcessConfig,
+    role: Role,
+    *,
+    service: str,
+    streams: Mapping[str, StreamHandler],
+    meter: Meter,
+    state: StateDir,
+    seats: SeatRequest = EVEN,
+) -> AsyncIterator[Membership]:
+    """Join the game of the station's coordinator and serve `service`, waiting for both it and our certificates.
+
+    The address goes into Join and the number of agents, which bounds what the server accepts, comes with the answer: so
+    the port is reserved before and served after. The server ends with the block.
+    """
+    security = await station.security()
+    if isinstance(security, Plain):
+        check_plaintext(station.listening, insecure=security.anywhere, what="--listen")
+    with reserved(station.listening) as listening:
+        address = station.advertise or reachable(listening, station.coordinator)
+        applicant = Applicant(station.name, role, address, seats)
+        membership = await Membership.join(station.coordinator, applicant, security, meter, state, station.environment)
+        server = await serve(
+            listening,
+            service=service,
+            unary={},
+            streams=streams,
+            hosts=min(membership.spec.run.agents, LIMITS.hosts),
+            security=security,
+            meter=meter,
+            breaches=membership.breaches,
+        )
+    try:
+        log.info("listening", address=server.address)
+        yield membership
+    finally:
+        await server.stop()

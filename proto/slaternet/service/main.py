@@ -1,0 +1,110 @@
+"""How every process of a game runs: one event loop, an event that says stop, and a log."""
+
+import asyncio
+import gc
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, NoReturn
+
+import structlog
+
+from slaternet.errors import BadSpec, SlaternetError
+from slaternet.service.logs import last_words
+from slaternet.storage import failpoints
+
+TETHER = "SLATERNET_TETHERED"
+"""Set to 1, this variable makes a process stop when its standard input ends: no child outlives its parent."""
+
+_STDIN = 0
+_IMPATIENT = 130
+DEGRADED = 7
+"""The exit code where the game has ended well, but without some of its agents."""
+
+Main = Callable[[asyncio.Event], Awaitable[int]]
+
+
+def run(main: Main) -> int:
+    """Run `main(stopping)` to its end and return its exit code.
+
+    SIGTERM, SIGINT and, in a tethered process, the end of standard input set `stopping`; a second signal exits at once.
+    """
+    # What was imported lives as long as the process: the collector need not look at it again and again.
+    gc.collect()
+    gc.freeze()
+    return _runner()(_supervised(main))
+
+
+def _runner() -> Callable[[Coroutine[Any, Any, int]], int]:
+    try:
+        import uvloop
+    except ImportError:  # no uvloop for this platform
+        return asyncio.run
+    return uvloop.run
+
+
+async def _supervised(main: Main) -> int:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    signalled = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, _on_signal, signalled, stopping)
+    if os.environ.get(TETHER) == "1":
+        loop.add_reader(_STDIN, _on_input, loop, stopping)
+    return await main(stopping)
+
+
+def _on_signal(signalled: asyncio.Event, stopping: asyncio.Event) -> None:
+    if signalled.is_set():
+        os._exit(_IMPATIENT)
+    signalled.set()
+    stopping.set()
+
+
+def _on_input(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> None:
+    if not os.read(_STDIN, 4096):
+        loop.remove_reader(_STDIN)
+        stopping.set()
+
+
+async def interruptible(work: Coroutine[Any, Any, None], stopping: asyncio.Event, parting: Callable[[], str]) -> int:
+    """Do the work of a service until it is done or `stopping` is set; return the exit code.
+
+    `parting` says what is left behind when the service leaves before its work is done.
+    """
+    doing = asyncio.create_task(work)
+    waiting = asyncio.create_task(stopping.wait())
+    try:
+        await asyncio.wait((doing, waiting), return_when=asyncio.FIRST_COMPLETED)
+        if doing.done():
+            doing.result()
+            return 0
+        structlog.get_logger().warning(parting())
+        return _IMPATIENT
+    finally:
+        for task in (doing, waiting):
+            task.cancel()
+        await asyncio.gather(doing, waiting, return_exceptions=True)
+
+
+def main(program: str, work: Callable[[], object]) -> NoReturn:
+    """Do the work of a command and exit; what the user can correct is one sentence on standard error, no traceback."""
+    try:
+        failpoints.check()
+        work()
+    except SlaternetError as error:
+        _leave(program, str(error), error.exit_code)
+    except KeyboardInterrupt:
+        _leave(program, "interrupted", _IMPATIENT)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        sentence = f"cannot use {error.filename}: {error.strerror}; choose another path"
+        _leave(program, sentence, BadSpec.exit_code)
+    sys.exit(0)
+
+
+def _leave(program: str, sentence: str, code: int) -> NoReturn:
+    last_words(program, sentence, code)
+    sys.exit(code)

@@ -1,0 +1,279 @@
+"""The metrics of a process for Prometheus, and the HTTP endpoint that serves them.
+
+Nothing here is called in a round: numbers are counted as plain integers and floats where things happen, and read when
+a request comes. It is answered in a thread of its own, so also while the event loop is busy with a plugin, and the
+Prometheus client, 40 ms of imports, waits for the first one.
+"""
+
+import errno
+import socket
+import socketserver
+import sys
+import threading
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import version
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Literal
+
+import structlog
+
+from slaternet.errors import BadSpec
+from slaternet.limits import LIMITS
+from slaternet.network.traffic import Meter
+from slaternet.refusals import RefusalCounter
+from slaternet.spec import Spec
+
+BOUNDS = (1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+"""Of the buckets of a histogram, in seconds."""
+
+
+class Histogram:
+    """How often something took how long."""
+
+    __slots__ = ("counts", "sum")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(BOUNDS) + 1)  # up to each bound, and beyond the last
+        self.sum = 0.0
+
+    def observe(self, seconds: float) -> None:
+        """Count one more."""
+        self.counts[bisect_left(BOUNDS, seconds)] += 1
+        self.sum += seconds
+
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric as Family
+
+log = structlog.get_logger()
+
+_PAUSE = 0.1
+
+_BOUNDS = (*map(str, BOUNDS), "+Inf")
+
+_SUFFIXES = {"counter": "_total", "info": "_info"}
+
+Kind = Literal["counter", "gauge", "histogram", "info"]
+
+Number = float | Histogram
+
+Numbers = dict[tuple[str, ...], Number]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The numbers of a metric at one moment, by the values of its labels."""
+
+    metric: "Metric"
+    numbers: Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A number, or one for each combination of labels; their values are bounded by the game."""
+
+    stem: str
+    kind: Kind
+    meaning: str
+    labels: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Its name in Prometheus."""
+        return f"slaternet_{self.stem}{_SUFFIXES.get(self.kind, '')}"
+
+    def reads(self, number: Number, *labels: str) -> Reading:
+        """Return a reading of one number."""
+        return Reading(self, {labels: number})
+
+    def by(self, numbers: Iterable[tuple[str, Number]]) -> Reading:
+        """Return a reading by the values of its only label."""
+        return Reading(self, {(label,): number for label, number in numbers})
+
+
+def family(reading: Reading) -> "Family":
+    """Return a reading as Prometheus's client has it."""
+    from prometheus_client.core import Metric as Family
+
+    metric = reading.metric
+    made = Family(f"slaternet_{metric.stem}", metric.meaning, metric.kind)
+    for values, number in reading.numbers.items():
+        labels = dict(zip(metric.labels, values, strict=True))
+        if isinstance(number, Histogram):
+            counts = list(accumulate(number.counts))
+            for bound, count in zip(_BOUNDS, counts, strict=True):
+                made.add_sample(f"{metric.name}_bucket", labels | {"le": bound}, count)
+            made.add_sample(f"{metric.name}_count", labels, counts[-1])
+            made.add_sample(f"{metric.name}_sum", labels, number.sum)
+        else:
+            made.add_sample(metric.name, labels, number)
+    return made
+
+
+Source = Callable[[], Iterable[Reading]]
+"""Reads the numbers of a process, in a thread of its own."""
+
+
+# What every process tells
+
+PROCESS = Metric("process", "info", "which process of a game this is", ("role", "name", "version"))
+
+GAME = Metric("game", "info", "the game it plays", ("run", "game", "algorithm", "adversary", "graph"))
+
+SENT_BYTES = Metric(
+    "sent_bytes", "counter", "bytes of messages put on streams, with gRPC's prefix of 5 bytes each", ("stream",)
+)
+
+SENT_MESSAGES = Metric("sent_messages", "counter", "messages put on streams", ("stream",))
+
+RECEIVED_BYTES = Metric("received_bytes", "counter", "bytes of messages taken from streams, likewise", ("stream",))
+
+RECEIVED_MESSAGES = Metric("received_messages", "counter", "messages taken from streams", ("stream",))
+
+STREAMS = Metric("open_streams", "gauge", "streams that are open and on which the peer was heard", ("stream",))
+
+RECONNECTIONS = Metric(
+    "reconnections", "counter", "streams with a peer that were opened again after the first", ("stream", "peer")
+)
+
+REFUSALS = Metric(
+    "refusals", "counter", "messages refused, by kind of error and by host, empty: unproven", ("kind", "host")
+)
+
+SHARED = (
+    PROCESS,
+    GAME,
+    SENT_BYTES,
+    SENT_MESSAGES,
+    RECEIVED_BYTES,
+    RECEIVED_MESSAGES,
+    STREAMS,
+    RECONNECTIONS,
+    REFUSALS,
+)
+
+
+def of_process(role: str, name: str) -> Reading:
+    """Say which process this is."""
+    return PROCESS.reads(1.0, role, name, version("slaternet"))
+
+
+def of_game(run: str, spec: Spec) -> Reading:
+    """Say which game it plays."""
+    return GAME.reads(1.0, run, spec.run.name, spec.algorithm.name, spec.adversary.plugin, spec.graph.name)
+
+
+def of_traffic(meter: Meter, breaches: RefusalCounter) -> Iterator[Reading]:
+    """Read what every process counts of its streams."""
+    streams = meter.streams
+    yield SENT_BYTES.by((kind, traffic.sent_bytes) for kind, traffic in streams)
+    yield SENT_MESSAGES.by((kind, traffic.sent_messages) for kind, traffic in streams)
+    yield RECEIVED_BYTES.by((kind, traffic.received_bytes) for kind, traffic in streams)
+    yield RECEIVED_MESSAGES.by((kind, traffic.received_messages) for kind, traffic in streams)
+    yield Reading(REFUSALS, {(breach.kind, breach.host): breach.count for breach in breaches.all})
+
+
+# Where it is told
+
+
+@contextmanager
+def serve(listen: str, source: Source) -> Iterator[str]:
+    """Tell what `source` reads at http://HOST:PORT/metrics, the block's value, as long as the block lasts.
+
+    Port 0 takes a free one; nothing at all is served where `listen` is empty.
+    """
+    if not listen:
+        yield ""
+        return
+    try:
+        endpoint = _Endpoint(listen, source)
+    except (OSError, ValueError) as error:
+        reason = error.strerror.partition(" (")[0] if isinstance(error, OSError) and error.strerror else "no HOST:PORT"
+        raise BadSpec(
+            f"cannot serve metrics on {listen} ({reason}); "
+            "choose a free port and an address of this machine for --metrics"
+        ) from None
+    threading.Thread(target=endpoint.serve_forever, name="metrics", daemon=True).start()
+    try:
+        log.info("metrics", url=endpoint.url)
+        yield endpoint.url
+    finally:
+        with suppress(OSError):
+            endpoint.socket.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits at it
+        endpoint.shutdown()
+        endpoint.server_close()
+
+
+class _Endpoint(socketserver.ThreadingTCPServer):
+    """Answers at most so many requests at once as the limit says; its threads do not keep a process alive."""
+
+    allow_reuse_address = True
+    daemon_threads = True
+
+    def __init__(self, listen: str, source: Source) -> None:
+        host, colon, port = listen.rpartition(":")
+        if not colon or not 0 <= int(port) <= 65535:
+            raise ValueError
+        found = socket.getaddrinfo(
+            host.strip("[]") or None, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        self.address_family, *_, address = found[0]
+        self._source = source
+        self._places = threading.BoundedSemaphore(LIMITS.scrapes)
+        super().__init__((str(address[0]), int(address[1])), socketserver.BaseRequestHandler)
+
+    @property
+    def url(self) -> str:
+        host, port, *_ = self.socket.getsockname()
+        return f"http://{f'[{host}]' if ':' in host else host}:{port}/metrics"
+
+    @cached_property
+    def _handler(self) -> Any:  # noqa: ANN401 - as untyped as socketserver
+        from prometheus_client import CollectorRegistry, MetricsHandler, PlatformCollector, ProcessCollector
+        from prometheus_client.registry import Collector
+
+        source = self._source
+
+        class Readings(Collector):
+            def collect(self) -> "Iterator[Family]":
+                return map(family, source())
+
+        registry = CollectorRegistry()
+        registry.register(Readings())
+        ProcessCollector(registry=registry)
+        PlatformCollector(registry=registry)
+        handler: Any = MetricsHandler.factory(registry)
+        handler.timeout = LIMITS.unary_seconds
+        return handler
+
+    def get_request(self) -> Any:  # noqa: ANN401
+        try:
+            return super().get_request()
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                time.sleep(_PAUSE)  # the caller stays in the queue: not at once again
+            raise
+
+    def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
+        if self._places.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+    def finish_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
+        self._handler(request, client_address, self)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
+        if not isinstance(sys.exception(), OSError):  # as it is where the caller is gone, or too slow
+            super().handle_error(request, client_address)

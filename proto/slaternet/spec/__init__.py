@@ -1,0 +1,272 @@
+"""The run spec: what decides every bit of a game, as TOML.
+
+    [run] name, agents, rounds (absent: until stopped), dimension, seed, reproducible
+    [set] kind and its numbers              [algorithm] name, schedule and their numbers
+    [feedback] what is granted per round    [graph] name and its numbers
+    [adversary] plugin, isolation, options  [record] decisions, score_every
+    [[departures]] round, agents: who plays no more from that round on
+
+This module knows the keys and their ranges. Whether a name exists and its numbers suit it is known where the name is
+looked up: feasible sets, schedules, algorithms, graphs, plugins.
+"""
+
+import hashlib
+import itertools
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import numpy as np
+import tomli_w
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+
+from slaternet.errors import BadSpec
+from slaternet.fields import expected
+from slaternet.limits import LIMITS
+from slaternet.model import Departure
+from slaternet.numerics.sets import FeasibleSet, make_set
+from slaternet.spec.overrides import assign, read
+from slaternet.suggestions import suggestion
+
+_NAME = rf"^[A-Za-z0-9][A-Za-z0-9._-]{{0,{LIMITS.name_bytes - 1}}}$"
+
+_SHA256 = r"^([0-9a-f]{64})?$"
+
+_PATTERNS = {
+    "name": f"1 to {LIMITS.name_bytes} letters, digits, dots, dashes or underscores",
+    "sha256": "64 hexadecimal digits",
+}
+
+
+class Section(BaseModel):
+    """A table whose keys are all known."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class OpenSection(BaseModel):
+    """A table whose further keys belong to whatever its name names."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", strict=True)
+
+    @model_validator(mode="after")
+    def _plain(self) -> Self:
+        _check_plain(self.numbers)
+        return self
+
+    @property
+    def numbers(self) -> dict[str, object]:
+        """Everything beyond the section's own keys."""
+        return dict(self.model_extra or {})
+
+
+class RunSection(Section):
+    """The size of the game."""
+
+    name: Annotated[str, Field(pattern=_NAME)] = "game"
+    agents: Annotated[int, Field(ge=1, le=LIMITS.agents)]
+    rounds: Annotated[int, Field(ge=1, lt=1 << 63)] | None = None
+    dimension: Annotated[int, Field(ge=1, le=LIMITS.dimension)]
+    seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 1
+    reproducible: bool = True
+
+
+class SetSection(OpenSection):
+    """The feasible set X."""
+
+    kind: str
+
+
+class AlgorithmSection(OpenSection):
+    """What every agent runs; the numbers go to the schedule and to the algorithm."""
+
+    name: str
+    schedule: str = ""
+    mode: Literal["gossip", "local", "central"] | None = None
+    horizon: Annotated[int, Field(ge=1, lt=1 << 63)] | None = None
+    sha256: Annotated[str, Field(pattern=_SHA256)] = ""
+
+
+class FeedbackSection(Section):
+    """What the adversary grants per agent and round."""
+
+    points: Annotated[int, Field(ge=0, le=LIMITS.points)] = 0
+    loss_gradient: bool = False
+    constraint_gradient: bool = False
+
+
+class GraphSection(OpenSection):
+    """Who may talk to whom."""
+
+    name: str
+    sha256: Annotated[str, Field(pattern=_SHA256)] = ""
+
+
+class AdversarySection(Section):
+    """Who chooses the functions."""
+
+    plugin: str
+    isolation: Literal["process", "none"] | None = None
+    """Whether the plugin plays in a worker process of its own; a resolved spec says it."""
+    options: dict[str, Any] = {}
+    sha256: Annotated[str, Field(pattern=_SHA256)] = ""
+
+    @model_validator(mode="after")
+    def _plain(self) -> Self:
+        _check_plain(self.options, ".options")
+        return self
+
+
+class RecordSection(Section):
+    """What is written besides the metrics."""
+
+    decisions: bool = False
+    score_every: Annotated[int, Field(ge=1, lt=1 << 63)] = 1
+
+
+class DepartureSection(Section):
+    """Agents that play no more from a round on."""
+
+    round: Annotated[int, Field(ge=2, lt=1 << 63)]
+    agents: Annotated[list[Annotated[int, Field(ge=0, lt=LIMITS.agents)]], Field(min_length=1), AfterValidator(sorted)]
+
+
+class Spec(Section):
+    """One game, completely."""
+
+    run: RunSection
+    set: SetSection
+    algorithm: AlgorithmSection
+    feedback: FeedbackSection | None = None
+    graph: GraphSection
+    adversary: AdversarySection
+    record: RecordSection = RecordSection()
+    departures: list[DepartureSection] = []
+
+    SECTIONS: ClassVar[tuple[str, ...]] = (
+        "run",
+        "set",
+        "algorithm",
+        "feedback",
+        "graph",
+        "adversary",
+        "record",
+        "departures",
+    )
+
+    @model_validator(mode="after")
+    def _partings(self) -> Self:
+        """Refuse departures that are out of order, of agents that are not there, or of all of them."""
+        rounds = [each.round for each in self.departures]
+        gone = [agent for each in self.departures for agent in each.agents]
+        if any(later <= earlier for earlier, later in itertools.pairwise(rounds)):
+            raise ValueError("departures must stand in ascending rounds, one for each round")
+        if max(gone, default=0) >= self.run.agents:
+            raise ValueError(f"departures name agent {max(gone)}, and the last agent is {self.run.agents - 1}")
+        if len(set(gone)) < len(gone):
+            raise ValueError("departures name an agent twice; it leaves once")
+        if len(gone) == self.run.agents:
+            raise ValueError("departures leave nobody in the game; at least one agent stays")
+        return self
+
+    @classmethod
+    def parse(cls, text: str, *, source: str) -> "Spec":
+        """Read a spec from TOML; BadSpec is one sentence that begins with `source`."""
+        return cls.load(read(text, source=source), source=source)
+
+    @classmethod
+    def load(cls, data: Mapping[str, object], *, source: str) -> "Spec":
+        """Read a spec from tables, as `override` returns them."""
+        try:
+            return cls.model_validate(dict(data))
+        except ValidationError as error:
+            errors = error.errors(include_url=False)
+            more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+            raise BadSpec(f"{source}: {_sentence(errors[0])}{more}") from error
+
+    def tables(self) -> dict[str, object]:
+        """Return the spec as nested tables, absent things left out."""
+        tables: dict[str, Any] = self.model_dump(exclude_none=True)
+        if not self.departures:
+            del tables["departures"]
+        for key in ("sha256", "schedule"):
+            for name in self.SECTIONS[:-1]:
+                if tables.get(name, {}).get(key) == "":
+                    del tables[name][key]
+        return tables
+
+    def to_toml(self) -> str:
+        """Return text that parses to an equal spec."""
+        return tomli_w.dumps(self.tables())
+
+    def digest(self) -> str:
+        """SHA-256 (hex) of the spec in a canonical form: equal specs, and only they, have equal digests.
+
+        Departures do not count: they may come about while the game is played.
+        """
+        tables = {name: table for name, table in self.tables().items() if name != "departures"}
+        canonical = json.dumps(tables, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+    def replace(self, **changes: object) -> "Spec":
+        """Return a spec with the dotted keys changed, `replace(**{"run.rounds": 50})`; None removes a key."""
+        tables = self.tables()
+        for key, value in changes.items():
+            assign(tables, key, value)
+        return Spec.load(tables, source="spec")
+
+    @property
+    def leaving(self) -> tuple[Departure, ...]:
+        """The departures, as everyone in the game is told of them."""
+        return tuple(Departure(each.round, np.array(each.agents, dtype=np.intp)) for each in self.departures)
+
+    def departing(self, departures: Iterable[Departure]) -> "Spec":
+        """Return the spec with these departures."""
+        tables = [{"round": each.round, "agents": each.agents.tolist()} for each in departures]
+        return self.replace(departures=tables or None)
+
+    def feasible_set(self) -> FeasibleSet:
+        """Return X."""
+        return make_set(self.set.kind, self.run.dimension, self.set.numbers)
+
+
+def _check_plain(value: object, key: str = "") -> None:
+    """Refuse what has no canonical form, dates and numbers that are not finite, naming its place below `key`."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            _check_plain(inner, f"{key}.{name}")
+    elif isinstance(value, list):
+        for inner in value:
+            _check_plain(inner, key)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{key} must be finite, not {value}")
+    elif not isinstance(value, bool | int | float | str):
+        raise ValueError(f"{key} must be a number, text, list or table, not {value}")
+
+
+def _sentence(error: ErrorDetails) -> str:
+    """Turn one of pydantic's findings into a sentence that names key and remedy."""
+    path = [str(part) for part in error["loc"]]
+    key = ".".join(path)
+    match error["type"]:
+        case "missing" if len(path) == 1:
+            return f"[{key}] is missing; add the section"
+        case "missing":
+            return f"{key} is missing; add it to [{path[0]}]"
+        case "extra_forbidden" if len(path) == 1:
+            return f"[{key}] is not a section of a spec; {suggestion(key, Spec.SECTIONS)}"
+        case "extra_forbidden":
+            return f"{key} is not a key of [{path[0]}]; {suggestion(path[-1], _keys(path[0]))}"
+        case "value_error":
+            return f"{key}{error['ctx']['error']}"
+        case _:
+            wanted = _PATTERNS[path[-1]] if error["type"] == "string_pattern_mismatch" else expected(error)
+            return f"{key} must be {wanted}, not {repr(error['input'])[:60]}"
+
+
+def _keys(section: str) -> list[str]:
+    models: dict[str, object] = {"feedback": FeedbackSection, "departures": DepartureSection}
+    model = models.get(section, Spec.model_fields[section].annotation)
+    return list(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []

@@ -1,0 +1,91 @@
+"""Reading a spec's TOML, and `--set key=value`."""
+
+import tomllib
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from slaternet.errors import BadSpec
+from slaternet.limits import LIMITS
+
+_NAMING: dict[str, Callable[[Collection[str]], Collection[str]]] = {
+    "algorithm.name": lambda keys: ("sha256", "mode", "horizon"),
+    "adversary.plugin": lambda keys: ("options", "sha256", "isolation"),
+    "graph.name": lambda keys: keys,
+    "set.kind": lambda keys: keys,
+}
+"""The keys that name code or a kind, and which other keys of their section belong to it."""
+
+_BASIS = {
+    "graph.path": "graph.sha256",
+    "adversary.options.path": "adversary.sha256",
+    "adversary.options.data": "adversary.sha256",
+    "run.rounds": "algorithm.horizon",
+}
+"""Keys, and what was filled in from them and goes when they change."""
+
+
+def read(text: str, *, source: str) -> dict[str, object]:
+    """Return the tables of a TOML text; BadSpec names line and column of a mistake."""
+    if len(text.encode()) > LIMITS.spec_bytes:
+        raise BadSpec(f"{source} is longer than {LIMITS.spec_bytes} bytes; a spec holds settings, not data")
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        what = str(error)
+        raise BadSpec(f"{source} is not TOML: {what[:1].lower()}{what[1:]}; correct it there") from error
+
+
+def override(spec: str | Mapping[str, object], settings: Sequence[str], *, source: str = "spec") -> dict[str, object]:
+    """Apply `key=value` settings to a spec given as text or tables.
+
+    The value is read as TOML, and as a plain string where it is none; an empty value removes the key. Naming another
+    graph, set or adversary drops the numbers of the old one; whether another algorithm takes over its numbers is known
+    where algorithms are.
+    """
+    tables: dict[str, object] = read(spec, source=source) if isinstance(spec, str) else dict(spec)
+    pairs = [_pair(setting) for setting in settings]
+    for key, value in sorted(pairs, key=lambda pair: pair[0] not in _NAMING):  # numbers are those of the new name
+        if key in _NAMING:
+            _clear(tables, key, value)
+        assign(tables, key, value)
+        if key in _BASIS and _BASIS[key].partition(".")[0] in tables:
+            assign(tables, _BASIS[key], None)
+    return tables
+
+
+def _pair(setting: str) -> tuple[str, object]:
+    key, equals, value = setting.partition("=")
+    if not equals or not all(key.strip().split(".")) or "." not in key:
+        raise BadSpec(f"--set {setting} is not section.key=value; write for example --set run.rounds=200")
+    return key.strip(), _value(value.strip())
+
+
+def _clear(tables: dict[str, object], key: str, name: object) -> None:
+    """Drop from a section what belongs to the code that `key` names, where that is another one now."""
+    section, naming = key.split(".")
+    table = tables.get(section)
+    if isinstance(table, dict) and table.get(naming) != name:
+        tables[section] = {each: value for each, value in table.items() if each not in _NAMING[key](table)}
+
+
+def _value(text: str) -> object:
+    if not text:
+        return None
+    try:
+        tables = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    return tables["value"] if len(tables) == 1 else text
+
+
+def assign(tables: dict[str, object], key: str, value: object) -> None:
+    *path, last = key.split(".")
+    table = tables
+    for depth, part in enumerate(path):
+        inner = table.setdefault(part, {})
+        if not isinstance(inner, dict):
+            raise BadSpec(f"{key} cannot be set, because {'.'.join(path[: depth + 1])} is a value and not a section")
+        table[part] = table = dict(inner)
+    if value is None:
+        table.pop(last, None)
+    else:
+        table[last] = value

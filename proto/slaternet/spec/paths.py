@@ -1,0 +1,56 @@
+"""The files that a spec names: code by a path, the graphs of `graph.name = "file"`, and data of adversaries.
+
+Where a relative path starts is not said by the spec: at the spec's own folder for who plays it alone, and at its own
+working directory for each of the services that play it together.
+"""
+
+from collections.abc import Collection
+from pathlib import Path
+
+from slaternet.spec import Spec
+from slaternet.spec.plugins import absolute
+
+_DATA = {"replay": "path", "logistic": "data"}
+"""The adversaries that read a file, and the option that names it; what the options of others mean, only they know."""
+FILES = (
+    "algorithm.name",
+    "graph.name",
+    "graph.path",
+    "adversary.plugin",
+    *(f"adversary.options.{name}" for name in _DATA.values()),
+)
+"""The keys of a spec that may name a file."""
+
+
+def located(spec: Spec, base: Path, keys: Collection[str] = FILES) -> Spec:
+    """Return the spec with the files that these keys name made absolute against `base`."""
+    return spec.replace(**{key: place for key, place in _places(spec, base).items() if key in keys})
+
+
+def as_written(spec: Spec, written: Spec, base: Path) -> Spec:
+    """Return the spec with the paths as they were `written`, where they have been made absolute against `base`."""
+    here, before = _values(spec), _values(written)
+    same = {key: before[key] for key, place in _places(written, base).items() if here.get(key) == place}
+    return spec.replace(**same)
+
+
+def _values(spec: Spec) -> dict[str, str]:
+    """Return what the keys that may name a file say."""
+    values: dict[str, object] = {
+        "algorithm.name": spec.algorithm.name,
+        "graph.name": spec.graph.name,
+        "graph.path": spec.graph.numbers.get("path"),
+        "adversary.plugin": spec.adversary.plugin,
+    }
+    if (option := _DATA.get(spec.adversary.plugin)) is not None:
+        values[f"adversary.options.{option}"] = spec.adversary.options.get(option)
+    return {key: value for key, value in values.items() if isinstance(value, str)}
+
+
+def _places(spec: Spec, base: Path) -> dict[str, str]:
+    """Return the same with every path made absolute."""
+    targets = ("algorithm.name", "graph.name", "adversary.plugin")
+    return {
+        key: absolute(value, base) if key in targets else str((base / value).resolve())
+        for key, value in _values(spec).items()
+    }

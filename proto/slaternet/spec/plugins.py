@@ -1,0 +1,223 @@
+"""Finding the code that a spec names: adversaries, algorithms and graphs.
+
+A target is one of
+    zhang2024            a name in the entry-point group (built-ins are registered there too)
+    pkg.module:Class     a class of an installed package
+    path/file.py:Class   a class of a single file; the file's folder is not searched for further imports, so that the
+                         SHA-256 of the file covers everything that was written for the game
+    grpc://HOST:PORT     a program that serves it, for adversaries; there is nothing to load
+"""
+
+import contextlib
+import functools
+import hashlib
+import importlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import structlog
+
+from slaternet.errors import BadSpec, PluginFailed, SlaternetError
+from slaternet.fields import options_of
+from slaternet.suggestions import suggestion
+
+ADVERSARIES = "slaternet.adversaries"
+"""The group of adversaries; named here, because a worker has no need of those who ask for one."""
+FOREIGN = "grpc://"
+
+log = structlog.get_logger()
+
+
+@contextlib.contextmanager
+def plugin_edge(
+    kind: str,
+    name: str,
+    where: str | Callable[[], str],
+    *,
+    passing: tuple[type[BaseException], ...] = (SlaternetError,),
+    logged: bool = True,
+) -> Iterator[None]:
+    """Turn whatever a user's code raises within the block into PluginFailed, and log its traceback for the operator.
+
+    `kind` and `name` say which plugin it is, `where` which of its methods is called, or which round is played: a
+    function where only the end of the block knows. Errors of the types `passing` are our own and go through. An exam,
+    whose findings say the same, logs nothing.
+    """
+    try:
+        yield
+    except passing:
+        raise
+    except (Exception, SystemExit) as error:
+        where = where if isinstance(where, str) else where()
+        if logged:
+            log.error("plugin failed", kind=kind, plugin=name, where=where, exc_info=error)
+        if isinstance(error, SyntaxError):
+            file, line, text = error.filename or "", error.lineno, error.msg
+        else:
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            file, line, text = frame.filename, frame.lineno, str(error)
+        raised = f"{type(error).__name__} at {Path(file).name}, line {line}: {text}; correct its code"
+        failed = PluginFailed(f"the {kind} {name} failed: {where} raised {raised}")
+        failed.what = raised
+        raise failed from error
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A class that a spec named, and the SHA-256 of the code it stands in."""
+
+    target: str
+    factory: type[Any]
+    sha256: str
+
+
+def load(group: str, target: str, *, key: str) -> Loaded:
+    """Import the class that `target` names in the entry-point `group`.
+
+    Raises BadSpec naming `key` where there is no such thing, PluginFailed where its code raises on import.
+    """
+    where, name = place(group, target, key=key)
+    if _is_file(where):
+        digest = _hash_file(where, key)
+        module = _import_file(str(Path(where).resolve()), digest, key)
+    else:
+        module = _import_module(where, key)
+        digest = _hash(getattr(module, "__file__", None), package=hasattr(module, "__path__"))
+    return Loaded(target, _class_in(module, name, where, key), digest)
+
+
+def digest(group: str, target: str, *, key: str) -> str:
+    """Return the SHA-256 that `load` would, without executing anything of it; BadSpec where there is no such code."""
+    where, _ = place(group, target, key=key)
+    if _is_file(where):
+        return _hash_file(where, key)
+    found = _find_module(where)
+    if found is None:
+        raise _not_installed(where, key)
+    return _hash(found.origin if found.has_location else None, package=found.submodule_search_locations is not None)
+
+
+def is_foreign(target: str) -> bool:
+    """Say whether a target is a program that is served elsewhere."""
+    return target.startswith(FOREIGN)
+
+
+def absolute(target: str, base: Path) -> str:
+    """Return `target` with a relative file path made absolute against `base`; other targets unchanged."""
+    where, colon, name = target.rpartition(":")
+    if not colon or not _is_file(where) or is_foreign(target):
+        return target
+    return f"{(base / where).resolve()}:{name}"
+
+
+def check_options(factory: type[Any], options: Mapping[str, object], *, key: str, given: int) -> None:
+    """Compare the names of `options` with the constructor's parameters beyond the `given` leading ones that we supply.
+
+    Raises BadSpec naming the option under `key`: one that the constructor does not take, or one that it needs.
+    """
+    options_of(factory, given).check(options, key=key, of=factory.__name__)
+
+
+def place(group: str, target: str, *, key: str) -> tuple[str, str]:
+    """Return the module or file, and the class, that a target names; BadSpec where the name is not registered."""
+    if ":" not in target:
+        known = _registered(group)
+        if target not in known:
+            remedy = suggestion(target, known)
+            raise BadSpec(f'{key} = "{target}" is not known; {remedy} (your own: "path/file.py:Class")')
+        target = known[target]
+    where, _, name = target.rpartition(":")
+    if not where or not name:
+        raise BadSpec(f'{key} = "{target}" must name a class as "path/file.py:Class" or "pkg.module:Class"')
+    return where, name
+
+
+@functools.cache
+def _registered(group: str) -> dict[str, str]:
+    """Return the targets of a group by name; reading what is installed takes milliseconds."""
+    return {entry.name: entry.value for entry in entry_points(group=group)}
+
+
+def _is_file(where: str) -> bool:
+    return where.endswith(".py") or "/" in where or "\\" in where
+
+
+@functools.cache
+def _import_file(path: str, digest: str, key: str) -> ModuleType:
+    """Execute a file once per content, under a name no package can have."""
+    name = f"slaternet_plugin_{digest}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise BadSpec(f"{key} names the file {path}, which is not Python; its name must end in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and pickle look a class's module up there
+    try:
+        with plugin_edge(f"code of {key} =", path, "its import", passing=()):
+            spec.loader.exec_module(module)
+    except PluginFailed:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _import_module(name: str, key: str) -> ModuleType:
+    with plugin_edge(f"code of {key} =", name, "its import"):
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+                raise _not_installed(name, key) from error
+            raise
+
+
+def _class_in(module: ModuleType, name: str, where: str, key: str) -> type[Any]:
+    found = getattr(module, name, None)
+    if not isinstance(found, type):
+        classes = [each for each, value in vars(module).items() if isinstance(value, type)]
+        raise BadSpec(f"{key} names {name}, which is not a class of {where}; {suggestion(name, classes)}")
+    return found
+
+
+def _find_module(name: str) -> ModuleSpec | None:
+    """Find a module without importing the packages it stands in, as importlib.util.find_spec would."""
+    first, *rest = name.split(".")
+    try:
+        found = importlib.util.find_spec(first) if first else None
+    except ValueError:  # it runs already, as a script without a place
+        return None
+    for depth, _ in enumerate(rest, start=2):
+        if found is None or found.submodule_search_locations is None:
+            return None
+        found = PathFinder.find_spec(".".join(name.split(".")[:depth]), found.submodule_search_locations)
+    return found
+
+
+def _not_installed(module: str, key: str) -> BadSpec:
+    return BadSpec(f"{key} names the module {module}, which is not installed; install its package or name its file")
+
+
+def _hash_file(where: str, key: str) -> str:
+    if not Path(where).is_file():
+        raise BadSpec(f"{key} names the file {where}, which does not exist; correct the path")
+    return hashlib.sha256(Path(where).read_bytes()).hexdigest()
+
+
+def _hash(origin: str | None, *, package: bool) -> str:
+    """SHA-256 of a module's file, or of a package's .py files in the order of their paths."""
+    if origin is None:
+        return ""  # compiled into the interpreter, or a namespace without code
+    file = Path(origin)
+    if not package:
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    digest = hashlib.sha256()
+    for path in sorted(file.parent.rglob("*.py")):
+        digest.update(path.relative_to(file.parent).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()

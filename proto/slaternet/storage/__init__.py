@@ -1,0 +1,1 @@
+"""What survives a process: files, journals, checkpoints, state folders."""

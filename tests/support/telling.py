@@ -1,0 +1,67 @@
+"""A runtime whose calls return what it has told meanwhile."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from slaternet.model import Agents, Answer, Departure, Finished, Progress
+from slaternet_adversary.engine.events import Event, Reply
+from slaternet_adversary.journal.entries import Entry
+from slaternet_adversary.shell.runtime import Runtime
+
+Told = Reply | Progress | Finished
+
+
+class Telling:
+    """Drives a runtime and keeps what it tells."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        self.runtime = Runtime(*arguments, **named)
+        self.runtime.audience = self
+        self._told: list[Told] = []
+
+    def reply(self, host: str, answer: Answer) -> None:
+        self._told.append(Reply(host, answer))
+
+    def report(self, progress: Progress) -> None:
+        self._told.append(progress)
+
+    def finish(self, progress: Progress) -> None:
+        self._told.append(Finished())
+
+    def seat(self, epoch: int, hosts: Iterable[tuple[str, Agents]], departures: Iterable[Departure] = ()) -> list[Told]:
+        self.runtime.seat(epoch, hosts, departures)
+        return self._take()
+
+    def handle(self, event: Event) -> list[Told]:
+        self.runtime.handle(event)
+        return self._take()
+
+    def work(self) -> list[Told]:
+        self.runtime.work()
+        return self._take()
+
+    def redo(self, entry: Entry) -> None:
+        self.runtime.redo(entry)
+        assert self._take() == []
+
+    def recovered(self) -> list[Told]:
+        self.runtime.recovered()
+        return self._take()
+
+    @property
+    def idle(self) -> bool:
+        return self.runtime.idle
+
+    @property
+    def totals(self) -> tuple[float, float, float, float]:
+        return self.runtime.totals
+
+    def rehearse(self, round: int) -> None:
+        self.runtime.rehearse(round)
+
+    def close(self) -> None:
+        self.runtime.close()
+
+    def _take(self) -> list[Told]:
+        told, self._told = self._told, []
+        return told

@@ -1,0 +1,432 @@
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slaternet.errors import Diverged, Malformed, NotYours, RoundNotOpen, SlaternetError
+from slaternet.limits import LIMITS
+from slaternet.model import (
+    Agents,
+    Answer,
+    Array,
+    Frame,
+    Hold,
+    Holding,
+    Peer,
+    Question,
+    Seating,
+    StopAt,
+    Topology,
+    Values,
+)
+from slaternet.numerics.sets import Box
+from slaternet_agent.algorithms.base import Algorithm, AlgorithmGame
+from slaternet_agent.algorithms.schedules import make_schedule
+from slaternet_agent.algorithms.zhang2024 import Zhang2024
+from slaternet_agent.engine.events import Ask, Effect, Event, Finish, FrameArrived, PeerWants, Send
+from slaternet_agent.engine.host import Host
+
+N, P, T = 7, 3, 6
+BOX = Box(P, -1.0, 1.0)
+
+
+def matrix(t: int) -> Array:
+    """W_t: a few random pairs meet half way, the rest keep to themselves."""
+    order = np.random.default_rng(t).permutation(N)
+    result = np.eye(N)
+    for i, j in ((order[0], order[1]), (order[2], order[3]), (order[4], order[5])):
+        result[i, i] = result[j, j] = 0.625
+        result[i, j] = result[j, i] = 0.375
+    return result
+
+
+def topology(seating: Sequence[Agents], host: int, first: int, last: int, low_water: int = 0) -> Topology:
+    own, peers = seating[host], [seats for other, seats in enumerate(seating) if other != host]
+    starts, columns, weights, debts = [0], list[int](), list[float](), list[tuple[int, int, int]]()
+    for t in range(first, last + 1):
+        w = matrix(t)
+        for i in own:
+            columns += np.flatnonzero(w[i]).tolist()
+            weights += w[i][w[i] > 0].tolist()
+            starts.append(len(columns))
+        debts += [(t - first, peer, j) for peer, seats in enumerate(peers) for j in own if w[seats, j].any()]
+    owed = np.array(debts, dtype=np.intp).reshape(-1, 3)
+    rows = (np.array(starts), np.array(columns), np.array(weights))
+    return Topology(first, last - first + 1, *rows, owed, low_water)
+
+
+def new_host(seating: Sequence[Agents], host: int, rounds: int | None = T) -> Host:
+    peers = tuple(Peer(f"host-{i}", "", 1, seats) for i, seats in enumerate(seating) if i != host)
+    game = AlgorithmGame(N, P, 2, rounds, 5, BOX)
+    algorithm = cast("Algorithm", Zhang2024(game, make_schedule("table2", {}, game)))
+    return Host(algorithm, Seating(seating[host], peers, Peer("adversary", "", 1, np.empty(0, np.intp))), N, rounds)
+
+
+def answer(question: Question) -> Answer:
+    """Values that depend on agent, round and point alone, row by row."""
+    away = question.points - np.sin(7.0 * question.agents + question.round)[:, None, None]
+    g = np.stack((question.points[..., 0] - 0.1, question.points[..., 1]), axis=-1)
+    return Answer(question.round, question.agents, Values(np.add.reduce(away * away, axis=-1), g))
+
+
+class Table:
+    """Hosts wired together; whatever is under way is delivered in the order that chance draws."""
+
+    def __init__(self, seating: Sequence[Agents], chance: random.Random, batch: int = 2, twice: float = 0.0) -> None:
+        self.hosts = [new_host(seating, i) for i in range(len(seating))]
+        self.x = np.full((T, N, P), np.nan)
+        self.asked: list[tuple[int, int]] = []
+        self.finished: list[int] = []
+        self._chance = chance
+        self._twice = twice
+        self._under_way: list[tuple[int, Event]] = [
+            (i, topology(seating, i, first, min(first + batch - 1, T)))
+            for i in range(len(seating))
+            for first in range(1, T + 1, batch)
+        ]
+
+    def play(self) -> None:
+        while self._under_way:
+            to, event = self._under_way.pop(self._chance.randrange(len(self._under_way)))
+            for effect in self.hosts[to].handle(event):
+                self._execute(to, effect)
+
+    def _execute(self, by: int, effect: Effect) -> None:
+        match effect:
+            case Send(peer, frame):
+                to = peer + (peer >= by)
+                self._send(to, FrameArrived(by - (by > to), frame))
+            case Ask(question):
+                self.x[question.round - 1, question.agents] = question.x
+                self.asked.append((by, question.round))
+                self._send(by, answer(question))
+            case Finish():
+                self.finished.append(by)
+
+    def _send(self, to: int, event: Event) -> None:
+        self._under_way += [(to, event)] * (2 if self._chance.random() < self._twice else 1)
+
+
+def reference() -> Array:
+    table = Table([np.arange(N)], random.Random(0))
+    table.play()
+    assert np.isfinite(table.x).all()
+    return table.x
+
+
+REFERENCE = reference()
+
+
+@st.composite
+def seatings(draw: st.DrawFn) -> list[Agents]:
+    hosts = draw(st.integers(2, 4))
+    owner = np.array([*range(hosts), *(draw(st.integers(0, hosts - 1)) for _ in range(N - hosts))])
+    order = np.array(draw(st.permutations(range(N))))
+    return [np.sort(order[owner == host]) for host in range(hosts)]
+
+
+@given(seating=seatings(), chance=st.randoms(use_true_random=False), batch=st.integers(1, T))
+@settings(max_examples=40, deadline=None)
+def test_any_seating_and_any_order_of_arrival_play_the_bits_of_one_host(
+    seating: list[Agents], chance: random.Random, batch: int
+) -> None:
+    table = Table(seating, chance, batch)
+
+    table.play()
+
+    assert table.x.tobytes() == REFERENCE.tobytes()
+    assert sorted(table.finished) == list(range(len(seating)))
+
+
+@given(seating=seatings(), chance=st.randoms(use_true_random=False))
+@settings(max_examples=20, deadline=None)
+def test_what_arrives_twice_changes_nothing(seating: list[Agents], chance: random.Random) -> None:
+    table = Table(seating, chance, twice=0.5)
+
+    table.play()
+
+    assert table.x.tobytes() == REFERENCE.tobytes()
+    assert len(table.asked) == len(set(table.asked)) == T * len(seating)
+
+
+# Two hosts: the first is watched, the second answers as the table's would.
+
+SEATING = [np.array([0, 2, 3]), np.array([1, 4, 5, 6])]
+
+
+def foreign_frames() -> dict[int, Frame]:
+    """Return what the second host sends to the first, by round."""
+    frames: dict[int, Frame] = {}
+    hosts = [new_host(SEATING, 0), new_host(SEATING, 1)]
+    todo: list[tuple[int, Event]] = [(i, topology(SEATING, i, 1, T)) for i in (0, 1)]
+    while todo:
+        at, event = todo.pop(0)
+        for effect in hosts[at].handle(event):
+            match effect:
+                case Send(_, frame):
+                    todo.append((1 - at, FrameArrived(0, frame)))
+                    frames |= {frame.round: frame} if at == 1 else {}
+                case Ask(question):
+                    todo.append((at, answer(question)))
+    return frames
+
+
+FRAMES = foreign_frames()
+MEETING = [t for t in range(1, T + 1) if t in FRAMES]  # rounds in which the first host waits for the second
+
+
+def asked(effects: list[Effect]) -> Question:
+    (question,) = [effect.question for effect in effects if isinstance(effect, Ask)]
+    return question
+
+
+def played_until(last: int, rounds: int | None = T, low_water: int = 0) -> tuple[Host, list[Effect]]:
+    """Return the first host after the answer of round `last`, which lacks the frames after it, and its last effects."""
+    host = new_host(SEATING, 0, rounds)
+    effects = host.handle(topology(SEATING, 0, 1, T, low_water))
+    for t in range(1, last + 1):
+        if t in FRAMES:
+            effects = host.handle(FrameArrived(0, FRAMES[t]))
+        effects = host.handle(answer(asked(effects)))
+    return host, effects
+
+
+def test_the_hosts_meet_in_enough_rounds_for_these_tests() -> None:
+    assert {1, 2, 3, 4} <= set(MEETING)
+
+
+def test_a_round_is_offered_at_once_and_entered_when_all_its_rows_are_there() -> None:
+    host = new_host(SEATING, 0)
+
+    (sent,) = host.handle(topology(SEATING, 0, 1, T))
+    assert isinstance(sent, Send)
+    assert (sent.peer, sent.frame.round) == (0, 1)
+    w = matrix(1)
+    assert sent.frame.agents.tolist() == [j for j in SEATING[0] if w[SEATING[1], j].any()]
+    assert host.pending is None
+    assert (host.wanted, host.known) == (1, T)
+
+    question = asked(host.handle(FrameArrived(0, FRAMES[1])))
+    assert host.pending is question
+    assert question.agents.tolist() == SEATING[0].tolist()
+    assert question.x.tobytes() == REFERENCE[0, SEATING[0]].tobytes()
+    assert host.wanted == 2  # the rows of a round that is entered are all there
+
+    effects = host.handle(answer(question))
+    assert [type(effect) for effect in effects] == [Send]
+    assert (host.round, host.pending) == (2, None)
+
+
+def test_a_host_names_those_without_whom_it_comes_no_further() -> None:
+    (a, b), (c, d), (e, f) = np.argwhere(np.triu(matrix(1), 1))
+    (alone,) = set(range(N)) - {a, b, c, d, e, f}
+    host = new_host(seating := [np.sort([a, c, alone]), np.sort([b, e]), np.sort([d, f])], 0)
+    row = np.zeros((1, P))
+
+    assert list(host.lacking) == ["coordinator"]  # the topology
+    host.handle(topology(seating, 0, 1, 1))
+    assert list(host.lacking) == ["host-1", "host-2"]
+    host.handle(FrameArrived(0, Frame(1, np.array([b]), row)))
+    assert list(host.lacking) == ["host-2"]
+    effects = host.handle(FrameArrived(1, Frame(1, np.array([d]), row)))
+    assert list(host.lacking) == ["adversary"]
+    host.handle(answer(asked(effects)))
+    assert (host.round, list(host.lacking)) == (2, ["coordinator"])
+
+
+def test_a_host_that_is_held_waits_for_the_coordinator_and_one_that_has_finished_for_nobody() -> None:
+    host, _ = played_until(2, rounds=None)
+    assert list(host.lacking) == ["host-1"]
+
+    host.handle(Hold())
+    assert list(host.lacking) == ["coordinator"]
+    host.handle(StopAt(2))
+    assert list(host.lacking) == []
+
+
+def test_frames_that_come_before_the_topology_are_kept() -> None:
+    host = new_host(SEATING, 0)
+    for frame in FRAMES.values():
+        assert host.handle(FrameArrived(0, frame)) == []
+
+    effects = host.handle(topology(SEATING, 0, 1, T))
+    for t in range(1, T + 1):
+        question = asked(effects)
+        assert question.x.tobytes() == REFERENCE[t - 1, SEATING[0]].tobytes()
+        effects = host.handle(answer(question))
+
+    assert effects == [Finish()]
+
+
+def test_no_frame_follows_the_last_round_and_the_host_stays_to_serve() -> None:
+    host, effects = played_until(T)
+
+    assert effects == [Finish()]
+    assert host.finished
+    assert host.handle(topology(SEATING, 0, T + 1, T + 2)) == []
+    again = host.handle(PeerWants(0, T))
+    assert [effect.frame.round for effect in again if isinstance(effect, Send)] == [T]
+
+
+def test_hold_is_answered_with_the_last_round_entered() -> None:
+    fresh = new_host(SEATING, 0)
+    assert fresh.handle(Hold()) == [Holding(0)]
+
+    between, _ = played_until(2)
+    assert between.handle(Hold()) == [Holding(2)]
+
+    inside, _ = played_until(2)
+    inside.handle(FrameArrived(0, FRAMES[3]))
+    assert inside.handle(Hold()) == [Holding(3)]
+
+
+def test_while_held_a_host_finishes_and_offers_but_enters_nothing() -> None:
+    host, _ = played_until(1, rounds=None)
+    question = asked(host.handle(FrameArrived(0, FRAMES[2])))
+    assert host.handle(Hold()) == [Holding(2)]
+
+    effects = host.handle(answer(question))
+    assert [type(effect) for effect in effects] == [Send]
+    assert host.handle(FrameArrived(0, FRAMES[3])) == []
+    assert host.handle(topology(SEATING, 0, 1, T)) == []
+    assert host.handle(Hold()) == [Holding(2)]  # said again on a new stream
+
+    resumed = asked(host.handle(StopAt(3)))
+    assert resumed.round == 3
+    assert host.handle(answer(resumed)) == [Finish()]
+
+
+def test_a_stop_at_a_round_already_finished_ends_the_game_at_once() -> None:
+    host, _ = played_until(3, rounds=None)
+    host.handle(Hold())
+
+    assert not host.finished
+    assert host.handle(StopAt(3)) == [Finish()]
+    assert host.finished
+    assert host.handle(FrameArrived(0, FRAMES[4])) == []
+
+
+def test_a_stop_is_heard_while_an_answer_is_awaited() -> None:
+    host, _ = played_until(2, rounds=None)
+    question = asked(host.handle(FrameArrived(0, FRAMES[3])))
+    host.handle(Hold())
+
+    assert host.handle(StopAt(3)) == []
+    assert host.handle(answer(question)) == [Finish()]
+
+
+@pytest.mark.parametrize("first", [0, 1, 2, 4, 5, T + 3])
+def test_a_peer_is_sent_again_exactly_what_it_wants(first: int) -> None:
+    host = new_host(SEATING, 0)
+    sent = [effect for effect in host.handle(topology(SEATING, 0, 1, T)) if isinstance(effect, Send)]
+    for t in range(1, 5):
+        question = asked(host.handle(FrameArrived(0, FRAMES[t])))
+        sent += [effect for effect in host.handle(answer(question)) if isinstance(effect, Send)]
+    assert {effect.frame.round for effect in sent} >= {1, 2, 3, 4}
+
+    again = host.handle(PeerWants(0, first))
+
+    wanted = [effect for effect in sent if effect.frame.round >= first]
+    assert len(again) == len(wanted)
+    for one, other in zip(again, wanted, strict=True):
+        assert isinstance(one, Send)
+        assert (one.peer, one.frame.round) == (other.peer, other.frame.round)
+        assert one.frame.agents.tolist() == other.frame.agents.tolist()
+        assert one.frame.rows.tobytes() == other.frame.rows.tobytes()
+
+
+def test_a_peer_is_not_sent_what_is_owed_to_another() -> None:
+    seating = [np.array([0, 2, 3]), np.array([1, 4]), np.array([5, 6])]
+    host = new_host(seating, 0)
+    host.handle(topology(seating, 0, 1, T))
+
+    for peer in (0, 1):
+        owed = [j for j in seating[0] if matrix(1)[seating[peer + 1], j].any()]
+        again = [effect for effect in host.handle(PeerWants(peer, 1)) if isinstance(effect, Send)]
+        assert [effect.peer for effect in again] == [peer] * len(again)
+        assert [j for effect in again for j in effect.frame.agents] == owed
+
+
+def test_below_the_low_water_mark_everything_is_forgotten() -> None:
+    host, _ = played_until(4)
+
+    host.handle(topology(SEATING, 0, 1, T, low_water=3))
+
+    again = [effect.frame.round for effect in host.handle(PeerWants(0, 1)) if isinstance(effect, Send)]
+    assert min(again) == 3
+    other = replace(FRAMES[2], rows=FRAMES[2].rows + 1.0)
+    assert host.handle(FrameArrived(0, other)) == []  # nothing left to compare with
+    with pytest.raises(Diverged):
+        host.handle(FrameArrived(0, replace(FRAMES[3], rows=FRAMES[3].rows + 1.0)))
+
+
+def test_a_mark_ahead_of_the_host_forgets_nothing_it_still_needs() -> None:
+    host, _ = played_until(2)
+
+    host.handle(topology(SEATING, 0, 1, T, low_water=T))
+
+    question = asked(host.handle(FrameArrived(0, FRAMES[3])))
+    assert question.x.tobytes() == REFERENCE[2, SEATING[0]].tobytes()
+
+
+def strange(change: Callable[[Frame], Frame]) -> FrameArrived:
+    return FrameArrived(0, change(FRAMES[3]))
+
+
+def wrong(change: Callable[[Answer], Answer]) -> Callable[[Question], Event]:
+    return lambda question: change(answer(question))
+
+
+BEYOND = topology(SEATING, 0, T + 1, T + 1)
+REFUSALS: list[tuple[type[SlaternetError], Event | Callable[[Question], Event]]] = [
+    (NotYours, strange(lambda frame: Frame(3, np.array([0]), np.zeros((1, P))))),
+    (NotYours, strange(lambda frame: Frame(3, np.array([1, 2]), np.zeros((2, P))))),
+    (NotYours, strange(lambda frame: Frame(3, np.array([1, N]), np.zeros((2, P))))),
+    (RoundNotOpen, strange(lambda frame: replace(frame, round=3 + LIMITS.window + 2 * LIMITS.checkpoint_every))),
+    (Diverged, strange(lambda frame: replace(frame, rows=np.nextafter(frame.rows, 2.0)))),
+    (RoundNotOpen, wrong(lambda a: replace(a, round=4))),
+    (Malformed, wrong(lambda a: replace(a, values=replace(a.values, f=a.values.f[:, :1])))),
+    (Malformed, wrong(lambda a: replace(a, values=Values(a.values.f[:2], a.values.g[:2])))),
+    (Malformed, wrong(lambda a: replace(a, agents=a.agents[:2]))),
+    (Malformed, wrong(lambda a: replace(a, agents=SEATING[1][:3]))),
+    (Malformed, replace(BEYOND, weights=2.0 * BEYOND.weights)),
+]
+
+
+@pytest.mark.parametrize(("error", "event"), REFUSALS)
+def test_what_breaks_the_rules_is_refused_and_changes_nothing(
+    error: type[SlaternetError], event: Event | Callable[[Question], Event]
+) -> None:
+    host, _ = played_until(2)
+    question = asked(host.handle(FrameArrived(0, FRAMES[3])))
+
+    with pytest.raises(error):
+        host.handle(event(question) if callable(event) else event)
+
+    assert host.pending is question
+    effects = host.handle(answer(question))
+    for t in range(4, T + 1):
+        if t in FRAMES:
+            effects = host.handle(FrameArrived(0, FRAMES[t]))
+        assert asked(effects).x.tobytes() == REFERENCE[t - 1, SEATING[0]].tobytes()
+        effects = host.handle(answer(asked(effects)))
+
+
+def test_a_frame_at_the_end_of_the_window_is_taken() -> None:
+    host, _ = played_until(2)
+
+    assert host.handle(FrameArrived(0, replace(FRAMES[3], round=3 + LIMITS.window))) == []
+
+
+def test_an_answer_before_its_question_is_refused_and_a_late_one_dropped() -> None:
+    host, _ = played_until(2)
+    early = Answer(3, SEATING[0], Values(np.zeros((3, 2)), np.zeros((3, 2, 2))))
+
+    with pytest.raises(RoundNotOpen):
+        host.handle(early)
+    assert host.handle(replace(early, round=2)) == []

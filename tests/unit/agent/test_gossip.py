@@ -1,0 +1,50 @@
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from slaternet import codec
+from slaternet.environment import REAL
+from slaternet.model import Frame, Head, Peer, ResendFrom, Seating
+from slaternet.network.certificates import LOOPBACK
+from slaternet.network.server import serve
+from slaternet.network.stream import Stream
+from slaternet.network.traffic import Meter
+from slaternet_agent.engine.events import PeerWants
+from slaternet_agent.shell.gossip import GossipStreams
+
+HEAD = Head("run-1", 1, 1, "agent-2")
+
+
+async def test_a_frame_for_a_peer_whose_stream_is_down_counts_as_not_sent() -> None:
+    async def want(link: Stream) -> None:
+        await link.read()
+        link.send(codec.encode_gossip(HEAD, ResendFrom(1))[0])
+        await link.read()
+
+    server = await serve("127.0.0.1:0", service="slaternet.v1.Agent", unary={}, streams={"Gossip": want}, hosts=1)
+    heard: asyncio.Queue[object] = asyncio.Queue()
+    member: Any = SimpleNamespace(
+        incarnation=1,
+        meter=Meter(),
+        security=LOOPBACK,
+        head=lambda *_: HEAD,
+        check=lambda head, peer: None,
+        environment=REAL,
+    )
+    peer = Peer("agent-2", server.address, 1, np.array([1]), bytes(32), bytes(32))
+    seating = Seating(np.array([0]), (peer,))
+    peers = GossipStreams(member, seating, 1, hear=heard.put_nowait, wanted=lambda: 1)
+    frame = Frame(1, np.array([0]), np.zeros((1, 1)))
+    assert (peers.open, peers.send(0, frame)) == (0, False)
+
+    line = asyncio.create_task(peers.lines[0].run())
+    async with asyncio.timeout(30):
+        assert await heard.get() == PeerWants(0, 1)
+        assert (peers.open, peers.send(0, frame)) == (1, True)
+        await server.stop()
+        await peers.lines[0].wait_down()
+    line.cancel()
+
+    assert (peers.open, peers.send(0, frame)) == (0, False)

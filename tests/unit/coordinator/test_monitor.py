@@ -1,0 +1,125 @@
+import pytest
+from structlog.testing import capture_logs
+
+from slaternet.errors import Malformed, Mismatch, OverBudget
+from slaternet.limits import LIMITS
+from slaternet.model import Incident, Refusal
+from slaternet.refusals import RefusalCounter
+from slaternet_coordinator.shell.monitor import Observations, Pace
+
+
+class Clock:
+    """Stands still until it is set."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def watch(clock: Clock) -> Observations:
+    return Observations(clock, RefusalCounter())
+
+
+def test_the_pace_is_that_of_the_last_seconds() -> None:
+    pace = Pace(spacing=0.1)
+    assert pace.rate(0.0) == 0.0
+
+    for step in range(101):
+        pace.advance(step / 10, step * 20)
+    assert pace.rate(10.0) == pytest.approx(200)
+
+    for step in range(101, 200):
+        pace.advance(step / 10, 2000 + step)
+    assert pace.rate(19.9) == pytest.approx(10)
+
+
+def test_a_game_that_stands_still_has_no_pace() -> None:
+    pace = Pace(spacing=0.1)
+    pace.advance(1.0, 10)
+    assert pace.rate(1.0) == 0.0
+    pace.advance(2.0, 30)
+
+    assert pace.rate(2.0) == pytest.approx(20)
+    assert pace.rate(5.0) == pytest.approx(5)
+    assert pace.rate(60.0) == 0.0
+    pace.advance(61.0, 35)
+    assert pace.rate(62.0) == 0.0  # how long these five rounds took nobody knows
+
+
+def test_reports_close_together_take_no_memory_and_lose_no_round() -> None:
+    pace = Pace(spacing=1.0)
+    for step in range(100_000):
+        pace.advance(step / 100_000, step)
+
+    assert len(pace._points) == 1
+    assert pace.rate(1.0) == pytest.approx(99_999)
+
+
+def test_silence_is_counted_from_the_last_word(clock: Clock, watch: Observations) -> None:
+    watch.hear("a")
+    clock.now += 3
+    watch.hear("b")
+    clock.now += 4
+
+    assert watch.observed().silent == {"a": 7.0, "b": 4.0}
+
+
+def test_who_goes_and_who_comes_back_is_said_aloud_and_taken_down(clock: Clock, watch: Observations) -> None:
+    watch.hear("a")
+    with capture_logs() as logs:
+        watch.miss("a has gone; the game waits for it")
+        clock.now += 12.4
+        watch.meet("a")
+
+    said = ["a has gone; the game waits for it", "a is back after 12 s"]
+    assert [(each["log_level"], each["event"]) for each in logs] == list(zip(("warning", "info"), said, strict=True))
+    assert [each.what for each in watch.observed().troubles] == said
+
+
+def test_the_last_troubles_are_told_with_their_age_each_once(clock: Clock, watch: Observations) -> None:
+    watch.trouble("a has gone")
+    clock.now += 5
+    watch.trouble("b has gone")
+    clock.now += 1
+    watch.trouble("a has gone")
+    clock.now += 1
+    assert watch.observed().troubles == (Incident(2.0, "b has gone"), Incident(1.0, "a has gone"))
+
+    for number in range(100):
+        watch.trouble(f"trouble {number}")
+    told = [each.what for each in watch.observed().troubles]
+    assert told == [f"trouble {number}" for number in range(100 - LIMITS.troubles, 100)]
+
+
+def test_breaches_are_troubles_wherever_they_were_counted(clock: Clock) -> None:
+    own = RefusalCounter()
+    watch = Observations(clock, own)
+    own.count(Malformed("no"), "a")
+    own.count(Mismatch("a sentence of its own is told for this"), "")
+    watch.refuse("adversary", (Refusal("OverBudget", "b", 1),))
+    watch.refuse("adversary", (Refusal("OverBudget", "b", 1), Refusal("Unknown", "", 1)))
+
+    assert [each.what for each in watch.observed().troubles] == [
+        "coordinator has refused a message of a: Malformed",
+        "adversary has refused a message of b: OverBudget",
+        "adversary has refused a message of a stranger: Unknown",
+    ]
+    assert watch.observed().refused == own.all
+    own.count(OverBudget("no"), "b")
+    assert watch.observed().troubles[-1].what == "coordinator has refused a message of b: OverBudget"
+
+
+def test_the_pace_is_observed(clock: Clock, watch: Observations) -> None:
+    watch.score(10)
+    clock.now += 2
+    watch.score(50)
+
+    assert watch.observed().rounds_per_second == pytest.approx(20)

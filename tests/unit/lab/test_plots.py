@@ -1,0 +1,90 @@
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slaternet.spec import Spec
+from slaternet_lab.runs import plots
+from slaternet_lab.runs.run import Run
+from slaternet_lab.specs.shipped import shipped
+
+SPEC = Spec.parse(shipped("paper-short").text, source="paper-short")
+
+
+def write(folder: Path, rounds: int, *, name: str = "zhang2024", slope: float = 2.0, every: int = 1) -> Run:
+    folder.mkdir()
+    (folder / "spec.toml").write_text(SPEC.replace(**{"algorithm.name": name}).to_toml())
+    lines = ["round,loss,violation,cumulative_loss,cumulative_violation,zero_loss,zero_violation,digest"]
+    for t in range(1, rounds + 1):
+        score = f"{slope},0.5,{slope * t},{0.5 * t},{1.0 * t},0.0" if t % every == 0 else ",,,,,"
+        lines.append(f"{t},{score},{t:016x}")
+    (folder / "metrics.csv").write_text("\n".join([*lines, ""]))
+    return Run.open(folder)
+
+
+def size(path: Path) -> tuple[int, int]:
+    data = path.read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    width, height = struct.unpack(">II", data[16:24])
+    return width, height
+
+
+def test_two_figures_are_written_large_enough_to_print(tmp_path: Path) -> None:
+    paths = plots.draw([write(tmp_path / "a", 50)], tmp_path / "figures")
+
+    assert [path.name for path in paths] == ["loss.png", "violation.png"]
+    assert all(size(path) == (1160, 800) for path in paths)
+
+
+def test_a_second_run_changes_the_figures(tmp_path: Path) -> None:
+    a, b = write(tmp_path / "a", 50), write(tmp_path / "b", 50, slope=3.0)
+
+    one, two = plots.draw([a], tmp_path / "one"), plots.draw([a, b], tmp_path / "two")
+
+    assert one[0].read_bytes() != two[0].read_bytes()
+
+
+@pytest.mark.parametrize("rounds", [0, 1])
+def test_a_game_of_hardly_any_rounds_can_be_drawn(tmp_path: Path, rounds: int) -> None:
+    assert len(plots.draw([write(tmp_path / "a", rounds)], tmp_path)) == 2
+
+
+def test_a_legend_names_the_algorithm_and_the_run_only_where_algorithms_are_shared(tmp_path: Path) -> None:
+    a, b, c = (write(tmp_path / name, 3) for name in "abc")
+    other = write(tmp_path / "d", 3, name="/somewhere/mine.py:Mine")
+
+    assert plots._legends([a, other]) == ["zhang2024", "mine.py:Mine"]
+    assert plots._legends([b, c, other]) == ["zhang2024 (b)", "zhang2024 (c)", "mine.py:Mine"]
+
+
+def test_runs_on_the_same_functions_share_one_baseline(tmp_path: Path) -> None:
+    a, b, longer = write(tmp_path / "a", 5), write(tmp_path / "b", 5), write(tmp_path / "c", 7)
+
+    assert plots._distinct_baselines([a, b, longer], "loss") == [a, longer]
+
+
+def test_long_runs_are_thinned_without_losing_their_end(tmp_path: Path) -> None:
+    rounds, values = plots.thinned(write(tmp_path / "a", 9001), "cumulative_loss")
+
+    assert len(rounds) <= 4001
+    assert (rounds[0], rounds[-1]) == (1, 9001)
+    np.testing.assert_array_equal(values, 2.0 * rounds)
+
+
+def test_unscored_rounds_leave_no_gaps(tmp_path: Path) -> None:
+    rounds, values = plots.thinned(write(tmp_path / "a", 10, every=4), "cumulative_loss")
+
+    np.testing.assert_array_equal(rounds, [4, 8])
+    np.testing.assert_array_equal(values, [8.0, 16.0])
+
+
+@pytest.mark.parametrize("module", ["slaternet_lab", "slaternet_lab.runs.plots", "slaternet_lab.cli"])
+def test_importing_loads_neither_figures_nor_grpc(module: str) -> None:
+    code = f"import sys, {module}; print([name for name in ('matplotlib', 'grpc') if name in sys.modules])"
+
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert answer.stdout == "[]\n"
