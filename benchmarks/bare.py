@@ -14,7 +14,6 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from slaternet.model import Values
 from slaternet.service.library_defaults import set_library_defaults
 
 set_library_defaults()  # gRPC as the game has it
@@ -26,7 +25,7 @@ import uvloop
 
 from slaternet import codec
 from slaternet.limits import LIMITS
-from slaternet.model import Answer, Frame, Head, Progress, Question
+from slaternet.model import Answer, Frame, Head, Progress, Question, Values
 from slaternet_coordinator.engine.topology import cut
 from slaternet_coordinator.graphs.erdos_renyi import Paper
 

@@ -6,12 +6,25 @@ every decision. The work is cut into pieces of bounded size whose bounds follow 
 not depend on timing.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
 from slaternet_adversary.api import Round
-from slaternet_adversary.engine.events import Scored
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """What the decisions of a round are worth, averaged over the agents, beside the baseline that never moves."""
+
+    round: int
+    loss: float
+    violation: float
+    zero_loss: float
+    zero_violation: float
+    disagreement: float
 
 
 def disagreement(x: Array) -> float:

@@ -6,6 +6,8 @@ reads what they wrote, `regret` judges it, `compare` plays several algorithms on
 
 from typing import TYPE_CHECKING
 
+from slaternet.facade import lazy
+
 if TYPE_CHECKING:
     from slaternet_lab.comparison.play import compare
     from slaternet_lab.games.resume import resume
@@ -17,21 +19,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "compare", "load", "play", "regret", "resume", "simulate"]
 
-_HOMES = {
-    "Run": "slaternet_lab.runs.run",
-    "compare": "slaternet_lab.comparison.play",
-    "load": "slaternet_lab.specs.resolve",
-    "play": "slaternet_lab.games.run",
-    "regret": "slaternet_lab.hindsight.regret",
-    "resume": "slaternet_lab.games.resume",
-    "simulate": "slaternet_lab.games.simulation",
-}
-
-
-def __getattr__(name: str) -> object:
-    """Import a public name when it is first used, so that reading results needs neither gRPC nor figures."""
-    import importlib
-
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+__getattr__ = lazy(
+    __name__,
+    {
+        "Run": "slaternet_lab.runs.run",
+        "compare": "slaternet_lab.comparison.play",
+        "load": "slaternet_lab.specs.resolve",
+        "play": "slaternet_lab.games.run",
+        "regret": "slaternet_lab.hindsight.regret",
+        "resume": "slaternet_lab.games.resume",
+        "simulate": "slaternet_lab.games.simulation",
+    },
+)

@@ -1,1 +1,53 @@
-"""What two processes of a game must agree on: messages, limits, errors, the run spec, sets and randomness."""
+"""What two processes of a game must agree on: messages, limits, errors, the run spec, sets and randomness.
+
+Public are the names below; the modules behind them may move.
+"""
+
+from typing import TYPE_CHECKING
+
+from slaternet.facade import lazy
+
+if TYPE_CHECKING:
+    from slaternet.errors import BadSpec, SlaternetError
+    from slaternet.fields import checked
+    from slaternet.limits import LIMITS
+    from slaternet.model import Agents, Array
+    from slaternet.numerics.portable import exponential, sigmoid, softplus
+    from slaternet.numerics.randomness import block_length, locate
+    from slaternet.numerics.sets import FeasibleSet
+    from slaternet.spec import Spec
+
+__all__ = [
+    "LIMITS",
+    "Agents",
+    "Array",
+    "BadSpec",
+    "FeasibleSet",
+    "SlaternetError",
+    "Spec",
+    "block_length",
+    "checked",
+    "exponential",
+    "locate",
+    "sigmoid",
+    "softplus",
+]
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "LIMITS": "slaternet.limits",
+        "Agents": "slaternet.model",
+        "Array": "slaternet.model",
+        "BadSpec": "slaternet.errors",
+        "FeasibleSet": "slaternet.numerics.sets",
+        "SlaternetError": "slaternet.errors",
+        "Spec": "slaternet.spec",
+        "block_length": "slaternet.numerics.randomness",
+        "checked": "slaternet.fields",
+        "exponential": "slaternet.numerics.portable",
+        "locate": "slaternet.numerics.randomness",
+        "sigmoid": "slaternet.numerics.portable",
+        "softplus": "slaternet.numerics.portable",
+    },
+)

@@ -16,11 +16,12 @@ from tests.support.services import playing, small_spec
 from slaternet.attendance import Attendance
 from slaternet.model import Departure
 from slaternet.spec import Spec
-from slaternet_adversary.engine.events import Commit, RefereeSnapshot, Scored
+from slaternet_adversary.engine.events import Commit, RefereeSnapshot
 from slaternet_adversary.journal.compaction import Compaction
 from slaternet_adversary.journal.entries import Entry, Purchase, SeatingEntry
 from slaternet_adversary.journal.journal import AdversaryJournal, read
 from slaternet_adversary.journal.snapshot import Snapshot
+from slaternet_adversary.scoring import Scored
 from slaternet_lab import Run
 from slaternet_lab.audit.report import AuditCheck, AuditReport
 

@@ -14,9 +14,10 @@ from tests.support.journals import Change, altering, change_purchase, forged, nt
 
 from slaternet.errors import BadSpec, Diverged
 from slaternet.model import Array
-from slaternet_adversary.engine.events import Commit, Scored
+from slaternet_adversary.engine.events import Commit
 from slaternet_adversary.journal.entries import Entry, Purchase, SeatingEntry
 from slaternet_adversary.journal.journal import JOURNAL, read
+from slaternet_adversary.scoring import Scored
 from slaternet_lab import Run
 
 # What is changed: the record's place in the journal is found by what it is.

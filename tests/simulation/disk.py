@@ -1,6 +1,6 @@
 """A disk that forgets: what was not synced may vanish, tear, or never have had its name, when the power fails.
 
-It stands in for slaternet.storage.disk.DISK. Everything that is left to chance is drawn from the generator given to `crash`, so
+It stands in for slaternet.storage.disk.DISK. All chance is drawn from the generator given to `crash`, so
 that a seed decides it.
 """
 
@@ -56,7 +56,7 @@ _Names = dict[Path, _Content]
 
 
 class SimDisk:
-    """Implements slaternet.storage.disk.Disk in memory. Folders are safe at once; names and contents when they are synced."""
+    """A disk in memory. Folders are durable at once; names and contents when they are synced."""
 
     def __init__(self) -> None:
         self.capacity: int | None = None

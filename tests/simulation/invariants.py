@@ -25,10 +25,11 @@ from slaternet.service.membership import Membership
 from slaternet.spec import Spec
 from slaternet.storage.disk import read_file
 from slaternet.storage.journal import read
-from slaternet_adversary.engine.events import Commit, RecordRound, Scored, Summarise
+from slaternet_adversary.engine.events import Commit, RecordRound, Summarise
 from slaternet_adversary.engine.referee import Referee
 from slaternet_adversary.journal.entries import Entry, Purchase, decode
 from slaternet_adversary.journal.journal import JOURNAL, AdversaryJournal
+from slaternet_adversary.scoring import Scored
 from slaternet_adversary.shell.run_folder import RunFolder
 from slaternet_adversary.shell.streams import RevealServer
 from slaternet_agent.engine.events import Ask

@@ -62,7 +62,7 @@ class Fate(Protocol):
 
 
 class Disks:
-    """Stands in for slaternet.storage.disk.DISK: everyone has the disk of his own machine, and may die at every operation."""
+    """Stands in for DISK: each process has the disk of its own machine, and may die at every operation."""
 
     def __init__(self, fate: Fate) -> None:
         self._fate = fate

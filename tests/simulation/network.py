@@ -1,4 +1,4 @@
-"""gRPC on a virtual network: stands in for `grpc.aio.server` and `grpc.aio.insecure_channel` under slaternet.network.server.
+"""gRPC on a virtual network: stands in for `grpc.aio.server` and `grpc.aio.insecure_channel`.
 
 What it promises is what gRPC over TCP promises. A stream is ordered and loses nothing while it lasts, but it may break
 at any message: what was under way is lost from some message on, and each end learns of it in its own time, or only by

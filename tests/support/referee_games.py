@@ -20,11 +20,11 @@ from slaternet_adversary.engine.events import (
     RecordRound,
     Reply,
     Score,
-    Scored,
     Summarise,
     Used,
 )
 from slaternet_adversary.engine.referee import Referee
+from slaternet_adversary.scoring import Scored
 
 N, P, M, T = 5, 2, 2, 6
 WINDOW = 3

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from slaternet.model import Agents, Answer, Array, LowWater, Question, StopAt, Usage, Values
 from slaternet_adversary.engine.host_costs import Lags
+from slaternet_adversary.scoring import Scored
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +40,6 @@ class Evaluated:
     round: int
     agents: Agents
     values: Values
-
-
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """What the decisions of a round are worth, averaged over the agents, beside the baseline that never moves."""
-
-    round: int
-    loss: float
-    violation: float
-    zero_loss: float
-    zero_violation: float
-    disagreement: float
 
 
 Event = Asked | Used | Played | Evaluated | Scored | LowWater | StopAt

@@ -35,12 +35,12 @@ from slaternet_adversary.engine.events import (
     RefereeSnapshot,
     Reply,
     Score,
-    Scored,
     Summarise,
     Used,
 )
 from slaternet_adversary.engine.host_costs import HostCostBook
 from slaternet_adversary.engine.ledger import Ledger, select_agents
+from slaternet_adversary.scoring import Scored
 
 
 class Referee:

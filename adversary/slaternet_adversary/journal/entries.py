@@ -10,9 +10,10 @@ import numpy as np
 from slaternet.errors import Diverged
 from slaternet.model import Agents, Departure, Question, StopAt, ValueAndGradient, Values
 from slaternet.storage.record_file import SealedRecord
-from slaternet_adversary.engine.events import Asked, Commit, Scored, Used
+from slaternet_adversary.engine.events import Asked, Commit, Used
 from slaternet_adversary.journal.entry_bytes import COUNT, LENGTH, PayloadReader, group_bytes, name_bytes, usage_bytes
 from slaternet_adversary.journal.snapshot import Snapshot, snapshot_bytes, snapshot_of
+from slaternet_adversary.scoring import Scored
 
 _DIGEST_BYTES = 32
 

@@ -6,9 +6,9 @@ from slaternet.errors import PluginFailed
 from slaternet.model import Question, ValueAndGradient, Values
 from slaternet.spec.plugins import plugin_edge
 from slaternet_adversary.api import Adversary, History
-from slaternet_adversary.engine.events import Play, Played, Score, Scored
+from slaternet_adversary.engine.events import Play, Played, Score
 from slaternet_adversary.plugin.calls import CheckedRound, adversary_edge, failure, name_of
-from slaternet_adversary.scoring import Scoring
+from slaternet_adversary.scoring import Scored, Scoring
 
 
 class OpenRounds:

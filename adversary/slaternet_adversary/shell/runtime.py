@@ -31,7 +31,6 @@ from slaternet_adversary.engine.events import (
     RecordRound,
     Reply,
     Score,
-    Scored,
     Summarise,
     Used,
 )
@@ -42,6 +41,7 @@ from slaternet_adversary.journal.entries import Entry, Purchase, SeatingEntry
 from slaternet_adversary.journal.journal import AdversaryJournal
 from slaternet_adversary.journal.snapshot import Snapshot
 from slaternet_adversary.plugin.open_rounds import OpenRounds
+from slaternet_adversary.scoring import Scored
 from slaternet_adversary.shell.run_folder import RunFolder
 
 

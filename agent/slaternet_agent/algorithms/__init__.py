@@ -11,4 +11,4 @@ from slaternet_agent.algorithms.base import (
     Values,
 )
 
-__all__ = ["Algorithm", "Decision", "Feedback", "AlgorithmGame", "Gossip", "Schedule", "Values", "ValueAndGradient"]
+__all__ = ["Algorithm", "AlgorithmGame", "Decision", "Feedback", "Gossip", "Schedule", "ValueAndGradient", "Values"]

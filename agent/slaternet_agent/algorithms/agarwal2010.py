@@ -10,7 +10,7 @@ p + 1, for Lipschitz losses (p + 1 points: smooth ones) and a known horizon; not
 The paper scores the points asked about; here x_t is scored. With two points its loss is at most their average, by
 convexity; with p + 1 it differs from theirs by at most the losses' Lipschitz constant times delta.
 
-x_t   State.x   (k, p)   the decision that is scored, inside (1 - xi) X
+x_t   SolitaryState.x   (k, p)   the decision that is scored, inside (1 - xi) X
 """
 
 from pydantic import PositiveFloat
@@ -26,7 +26,7 @@ from slaternet_agent.algorithms.estimators import (
     symmetric_points,
 )
 from slaternet_agent.algorithms.schedules import Rule, Rules, Step, horizon
-from slaternet_agent.algorithms.solitary import Alone, State
+from slaternet_agent.algorithms.solitary import Solitary, SolitaryState
 
 
 def convex(game: AlgorithmGame, *, alpha0: PositiveFloat = 1.0) -> Rule:
@@ -50,16 +50,16 @@ def _radius(game: AlgorithmGame) -> float:
 SCHEDULES: Rules = {"convex": convex, "strongly-convex": strongly_convex}
 
 
-class _Descent(Alone):
+class _Descent(Solitary):
     """What both estimators share: projected descent."""
 
     sequences = ("alpha", "xi", "delta")
     schedules = SCHEDULES
 
-    def _descended(self, state: State, gradient: Array, t: int) -> State:
+    def _descended(self, state: SolitaryState, gradient: Array, t: int) -> SolitaryState:
         step = self._schedule.step(t)
         moved = state.x - step.alpha * gradient
-        return State(state.agents, self._set.project(moved, scale=1.0 - step.next_xi))
+        return SolitaryState(state.agents, self._set.project(moved, scale=1.0 - step.next_xi))
 
 
 class Agarwal2010(_Descent):
@@ -71,13 +71,13 @@ class Agarwal2010(_Descent):
         super().__init__(game, schedule)
         self._directions = Directions(game)
 
-    def decide(self, state: State, gossip: Gossip, t: int) -> Decision:
+    def decide(self, state: SolitaryState, gossip: Gossip, t: int) -> Decision:
         """Play x, and ask on both sides of it."""
         del gossip
         u = self._directions.at(state.agents, t)
         return Decision(state.x, symmetric_points(state.x, u, self._schedule.step(t).delta))
 
-    def update(self, state: State, decision: Decision, seen: Values, t: int) -> State:
+    def update(self, state: SolitaryState, decision: Decision, seen: Values, t: int) -> SolitaryState:
         """Descend along the direction asked about."""
         del decision
         u = self._directions.at(state.agents, t)
@@ -92,12 +92,12 @@ class Agarwal2010Multi(_Descent):
         super().__init__(game, schedule)
         self.feedback = Feedback(points=game.dimension + 1)
 
-    def decide(self, state: State, gossip: Gossip, t: int) -> Decision:
+    def decide(self, state: SolitaryState, gossip: Gossip, t: int) -> Decision:
         """Play x, and ask there and one step along each axis."""
         del gossip
         return Decision(state.x, coordinate_points(state.x, self._schedule.step(t).delta))
 
-    def update(self, state: State, decision: Decision, seen: Values, t: int) -> State:
+    def update(self, state: SolitaryState, decision: Decision, seen: Values, t: int) -> SolitaryState:
         """Descend along the estimated gradient."""
         del decision
         return self._descended(state, coordinates(seen.f, self._schedule.step(t).delta), t)

@@ -17,7 +17,7 @@ from slaternet.model import Agents, Array, ValueAndGradient, Values
 from slaternet_agent.algorithms.game import AlgorithmGame
 from slaternet_agent.algorithms.schedules import SEQUENCES, STANDARD, Rules, Schedule
 
-__all__ = ["Algorithm", "Decision", "Feedback", "AlgorithmGame", "Gossip", "Schedule", "ValueAndGradient", "Values"]
+__all__ = ["Algorithm", "AlgorithmGame", "Decision", "Feedback", "Gossip", "Schedule", "ValueAndGradient", "Values"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,11 +26,11 @@ from slaternet_agent.algorithms.base import AlgorithmGame, Decision, Feedback, G
 from slaternet_agent.algorithms.duals import ascended, weighted_slope
 from slaternet_agent.algorithms.estimators import Directions, symmetric, symmetric_points
 from slaternet_agent.algorithms.schedules import Rule, Rules, Step, horizon
-from slaternet_agent.algorithms.solitary import Alone
+from slaternet_agent.algorithms.solitary import Solitary
 
 
 @dataclass(frozen=True, slots=True)
-class Cao2019State(solitary.State):
+class Cao2019State(solitary.SolitaryState):
     """What the agents remember between rounds: the dual beside x."""
 
     lam: Array  # (k, m)
@@ -63,7 +63,7 @@ def _step(game: AlgorithmGame, eta: float, xi: float, weight: float) -> Step:
 SCHEDULES: Rules = {"convex": convex, "anytime": anytime}
 
 
-class Cao2019(Alone):
+class Cao2019(Solitary):
     """Two points per round, on both sides of the decision, and a dual with memory."""
 
     feedback = Feedback(points=2)

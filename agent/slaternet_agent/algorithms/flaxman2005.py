@@ -21,7 +21,7 @@ from slaternet.numerics.portable import power
 from slaternet_agent.algorithms.base import AlgorithmGame, Decision, Feedback, Gossip, Schedule, Values
 from slaternet_agent.algorithms.estimators import Directions, one_point, sphere_point
 from slaternet_agent.algorithms.schedules import Rule, Rules, Step, horizon
-from slaternet_agent.algorithms.solitary import Alone
+from slaternet_agent.algorithms.solitary import Solitary
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def convex(game: AlgorithmGame, *, value_bound: PositiveFloat = 1.0, gradient_bo
 SCHEDULES: Rules = {"convex": convex}
 
 
-class Flaxman2005(Alone):
+class Flaxman2005(Solitary):
     """One point per round, which is the decision; constraints are ignored."""
 
     feedback = Feedback(points=1)

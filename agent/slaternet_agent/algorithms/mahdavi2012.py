@@ -32,11 +32,11 @@ from slaternet_agent.algorithms.base import AlgorithmGame, Decision, Feedback, G
 from slaternet_agent.algorithms.duals import ascended, weighted_gradient
 from slaternet_agent.algorithms.estimators import Directions, symmetric, symmetric_points
 from slaternet_agent.algorithms.schedules import Rule, Rules, Step, horizon
-from slaternet_agent.algorithms.solitary import Alone
+from slaternet_agent.algorithms.solitary import Solitary
 
 
 @dataclass(frozen=True, slots=True)
-class Mahdavi2012State(solitary.State):
+class Mahdavi2012State(solitary.SolitaryState):
     """What the agents remember between rounds: the dual beside x."""
 
     lam: Array  # (k, m), or (k, 1)
@@ -71,7 +71,7 @@ SCHEDULES: Rules = {"convex": convex}
 BANDIT_SCHEDULES: Rules = {"convex": convex_bandit}
 
 
-class Mahdavi2012(Alone):
+class Mahdavi2012(Solitary):
     """Gradients of loss and constraints at the decision, and a dual with memory."""
 
     feedback = Feedback(loss_gradient=True, constraint_gradient=True)
@@ -97,7 +97,7 @@ class Mahdavi2012(Alone):
         return Mahdavi2012State(state.agents, x, ascended(state.lam, seen.constraint.value, step.beta, step.gamma))
 
 
-class Mahdavi2012Bandit(Alone):
+class Mahdavi2012Bandit(Solitary):
     """The gradient of the loss at the decision, two values of the worst constraint, and a dual with memory."""
 
     feedback = Feedback(points=2, loss_gradient=True)

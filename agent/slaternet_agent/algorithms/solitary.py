@@ -10,14 +10,14 @@ from slaternet_agent.algorithms.base import Algorithm, AlgorithmGame, Schedule
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class SolitaryState:
     """What the agents remember between rounds."""
 
     agents: Agents  # (k,)
     x: Array  # (k, p)
 
 
-class Alone(Algorithm):
+class Solitary(Algorithm):
     """An algorithm each of whose rows is a learner of its own."""
 
     width = 0
@@ -28,9 +28,9 @@ class Alone(Algorithm):
         self._set = game.set
         self._schedule = schedule
 
-    def start(self, agents: Agents) -> Any:  # noqa: ANN401  a State, or the algorithm's own type
+    def start(self, agents: Agents) -> Any:  # noqa: ANN401  a SolitaryState, or the algorithm's own type
         """Begin at the centre."""
-        return State(agents, self._centre(agents))
+        return SolitaryState(agents, self._centre(agents))
 
     def outgoing(self, state: Any, t: int) -> Array:  # noqa: ANN401
         """Gossip nothing."""

@@ -6,12 +6,12 @@ shows against it. It sends empty rows, so it plays on any graph, and promises re
 
 from slaternet_agent.algorithms.base import Decision, Feedback, Gossip, Values
 from slaternet_agent.algorithms.schedules import Rules
-from slaternet_agent.algorithms.solitary import Alone, State
+from slaternet_agent.algorithms.solitary import Solitary, SolitaryState
 
 NO_SCHEDULES: Rules = {}
 
 
-class Zero(Alone):
+class Zero(Solitary):
     """Stays at the centre."""
 
     feedback = Feedback()
@@ -19,12 +19,12 @@ class Zero(Alone):
     sequences = ()
     schedules = NO_SCHEDULES
 
-    def decide(self, state: State, gossip: Gossip, t: int) -> Decision:
+    def decide(self, state: SolitaryState, gossip: Gossip, t: int) -> Decision:
         """Stay."""
         del gossip, t
         return Decision.without_points(state.x)
 
-    def update(self, state: State, decision: Decision, seen: Values, t: int) -> State:
+    def update(self, state: SolitaryState, decision: Decision, seen: Values, t: int) -> SolitaryState:
         """Learn nothing."""
         del decision, seen, t
         return state

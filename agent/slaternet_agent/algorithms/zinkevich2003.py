@@ -6,7 +6,7 @@ Recalled with high confidence. Centralised, and blind to the constraints: g is n
 convex losses with bounded gradients, O(log T) where every loss is strongly convex; nothing is promised about the
 violation.
 
-x_t   State.x   (k, p)   the decision that is scored
+x_t   SolitaryState.x   (k, p)   the decision that is scored
 """
 
 from pydantic import PositiveFloat
@@ -14,7 +14,7 @@ from pydantic import PositiveFloat
 from slaternet.numerics.portable import power
 from slaternet_agent.algorithms.base import AlgorithmGame, Decision, Feedback, Gossip, Values
 from slaternet_agent.algorithms.schedules import Rule, Rules, Step
-from slaternet_agent.algorithms.solitary import Alone, State
+from slaternet_agent.algorithms.solitary import Solitary, SolitaryState
 
 
 def convex(game: AlgorithmGame, *, alpha0: PositiveFloat = 1.0) -> Rule:
@@ -32,20 +32,20 @@ def strongly_convex(game: AlgorithmGame, *, mu: PositiveFloat) -> Rule:
 SCHEDULES: Rules = {"convex": convex, "strongly-convex": strongly_convex}
 
 
-class Zinkevich2003(Alone):
+class Zinkevich2003(Solitary):
     """The gradient of the loss at the decision; constraints are ignored."""
 
     feedback = Feedback(loss_gradient=True)
     sequences = ("alpha",)
     schedules = SCHEDULES
 
-    def decide(self, state: State, gossip: Gossip, t: int) -> Decision:
+    def decide(self, state: SolitaryState, gossip: Gossip, t: int) -> Decision:
         """Play x."""
         del gossip, t
         return Decision.without_points(state.x)
 
-    def update(self, state: State, decision: Decision, seen: Values, t: int) -> State:
+    def update(self, state: SolitaryState, decision: Decision, seen: Values, t: int) -> SolitaryState:
         """Step against the gradient."""
         assert seen.loss is not None
         moved = decision.x - self._schedule.step(t).alpha * seen.loss.gradient
-        return State(state.agents, self._set.project(moved))
+        return SolitaryState(state.agents, self._set.project(moved))

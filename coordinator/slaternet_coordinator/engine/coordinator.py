@@ -115,7 +115,7 @@ class Coordinator:
         finally:
             self._view = self._state.view()
 
-    def _handle(self, event: Event) -> list[Effect]:  # noqa: C901 - one case for each kind of event
+    def _handle(self, event: Event) -> list[Effect]:
         match event:
             case Said(name, body, stale):
                 return self._hear(self._register[name], body, stale=stale)

@@ -16,11 +16,12 @@ from slaternet.errors import BadSpec, Diverged, SlaternetError
 from slaternet.model import Array, Role
 from slaternet.storage.disk import DISK
 from slaternet.storage.record_file import Reader, SealedRecord
-from slaternet_adversary.engine.events import Commit, Scored
+from slaternet_adversary.engine.events import Commit
 from slaternet_adversary.journal.entries import Entry, Purchase, SeatingEntry, decode, encode
 from slaternet_adversary.journal.journal import JOURNAL, begun
 from slaternet_adversary.journal.snapshot import Snapshot
 from slaternet_adversary.plugin.makers import make_plugin, plugin_maker
+from slaternet_adversary.scoring import Scored
 from slaternet_lab.audit.commitments import CommitmentCheck
 from slaternet_lab.audit.decisions import Decisions
 from slaternet_lab.audit.functions import Recreation

@@ -13,10 +13,11 @@ from slaternet.errors import SlaternetError
 from slaternet.model import Array, Question, Values
 from slaternet.spec import Spec
 from slaternet_adversary.api import Adversary
-from slaternet_adversary.engine.events import Play, Score, Scored
+from slaternet_adversary.engine.events import Play, Score
 from slaternet_adversary.journal.entries import Purchase
 from slaternet_adversary.plugin.makers import Maker
 from slaternet_adversary.plugin.open_rounds import OpenRounds
+from slaternet_adversary.scoring import Scored
 from slaternet_lab.audit.purchases import Sheet, numbers
 from slaternet_lab.audit.report import AuditCheck
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from slaternet.errors import Diverged
-from slaternet_adversary.engine.events import Scored
 from slaternet_adversary.journal.snapshot import Snapshot
+from slaternet_adversary.scoring import Scored
 from slaternet_lab.audit.report import AuditCheck
 from slaternet_lab.audit.seating import Plain
 from slaternet_lab.runs.run import Run

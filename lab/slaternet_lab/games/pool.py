@@ -40,7 +40,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TaskOutcome:
     """How a task ended: with a result, or with an error."""
 
     task: Task
@@ -55,7 +55,7 @@ def cores() -> int:
 
 def perform(
     tasks: Sequence[Task], jobs: int, log: Path, advanced: Callable[[str, int], None]
-) -> Generator[Outcome, None, None]:
+) -> Generator[TaskOutcome, None, None]:
     """Do all tasks, `jobs` at a time, and yield how each ended; one that fails does not stop the others.
 
     `advanced` is called with the name of a task and the round that its game has reached. What workers and plugins print
@@ -72,7 +72,7 @@ def perform(
             raise RunFailed(f"the processes that play games cannot start; see {log}")
         if len(suspects) == 1:
             sentence = f"the process that played it has died: killed, out of memory, or ended by a plugin; see {log}"
-            yield Outcome(suspects[0], error=RunFailed(sentence))
+            yield TaskOutcome(suspects[0], error=RunFailed(sentence))
         else:
             groups += [[task] for task in suspects]
         if rest := [task for task in unfinished if task.name not in begun]:
@@ -81,7 +81,7 @@ def perform(
 
 def _attempt(
     tasks: Sequence[Task], executor: Executor, reports: Reports, advanced: Callable[[str, int], None]
-) -> Generator[Outcome, None, tuple[set[str], list[Task]]]:
+) -> Generator[TaskOutcome, None, tuple[set[str], list[Task]]]:
     """Do tasks until all are done, or a worker dies; return the names of those begun, and those not finished."""
     begun: set[str] = set()
     unfinished = list(tasks)
@@ -98,9 +98,9 @@ def _attempt(
         for future in [future for future in futures if future in done]:
             task = futures.pop(future)
             try:
-                outcome = Outcome(task, result=future.result())
+                outcome = TaskOutcome(task, result=future.result())
             except SlaternetError as error:
-                outcome = Outcome(task, error=error)
+                outcome = TaskOutcome(task, error=error)
             except BrokenProcessPool:
                 continue
             unfinished.remove(task)

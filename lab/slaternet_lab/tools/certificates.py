@@ -1,4 +1,4 @@
-"""A CA of one's own and the certificates of a game's processes; `slaternet.network.certificates` says what they name and reads them."""
+"""A certificate authority and the certificates of a game's processes; `slaternet.network.certificates` reads them."""
 
 import os
 import shutil

@@ -78,6 +78,7 @@ def _value(text: str) -> object:
 
 
 def assign(tables: dict[str, object], key: str, value: object) -> None:
+    """Set a dotted key of nested tables; None removes it."""
     *path, last = key.split(".")
     table = tables
     for depth, part in enumerate(path):

@@ -1,4 +1,4 @@
-"""Journals: what a process must not forget, written down before anyone is told; slaternet.storage.record_file has the layout.
+"""Journals: what a process must not forget, recorded before anyone is told; record_file has the layout.
 
 Example:
     with Journal.open(path, role="adversary", run=run) as journal:

@@ -15,7 +15,7 @@ from slaternet.model import Usage
 from slaternet.service.config import ProcessConfig
 from slaternet.storage import disk
 from slaternet.storage.record_file import SealedRecord
-from slaternet_adversary.engine.events import Commit, RefereeSnapshot, Scored
+from slaternet_adversary.engine.events import Commit, RefereeSnapshot
 from slaternet_adversary.engine.host_costs import Total
 from slaternet_adversary.journal import compaction
 from slaternet_adversary.journal.compaction import LEAST, check_keep
@@ -23,6 +23,7 @@ from slaternet_adversary.journal.entries import Entry, Purchase, SeatingEntry, d
 from slaternet_adversary.journal.entries import EntryKind as EntryKind
 from slaternet_adversary.journal.journal import read
 from slaternet_adversary.journal.snapshot import Snapshot
+from slaternet_adversary.scoring import Scored
 from slaternet_adversary.shell.service import AdversaryService
 
 KEEP = 3

@@ -13,9 +13,10 @@ from slaternet.errors import Diverged
 from slaternet.limits import LIMITS
 from slaternet.model import Question, StopAt, Usage, ValueAndGradient, Values
 from slaternet.storage.record_file import SealedRecord
-from slaternet_adversary.engine.events import Asked, Commit, Scored, Used
+from slaternet_adversary.engine.events import Asked, Commit, Used
 from slaternet_adversary.journal.entries import Entry, Purchase, SeatingEntry, decode, encode
 from slaternet_adversary.journal.journal import AdversaryJournal, read
+from slaternet_adversary.scoring import Scored
 
 K, S, P, M = 2, 3, 4, 5
 AGENTS = np.array([1, 6])

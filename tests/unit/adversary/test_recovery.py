@@ -26,9 +26,10 @@ from tests.support.telling import Telling, Told
 from slaternet.errors import BadSpec, Diverged
 from slaternet.model import Finished, StopAt
 from slaternet_adversary.engine.commitments import Commitments
-from slaternet_adversary.engine.events import Asked, Commit, Reply, Scored, Used
+from slaternet_adversary.engine.events import Asked, Commit, Reply, Used
 from slaternet_adversary.journal.entries import Purchase, SeatingEntry
 from slaternet_adversary.journal.journal import AdversaryJournal
+from slaternet_adversary.scoring import Scored
 
 
 @pytest.fixture(autouse=True)

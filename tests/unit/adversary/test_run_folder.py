@@ -12,8 +12,9 @@ from slaternet.model import Usage
 from slaternet.refusals import RefusalCounter
 from slaternet.spec import Spec
 from slaternet.storage import disk
-from slaternet_adversary.engine.events import Commit, RecordRound, Scored, Summarise
+from slaternet_adversary.engine.events import Commit, RecordRound, Summarise
 from slaternet_adversary.journal.journal import AdversaryJournal
+from slaternet_adversary.scoring import Scored
 from slaternet_adversary.shell.run_folder import COLUMNS, RunFolder, claim, new_folder
 
 TEXT = """

@@ -200,7 +200,12 @@ class World:
 
     def _publish(self) -> None:
         """Do what the coordinator does."""
-        playing = [life for life in self.lives if not (self._leave and life.over and life.finished < T)] or self.lives
+        # a host whose agents have all left counts until its last checkpoint is written: it reports its end then
+        writing = {to for to, each in self._under_way if isinstance(each, Checkpoint)}
+        gone = [
+            self._leave and life.over and life.finished < T and i not in writing for i, life in enumerate(self.lives)
+        ]
+        playing = [life for life, left in zip(self.lives, gone, strict=True) if not left] or self.lives
         self.mark = max(self.mark, min(life.mark for life in playing))
         frontier = min(min(life.finished for life in playing), self.mark + 2 * FEW.checkpoint_every) + FEW.window
         first, self._published = self._published + 1, max(self._published, min(frontier, T))

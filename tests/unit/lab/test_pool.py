@@ -10,7 +10,7 @@ import pytest
 
 from slaternet.errors import PluginFailed, RunFailed
 from slaternet_lab.comparison.play import offline_optimum, simulate_game
-from slaternet_lab.games.pool import Outcome, Task, perform
+from slaternet_lab.games.pool import Task, TaskOutcome, perform
 from slaternet_lab.runs.run import Run
 from slaternet_lab.specs.resolve import load
 
@@ -51,7 +51,7 @@ def task(folder: Path, name: str, *settings: str) -> Task:
     return Task(name, simulate_game, (spec, folder / name))
 
 
-def doing(folder: Path, jobs: int, *tasks: Task) -> Generator[Outcome, None, None]:
+def doing(folder: Path, jobs: int, *tasks: Task) -> Generator[TaskOutcome, None, None]:
     return perform(tasks, jobs, folder / "log", lambda *report: None)
 
 

@@ -1,0 +1,19 @@
+"""A package's public names, imported when they are first used."""
+
+import importlib
+from collections.abc import Callable, Mapping
+
+
+def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
+    """Return the `__getattr__` of a package whose public names live in the modules that `homes` names.
+
+    Importing the package then imports nothing else: a process can set what numpy and gRPC read at import, and reading
+    results needs neither gRPC nor figures.
+    """
+
+    def getter(name: str) -> object:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(homes[name]), name)
+
+    return getter
