@@ -170,7 +170,8 @@ class Wires:
     def __init__(self, seed: int, machines: Sequence[Machine]) -> None:
         places = [f"{each.name}:{each.namespace}:{each.address}" for each in machines]
         self._popen = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("relay.py")), str(seed), _DEVICE, *places],
+            [sys.executable, "-m", "tests.cluster.relay", str(seed), _DEVICE, *places],
+            cwd=Path(__file__).parents[2],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

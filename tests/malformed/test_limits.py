@@ -31,16 +31,16 @@ from slaternet_coordinator.shell.monitor import Observations
 
 TESTS = Path(__file__).parents[1]
 
-_PARTS = "unit/slaternet/test_slaternet_codec_parts.py"
-_MALFORMED = "unit/slaternet/test_slaternet_codec_malformed.py"
-_CONTROL = "unit/slaternet/test_slaternet_codec_malformed_control.py"
-_PLUGIN = "unit/slaternet/test_slaternet_codec_plugin.py"
-_HERE = "malformed/test_malformed_limits.py"
+_PARTS = "unit/proto/test_codec_parts.py"
+_MALFORMED = "unit/proto/test_codec_malformed.py"
+_CONTROL = "unit/proto/test_codec_malformed_control.py"
+_PLUGIN = "unit/proto/test_codec_plugin.py"
+_HERE = "malformed/test_limits.py"
 _ENDS = "service/test_transport_ends.py"
 _STRANGERS = "service/test_transport_strangers.py"
-_FLOODS = "service/test_service_floods.py"
-_ISOLATION = "unit/slaternet_adversary/test_adversary_isolation.py"
-_COORDINATOR = "unit/slaternet_coordinator/test_coordinator_"
+_FLOODS = "service/test_floods.py"
+_ISOLATION = "unit/adversary/test_sandbox.py"
+_COORDINATOR = "unit/coordinator/test_"
 
 REACHED = {
     "message_bytes": (_STRANGERS, "test_a_message_above_the_limit_ends_its_own_call_only"),
@@ -57,9 +57,9 @@ REACHED = {
     "points": (_MALFORMED, "test_a_faulty_question_is_malformed"),
     "constraints": (_MALFORMED, "test_a_faulty_answer_is_malformed"),
     "hosts": (_CONTROL, "test_half_a_million_empty_messages_inside_one_are_refused_before_they_are_looked_at"),
-    "spares": (f"{_COORDINATOR}register.py", "test_there_are_so_many_spares_and_no_more"),
+    "spares": (f"{_COORDINATOR}roster.py", "test_there_are_so_many_spares_and_no_more"),
     "awaited": (
-        f"{_COORDINATOR}blame.py",
+        f"{_COORDINATOR}wait_graph.py",
         "test_a_name_that_nobody_has_is_not_blamed_and_what_is_remembered_is_bounded",
     ),
     "topology_rounds": (_CONTROL, "test_a_faulty_topology_is_malformed"),
@@ -68,27 +68,27 @@ REACHED = {
         "test_the_graph_is_published_never_beyond_the_window_and_in_quarters_of_it",
     ),
     "checkpoint_every": (
-        "unit/slaternet_agent/test_agent_checkpoints.py",
+        "unit/agent/test_checkpoints.py",
         "test_a_durable_host_gives_out_a_checkpoint_every_few_rounds_and_after_the_last",
     ),
     "report_every": (_HERE, "test_progress_is_reported_every_so_many_rounds"),
     "report_seconds": (_HERE, "test_progress_is_reported_after_so_many_seconds"),
     "burst": (
-        "unit/slaternet_adversary/test_adversary_referee.py",
+        "unit/adversary/test_referee.py",
         "test_functions_are_prepared_in_bursts_and_never_beyond_the_last",
     ),
-    "tolerance": ("unit/slaternet/test_slaternet_sets.py", "test_membership_allows_rounding_and_no_more"),
-    "stochastic": (f"{_COORDINATOR}checks.py", "test_what_is_not_doubly_stochastic_is_refused"),
+    "tolerance": ("unit/proto/test_sets.py", "test_membership_allows_rounding_and_no_more"),
+    "stochastic": (f"{_COORDINATOR}assumption4.py", "test_what_is_not_doubly_stochastic_is_refused"),
     "opening_seconds": (_FLOODS, "test_calls_without_a_request_end_and_the_game_goes_on"),
     "unary_seconds": (_HERE, "test_a_call_that_is_not_answered_is_given_up"),
     "heartbeat_seconds": (_ENDS, "test_heartbeats_keep_a_quiet_link_alive_beyond_every_time_limit"),
     "silence_seconds": (_ENDS, "test_silence_ends_a_link_at_both_ends"),
     "gathering_seconds": (
-        "service/test_service_seats.py",
+        "service/test_seats.py",
         "test_without_a_number_of_hosts_the_seats_are_shared_once_nobody_new_comes",
     ),
     "waiting_seconds": (
-        "unit/slaternet_agent/test_agent_runtime.py",
+        "unit/agent/test_session.py",
         "test_a_host_says_for_whom_it_waits_until_it_goes_on",
     ),
     "watching_seconds": (_HERE, "test_who_watches_a_game_is_owed_its_end_for_so_long"),
@@ -96,35 +96,35 @@ REACHED = {
     "farewell_seconds": (_HERE, "test_a_coordinator_does_not_wait_for_ever_for_who_has_yet_to_come"),
     "backoff_seconds": (_HERE, "test_pauses_grow_to_the_limit_and_no_further"),
     "grace_seconds": (_ENDS, "test_a_server_stops_in_time_though_a_handler_does_not_listen"),
-    "breaches": ("unit/slaternet/test_slaternet_breaches.py", "test_a_report_that_could_not_be_true_is_refused"),
-    "troubles": (f"{_COORDINATOR}watch.py", "test_the_last_troubles_are_told_with_their_age_each_once"),
+    "breaches": ("unit/proto/test_refusals.py", "test_a_report_that_could_not_be_true_is_refused"),
+    "troubles": (f"{_COORDINATOR}monitor.py", "test_the_last_troubles_are_told_with_their_age_each_once"),
     "scrapes": (
-        "unit/slaternet/test_slaternet_metrics.py",
+        "unit/proto/test_metrics.py",
         "test_no_more_are_answered_at_once_than_the_limit_and_none_is_forgotten",
     ),
     "probes": (_FLOODS, "test_calls_for_health_and_reflection_leave_room_for_the_game"),
     "chunk_bytes": (
-        "unit/slaternet_adversary/test_adversary_scores.py",
+        "unit/adversary/test_scoring.py",
         "test_no_piece_of_the_work_exceeds_the_chunk_limit",
     ),
     "plugin_message_bytes": (
-        "unit/slaternet_adversary/test_adversary_remote.py",
+        "unit/adversary/test_remote.py",
         "test_an_answer_above_the_message_limit_is_not_taken_in",
     ),
     "plugin_call_bytes": (
-        "unit/slaternet_adversary/test_adversary_remote.py",
+        "unit/adversary/test_remote.py",
         "test_what_is_more_than_a_call_carries_is_cut",
     ),
     "plugin_seconds": (
-        "service/test_service_plugins.py",
+        "service/test_plugins.py",
         "test_while_a_plugin_hangs_the_adversary_lives_and_at_the_deadline_the_game_ends",
     ),
     "plugin_idle_seconds": (
-        "unit/slaternet_adversary/test_adversary_worker.py",
+        "unit/adversary/test_worker.py",
         "test_an_instance_without_calls_for_an_hour_is_forgotten",
     ),
     "plugin_memory_bytes": (
-        "service/test_service_plugins.py",
+        "service/test_plugins.py",
         "test_a_plugin_that_fails_is_named_with_its_round_to_the_operator_alone",
     ),
     "plugin_files": (_ISOLATION, "test_a_worker_has_limits"),

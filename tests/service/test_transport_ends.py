@@ -82,14 +82,15 @@ async def test_a_link_that_is_not_quiet_sends_no_heartbeats() -> None:
 
 _PEER = """
 import asyncio, sys
-from slaternet.service import main as process; from slaternet.network import server as transport
+from slaternet.network import client, server as serving
+from slaternet.service import main as process
 
 async def echo(link):
     while (data := await link.read()) is not None:
         link.send(data)
 
 async def serve(stopping):
-    server = await transport.serve(
+    server = await serving.serve(
         "127.0.0.1:0", service="slaternet.v1.Agent", unary={}, streams={"Gossip": echo}, hosts=2
     )
     print(server.address, flush=True)
@@ -98,8 +99,8 @@ async def serve(stopping):
     return 7
 
 async def dial(stopping):
-    async with transport.open_channel(sys.argv[1]) as channel:
-        async with transport.dial(channel, "/slaternet.v1.Agent/Gossip") as link:
+    async with client.open_channel(sys.argv[1]) as channel:
+        async with client.dial(channel, "/slaternet.v1.Agent/Gossip") as link:
             link.send(b"hello")
             await link.read()
             print("connected", flush=True)

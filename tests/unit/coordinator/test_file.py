@@ -234,7 +234,7 @@ def test_keys_that_a_file_leaves_no_room_for_are_refused(tmp_path: Path) -> None
     assert [str(each.value) for each in (weighed, directed, missing, number, nothing)] == [
         f"graph.weights cannot be chosen, because {who}edges.csv gives a weight on every line; remove the key",
         f"graph.directed is for lists of edges, and {who}W.npz says it all in W; remove the key",
-        "graph.path is missing; File needs it",
+        "graph.path is missing; FileGraph needs it",
         "graph.path must be text in quotes, not 3",
         f"{who}V.npz holds no array W; write it with numpy.savez(path, W=W)",
     ]

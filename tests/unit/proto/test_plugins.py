@@ -206,7 +206,7 @@ def test_what_a_plugin_raises_is_told_with_the_plugin_the_place_and_the_line() -
         raise KeyError("lost")
 
     line = failed.value.__cause__.__traceback__.tb_next.tb_lineno  # type: ignore[union-attr]
-    what = f"KeyError at test_slaternet_plugins.py, line {line}: 'lost'; correct its code"
+    what = f"KeyError at test_plugins.py, line {line}: 'lost'; correct its code"
     assert str(failed.value) == f"the graph mine failed: matrix(3) raised {what}"
     assert failed.value.what == what
     assert pickle.loads(pickle.dumps(failed.value)).what == what
