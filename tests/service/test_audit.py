@@ -51,6 +51,12 @@ def test_an_adaptive_adversary_audits_clean_and_a_forged_decision_shows_in_what_
     assert commitment.round == 6  # d_5 is part of it
     assert of(report, "decisions").differences[0].round == 5
 
+    file.unlink()
+    report = run.audit()
+
+    assert (report.verdict, differing(report), report.rounds) == ("not checked", [], T)
+    assert (of(report, "commitments").verdict, of(report, "commitments").count) == ("ok", T)
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", ["loss", "constraint"])

@@ -112,7 +112,7 @@ def dropped(entries: list[Entry]) -> None:
         (other_sums, {"metrics", "summary"}, f"metrics: round {CUT}: cumulative_loss is "),
         (far_away, {"journal"}, f"it begins after round {2**63}, of which metrics.csv has no row"),
         (moved, {"journal"}, "journal: record 6: a snapshot stands where the journal does not begin"),
-        (dropped, {"budgets", "commitments"}, "its purchase of round 1 is missing"),
+        (dropped, {"budgets", "commitments"}, f"round 1 must be bought before round {CUT + 1}"),
     ],
 )
 def test_a_snapshot_that_is_not_the_one_is_found(

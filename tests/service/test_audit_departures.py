@@ -107,7 +107,7 @@ def test_what_an_agent_buys_after_it_has_left_is_named(left: Run, tmp_path: Path
     report = forged(left, tmp_path / "late", lambda entries: lose(entries, ahead=True, late=True)).audit()
 
     [first] = of(report, "budgets").differences
-    assert first.what == f"it buys here, and has left the game in round {E}"
+    assert first.what.endswith(f"a question speaks for an agent that has left the game in round {E}")
     assert (first.round, first.agent) == (E, 2)
 
 
@@ -177,12 +177,19 @@ JOURNALLED: dict[str, tuple[Callable[[list[Entry]], None], str]] = {
         in_seats(LATER),
         "by spec.toml agents [2, 3] leave in round 9, and by the journal agents [2, 3] leave in ",
     ),
-    "sooner": (in_seats(SOONER), "it buys here, and has left the game in round 8"),
-    "others": (in_seats(OTHERS), "it buys here, and has left the game in round 9"),
+    "sooner": (in_seats(SOONER), "an agent that has left the game in round 8"),
+    "others": (in_seats(OTHERS), "an agent that has left the game in round 9"),
     "nobody": (in_seats(), "and by the journal nobody leaves"),
-    "everyone": (in_seats(Departure(E, np.arange(6))), "it has everyone leave the game"),
-    "one twice": (in_seats(LEAVING, Departure(E + 1, np.array([3]))), "or one of them twice"),
-    "one that there is not": (in_seats(Departure(E, np.array([6]))), "it has agents leave that there are not"),
+    "everyone": (in_seats(Departure(E, np.arange(6))), "its departures leave nobody in the game"),
+    "one twice": (in_seats(LEAVING, Departure(E + 1, np.array([3]))), "its departures name an agent twice"),
+    "one that there is not": (
+        in_seats(Departure(E, np.array([6]))),
+        "its departures name agent 6, and the last agent is 5",
+    ),
+    "in a round that there is not": (
+        in_seats(Departure(2**63, LEAVING.agents)),
+        "its departures.0.round must be below",
+    ),
     "an epoch twice": (second(1, LEAVING), "it is seating 1, and seating 1 came before it"),
     "taken back": (second(2), "it has this agent leave otherwise than an earlier seating did"),
     "in the past": (
@@ -216,8 +223,8 @@ def test_a_departure_forged_in_the_spec_is_named(departure: Departure | None, le
     ("departure", "words"),
     [
         (LATER, f"the game has {T} rounds, and the journal {E - 1} whole ones"),
-        (SOONER, f"it buys here, and has left the game in round {E - 1}"),
-        (OTHERS, f"it buys here, and has left the game in round {E}"),
+        (SOONER, f"an agent that has left the game in round {E - 1}"),
+        (OTHERS, f"an agent that has left the game in round {E}"),
     ],
     ids=["later", "sooner", "others"],
 )

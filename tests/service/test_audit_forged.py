@@ -64,6 +64,19 @@ def _twice(entries: list[Entry]) -> None:
     entries.insert(place + 1, entries[place])
 
 
+def _twice_much_later(entries: list[Entry]) -> None:
+    entries.insert(nth(entries, Purchase, 12), entries[nth(entries, Purchase, 5)])
+
+
+def _strange_host(entry: Purchase) -> Purchase:
+    return Purchase(replace(entry.asked, host="stranger"), entry.values)
+
+
+def _one_constraint_more(entry: Purchase) -> Purchase:
+    g = entry.values.g
+    return replace(entry, values=replace(entry.values, g=np.concatenate((g, g[..., :1]), axis=2)))
+
+
 def _other_host(entry: Purchase) -> Purchase:
     name = "agent-1" if entry.asked.host != "agent-1" else "agent-2"
     return Purchase(replace(entry.asked, host=name), entry.values)
@@ -92,22 +105,30 @@ FORGERIES = {
     "a loss": Forgery(altering(5, f=1e-3), "values", "f was sold as"),
     "a constraint": Forgery(altering(5, g=-1e-3), "values", "g was sold as"),
     "a value that is none": Forgery(altering(5, f=np.nan), "budgets", "not finite", agent=False),
-    "a decision outside the set": Forgery(altering(5, x=100.0), "budgets", "outside the feasible set"),
+    "a decision outside the set": Forgery(altering(5, x=100.0), "budgets", "must lie in the feasible set"),
     "a point too many": Forgery(
         lambda entries: change_purchase(entries, 5, _one_point_more),
         "budgets",
-        "buys 3 points per agent, granted are 2",
-        agent=False,
+        "3 points are asked about, and the game grants 2",
     ),
-    "another host": Forgery(lambda entries: change_purchase(entries, 5, _other_host), "budgets", "is not seated at"),
+    "another host": Forgery(
+        lambda entries: change_purchase(entries, 5, _other_host), "budgets", "only for the agents seated there"
+    ),
     "a host without seats": Forgery(
         _unseated, "budgets", "does not seat every agent", (SeatingEntry, 0), None, agent=False
     ),
+    "a host that is none": Forgery(
+        lambda entries: change_purchase(entries, 5, _strange_host), "budgets", "stranger, which buys,", agent=False
+    ),
+    "a constraint too many": Forgery(
+        lambda entries: change_purchase(entries, 5, _one_constraint_more), "budgets", "the game has 2", agent=False
+    ),
     "a purchase twice": Forgery(_twice, "budgets", "buys a second time", None),
+    "a purchase twice, much later": Forgery(_twice_much_later, "budgets", "buys a second time", None),
     "a purchase of another round": Forgery(
         lambda entries: change_purchase(entries, 5, _four_rounds_later),
         "budgets",
-        "purchase of round 5 is missing",
+        "round 5 must be bought before round 9",
         None,
         9,
     ),
@@ -144,6 +165,25 @@ def test_a_forged_record_is_named_though_its_seal_is_right(name: str, played: Ru
         record = spoilt[first.record - 1]
         assert isinstance(record, Purchase)
         assert first.agent in record.asked.question.agents
+
+
+@pytest.mark.parametrize("change", [altering(5, x=100.0), altering(5, points=100.0)], ids=["decision", "point"])
+def test_of_a_question_against_the_rules_the_agent_is_named_and_what_follows_is_not_called_ok(
+    change: Change, played: Run, tmp_path: Path
+) -> None:
+    run = forged(played, tmp_path / "forged", change)
+
+    report = run.audit()
+
+    [first] = of(report, "budgets").differences
+    assert first.record is not None
+    record = list(read(run.folder))[first.record - 1]
+    assert isinstance(record, Purchase)
+    assert first.agent == record.asked.question.agents[-1]  # `altering` changes what the last one asks
+    assert record.asked.host in first.what
+    assert {each.verdict for each in report.checks} == {"ok", "differs", "not checked"}
+    assert (of(report, "journal").verdict, of(report, "journal").count) == ("ok", len(list(read(run.folder))))
+    assert of(report, "decisions").reason == f"not checked beyond record {first.record}"
 
 
 @pytest.mark.slow
@@ -190,7 +230,7 @@ def test_a_purchase_left_out_is_named_by_its_agent_and_round(played: Run, tmp_pa
     assert isinstance(entry, Purchase)
     [first, *_] = of(report, "budgets").differences
     assert (first.round, first.agent) == (6, entry.asked.question.agents[0])
-    assert "its purchase of round 5 is missing" in first.what
+    assert "round 5 must be bought before round 6" in first.what
     assert report.rounds == 4
     assert differing(report) == ["budgets"]  # what it would have to be held against is not there
 
@@ -234,7 +274,7 @@ ELSEWHERE: dict[str, tuple[Callable[[Path], None], str, str, int | None]] = {
         "gives",
         None,
     ),
-    "a smaller grant": (lambda run: _in_the_spec(run, **{"feedback.points": 1}), "budgets", "granted are 1", 1),
+    "a smaller grant": (lambda run: _in_the_spec(run, **{"feedback.points": 1}), "budgets", "the game grants 1", 1),
     "a digest": (lambda run: _in_the_summary(run, digest="0" * 64), "summary", "digest is 000", None),
     "a sum": (
         lambda run: _in_the_summary(run, cumulative_violation=0.0),

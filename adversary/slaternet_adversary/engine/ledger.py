@@ -127,7 +127,8 @@ class Ledger:
     def buy(self, question: Question) -> Question | None:
         """Enter a question; return what of it is new, None if all of it was asked before in the same words."""
         if len(self._attendance.of(question.agents, question.round)) < len(question.agents):
-            raise RoundNotOpen("a question speaks for an agent that has left the game before its round")
+            left = self._attendance.ends[question.agents].min()
+            raise RoundNotOpen(f"a question speaks for an agent that has left the game in round {left}")
         last = self._last[question.agents]
         if not np.count_nonzero(last != question.round - 1):
             self._enter(question)
@@ -136,7 +137,7 @@ class Ledger:
             self._compare(question)
             return None
         if np.count_nonzero(last < question.round - 1):
-            raise RoundNotOpen("a question must be about the round after the last one bought, or repeat an earlier one")
+            raise RoundNotOpen(f"round {last.min() + 1} must be bought before round {question.round}")
         self._compare(select_agents(question, last >= question.round))
         new = select_agents(question, last < question.round)
         self._enter(new)

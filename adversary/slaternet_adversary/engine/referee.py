@@ -108,6 +108,11 @@ class Referee:
         return self._recorded
 
     @property
+    def chained(self) -> tuple[int, bytes]:
+        """The last round whose decisions are all known, and its digest d_t."""
+        return self._chained, self._chain[-1]
+
+    @property
     def totals(self) -> tuple[float, float, float, float]:
         """Cumulative loss and violation, then those of the baseline."""
         return self._totals
@@ -209,7 +214,8 @@ class Referee:
         if agents[-1] >= self._agents or np.count_nonzero(self._owner[agents] != self._hosts[host]):
             raise NotYours("a host may ask only for the agents seated there")
         if question.points.shape[1] > self._points:
-            raise OverBudget(f"the game grants {self._points} points per agent and round")
+            asked = question.points.shape[1]
+            raise OverBudget(f"{asked} points are asked about, and the game grants {self._points} per agent and round")
         decided = question.x_is_first_point or self._set.encloses(question.x)
         if not decided or not self._set.encloses(question.points):
             raise OutsideSet("decisions and points must lie in the feasible set")

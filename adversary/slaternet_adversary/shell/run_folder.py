@@ -44,6 +44,9 @@ COLUMNS = (
 )
 """Of metrics.csv. The `zero_` columns are cumulative: the baseline that never moves from the centre."""
 
+TOTALS = ("cumulative_loss", "cumulative_violation", "zero_loss", "zero_violation")
+"""Columns of metrics.csv, and entries of summary.json, with the referee's totals."""
+
 _PASSING = ("frames", "bytes_sent", "bytes_received", "waited", "skew", "seconds")
 """Columns of metrics.csv that say how the game went on its way, and may differ where it is the same game."""
 
@@ -181,18 +184,14 @@ class RunFolder:
 
     def record(self, row: RecordRound, seconds: float) -> None:
         """Append a round."""
-        score, totals = row.score, row.totals
-        loss, violation, away = (score.loss, score.violation, score.disagreement) if score else ("", "", "")
-        self._totals = totals
+        self._totals = row.totals
         skew = self.network.add(row.lags)
         spent = self.network.spent
-        before, self._spent = self._spent, spent
-        frames, sent, received = spent[0] - before[0], spent[1] - before[1], spent[2] - before[2]
-        self._metrics.append(
-            f"{row.round},{loss},{violation},{totals[0]},{totals[1]},{totals[2]},{totals[3]},{away},{row.agents},"
-            f"{frames},{sent},{received},{spent[3] - before[3]:.6f},{skew:.6f},"
-            f"{seconds:.6f},{row.digest}"
-        )
+        frames, sent, received, waited = (now - before for now, before in zip(spent, self._spent, strict=True))
+        self._spent = spent
+        passing = frames, sent, received, f"{waited:.6f}", f"{skew:.6f}", f"{seconds:.6f}"
+        fields = lasting_columns(row) | dict(zip(_PASSING, passing, strict=True))
+        self._metrics.append(",".join(str(fields[name]) for name in COLUMNS))
         if self._decisions is not None:
             self._decisions.write(row.x.tobytes())
             self._decisions.flush()
@@ -215,23 +214,7 @@ class RunFolder:
         if spec.record.decisions:
             self._pack(end.rounds)
         summary = {
-            "name": spec.run.name,
-            "run": self._run,
-            "algorithm": spec.algorithm.name,
-            "adversary": spec.adversary.plugin,
-            "graph": spec.graph.name,
-            "agents": spec.run.agents,
-            "rounds": end.rounds,
-            "scored_rounds": end.rounds // spec.record.score_every,
-            "seed": spec.run.seed,
-            "hosts": len(seats),
-            "departures": [{"round": each.round, "agents": each.agents} for each in spec.departures],
-            "cumulative_loss": self._totals[0],
-            "cumulative_violation": self._totals[1],
-            "zero_loss": self._totals[2],
-            "zero_violation": self._totals[3],
-            "digest": end.digest,
-            "reproducible": spec.run.reproducible,
+            **lasting_summary(spec, self._run, len(seats), end, self._totals),
             "breaches": self._breaches.by_kind,
             "seconds": seconds,
             "rounds_per_second": end.rounds / seconds if seconds > 0 else 0.0,
@@ -268,3 +251,40 @@ class RunFolder:
         self._commitments.close()
         if self._decisions is not None:
             self._decisions.close()
+
+
+def lasting_columns(row: RecordRound) -> dict[str, object]:
+    """Return those columns of a round in metrics.csv that are the same whenever the game is played."""
+    score = row.score
+    loss, violation, disagreement = (score.loss, score.violation, score.disagreement) if score else ("", "", "")
+    return {
+        "round": row.round,
+        "loss": loss,
+        "violation": violation,
+        **dict(zip(TOTALS, row.totals, strict=True)),
+        "disagreement": disagreement,
+        "agents": row.agents,
+        "digest": row.digest,
+    }
+
+
+def lasting_summary(
+    spec: Spec, run: str, hosts: int, end: Summarise, totals: tuple[float, float, float, float]
+) -> dict[str, object]:
+    """Return those entries of summary.json that follow from the spec and the journal."""
+    return {
+        "name": spec.run.name,
+        "run": run,
+        "algorithm": spec.algorithm.name,
+        "adversary": spec.adversary.plugin,
+        "graph": spec.graph.name,
+        "agents": spec.run.agents,
+        "rounds": end.rounds,
+        "scored_rounds": end.rounds // spec.record.score_every,
+        "seed": spec.run.seed,
+        "hosts": hosts,
+        "departures": [{"round": each.round, "agents": each.agents} for each in spec.departures],
+        **dict(zip(TOTALS, totals, strict=True)),
+        "digest": end.digest,
+        "reproducible": spec.run.reproducible,
+    }

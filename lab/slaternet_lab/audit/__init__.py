@@ -1,1 +1,1 @@
-"""A run checked afterwards, from its journal and its resolved spec, by someone who trusts nobody who took part."""
+"""A run checked afterwards, from its journal and its resolved spec; nothing that a process reported is trusted."""

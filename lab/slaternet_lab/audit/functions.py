@@ -1,24 +1,24 @@
-"""The functions of every round made again by the plugin: values that were bought, and scores.
+"""The functions of every round, made again by the plugin: values that were bought, and scores.
 
 Sums of a plugin and of the scores may end in other bits on another machine. What differs by no more than that is
-named apart: nobody gains by it, and nobody is accused of it.
+reported apart: nobody gains by it, and nobody is accused of it.
 """
 
+import itertools
+from contextlib import ExitStack
 from dataclasses import asdict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slaternet.errors import SlaternetError
-from slaternet.model import Array, Question, Values
+from slaternet.errors import PluginFailed, SlaternetError
+from slaternet.model import Array, Description, Question, Values
 from slaternet.spec import Spec
-from slaternet_adversary.api import Adversary
 from slaternet_adversary.engine.events import Play, Score
 from slaternet_adversary.journal.entries import Purchase
-from slaternet_adversary.plugin.makers import Maker
+from slaternet_adversary.plugin.makers import make_plugin, plugin_maker
 from slaternet_adversary.plugin.open_rounds import OpenRounds
 from slaternet_adversary.scoring import Scored
-from slaternet_lab.audit.purchases import Sheet, numbers
 from slaternet_lab.audit.report import AuditCheck
 
 _ROUNDING = 1e-9
@@ -27,45 +27,62 @@ _NAMES = ("f", "g", "f at the anchor", "the loss's gradient", "g at the anchor",
 
 
 class Recreation:
-    """A plugin that plays the game a second time, and what it says compared with what was journalled."""
+    """The plugin plays the game again, and its values and scores are compared with the journalled ones."""
 
-    def __init__(self, spec: Spec, plugin: Adversary, maker: Maker, values: AuditCheck, scores: AuditCheck) -> None:
-        self._name = spec.adversary.plugin
-        self._every = spec.record.score_every
-        self._plugin = plugin
-        self._maker = maker
-        self._functions = OpenRounds(plugin)
+    description: Description | None = None
+    """Of the plugin that the game was played with; None where it is not there."""
+
+    def __init__(self, spec: Spec, stack: ExitStack, values: AuditCheck, scores: AuditCheck) -> None:
+        self._name, played = spec.adversary.plugin, spec.adversary.sha256
         self._values = values
         self._scores = scores
+        self._functions: OpenRounds | None = None
+        """None where nothing more can be checked."""
         self._sound = False
-        """Whether it is known that the plugin says the same twice."""
-        self._broken = False
-        """Whether nothing more can be checked."""
+        """Whether it is known that the plugin gives the same values twice."""
+        self._plays: dict[int, Play] = {}
+        """Rounds that the referee has ordered, and that are not compared yet."""
         self._due: dict[int, Scored] = {}
-        """Scores made again whose record has not come yet."""
+        """Scores made again whose record is still to come."""
+        try:
+            self._maker = stack.enter_context(plugin_maker(spec))
+            plugin, description = make_plugin(spec, self._maker)
+        except SlaternetError as error:
+            self._give_up(f"not checked: {error}")
+            return
+        if description.code == played:
+            self.description, self._functions = description, OpenRounds(plugin)
+        else:
+            has = f"has SHA-256 {description.code[:16]} here and was played with {played[:16]}"
+            self._give_up(f"not checked: {self._name} {has}; put that back")
 
     def begin_after(self, round: int) -> None:
         """Play the rounds up to one that cannot be compared: a plugin plays them in order, from the first on."""
-        try:
-            for each in range(1, round + 1):
-                self._functions.play(Play(each, None))
-                self._functions.forget(each)
-        except SlaternetError as error:
-            self._give_up(f"not checked: {error}")
+        if self._functions is not None:
+            try:
+                _play_up_to(round, self._functions)
+            except SlaternetError as error:
+                self._give_up(f"not checked: {error}")
 
-    def compare(self, round: int, sheet: Sheet, past: Array | None) -> None:
+    def expect(self, effect: Play) -> None:
+        """Keep which decisions the functions of a round may depend on."""
+        self._plays[effect.round] = effect
+
+    def compare(self, round: int, purchases: list[tuple[int, Purchase]], score: Score | None) -> None:
         """Make the functions of a round, the one after the last, and compare what was bought; then score it."""
-        if self._broken:
+        effect, functions = self._plays.pop(round), self._functions
+        if functions is None:
             return
         try:
-            self._functions.play(Play(round, past))
-            for record, purchase in sheet.purchases:
-                self._compare(record, purchase)
-            if round % self._every == 0 and not self._broken:
-                self._due[round] = self._scored(Score(round, sheet.x, np.flatnonzero(sheet.decided)))
+            functions.play(effect)
+            for record, purchase in purchases:
+                self._compare(functions, record, purchase)
+            while score is not None and round not in self._due:
+                if (scored := functions.score(score)) is not None:
+                    self._due[round] = scored
         except SlaternetError as error:
             self._give_up(f"from round {round} on not checked: {error}")
-        self._functions.forget(round)
+        functions.forget(round)
 
     def compare_score(self, record: int, journalled: Scored) -> None:
         """Compare a round's score."""
@@ -79,33 +96,24 @@ class Recreation:
                 what = f"{name.replace('_', ' ')} is {found!r}, and by {self._name} {due[name]!r}"
                 self._scores.differs(what, record=record, round=journalled.round)
 
-    def _scored(self, effect: Score) -> Scored:
-        while (score := self._functions.score(effect)) is None:
-            pass
-        return score
-
-    def _compare(self, record: int, purchase: Purchase) -> None:
-        again = self._functions.evaluate(purchase.asked.question)
-        agents, round = purchase.asked.question.agents, purchase.asked.question.round
-        for name, found, due in zip(_names(again), numbers(purchase.values), numbers(again), strict=True):
-            if found.shape != due.shape:
-                what = f"{name} has shape {found.shape}, and by {self._name} {due.shape}"
-                self._values.differs(what, record=record, round=round)
-                continue
+    def _compare(self, functions: OpenRounds, record: int, purchase: Purchase) -> None:
+        question, again = purchase.asked.question, functions.evaluate(purchase.asked.question)
+        asked = [True, True, *2 * [question.loss_gradient], *2 * [question.constraint_gradient]]
+        names = itertools.compress(_NAMES, asked)
+        for name, found, due in zip(names, arrays_of(purchase.values), arrays_of(again), strict=True):
             self._values.count += found.size
             if found.tobytes() == due.tobytes():
                 continue
-            apart = self._apart(self._values, found, due, f"record {record}, round {round}")
-            if apart.any() and self._is_fickle(purchase.asked.question, again):
-                return
-            for row in np.flatnonzero(apart.reshape(len(apart), -1).any(axis=1)):
-                where = tuple(np.argwhere(apart[row])[0]) if apart.ndim > 1 else ()
-                one, other = float(found[row][where]), float(due[row][where])
+            apart = self._apart(self._values, found, due, f"record {record}, round {question.round}")
+            if apart.any():
+                self._check_sound(functions, question, again)
+                place = tuple(np.argwhere(apart)[0])
+                one, other, agent = float(found[place]), float(due[place]), int(question.agents[place[0]])
                 what = f"{name} was sold as {one!r} where {self._name} gives {other!r}"
-                self._values.differs(what, record=record, round=round, agent=int(agents[row]))
+                self._values.differs(what, record=record, round=question.round, agent=agent)
 
     def _apart(self, check: AuditCheck, found: Array, due: Array, place: str) -> NDArray[np.bool_]:
-        """Say which numbers differ by more than rounding; the first place where one differs by that is named."""
+        """Return which numbers differ by more than rounding; the first place where one differs by that is named."""
         apart: NDArray[np.bool_] = ~(np.abs(found - due) <= _ROUNDING * np.maximum(1.0, np.abs(due)))
         if ((found != due) & ~apart).any() and not check.reason:
             check.reason = (
@@ -114,31 +122,37 @@ class Recreation:
             )
         return apart
 
-    def _is_fickle(self, question: Question, once: Values) -> bool:
-        """Whether the plugin contradicts itself, and so cannot be held against anything that was journalled.
+    def _check_sound(self, functions: OpenRounds, question: Question, once: Values) -> None:
+        """Raise PluginFailed where the plugin contradicts itself, so that no journalled value can be compared with it.
 
         It is asked again, and so is a new instance that has played the same rounds, unless those need decisions.
         """
         if self._sound:
-            return False
-        others, last = [self._functions], question.round
-        if not self._plugin.history:
+            return
+        others = [functions]
+        if self.description is not None and not self.description.history:
             others.append(OpenRounds(self._maker.new()))
-            for round in range(1, last + 1):
-                others[1].play(Play(round, None))
-                others[1].forget(round - 1)
-        said = [array.tobytes() for array in numbers(once)]
-        self._sound = all([each.tobytes() for each in numbers(other.evaluate(question))] == said for other in others)
-        if not self._sound:
-            self._give_up(f"from round {last} on not checked: {self._name} gives other values each time it plays")
-        return not self._sound
+            _play_up_to(question.round, others[1])
+        values = [array.tobytes() for array in arrays_of(once)]
+        for other in others:
+            if [array.tobytes() for array in arrays_of(other.evaluate(question))] != values:
+                raise PluginFailed(f"{self._name} gives other values each time it plays")
+        self._sound = True
 
     def _give_up(self, reason: str) -> None:
-        self._broken = True
+        self._functions = None
         self._values.reason = self._scores.reason = reason
         self._due.clear()
 
 
-def _names(values: Values) -> list[str]:
-    asked = [True, True, *2 * [values.loss is not None], *2 * [values.constraint is not None]]
-    return [name for name, each in zip(_NAMES, asked, strict=True) if each]
+def _play_up_to(last: int, functions: OpenRounds) -> None:
+    """Play the rounds up to one, and keep the functions of that one alone."""
+    for round in range(1, last + 1):
+        functions.play(Play(round, None))
+        functions.forget(round - 1)
+
+
+def arrays_of(values: Values) -> list[Array]:
+    """Return all that was bought: f, g, and of the tangents value and gradient."""
+    tangents = [each for each in (values.loss, values.constraint) if each is not None]
+    return [values.f, values.g, *(part for each in tangents for part in (each.value, each.gradient))]

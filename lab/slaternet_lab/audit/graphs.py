@@ -1,9 +1,10 @@
-"""W_t of every round: doubly stochastic, and how many in a row connect everyone who plays."""
+"""W_t of every round: doubly stochastic, and how many in a row connect all agents that play."""
 
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from slaternet.attendance import Attendance
 from slaternet.errors import BadSpec
 from slaternet.model import Agents, Array
 from slaternet.spec import Spec
@@ -11,7 +12,6 @@ from slaternet_coordinator.graphs import Matrix, assumption4
 from slaternet_coordinator.graphs.survivors import Departing
 from slaternet_coordinator.registry import build
 from slaternet_lab.audit.report import AuditCheck
-from slaternet_lab.audit.seating import SeatingCheck
 
 
 @dataclass(slots=True)
@@ -37,20 +37,18 @@ class _Stretch:
 class Graphs:
     """The graph of a game, made again round by round."""
 
-    def __init__(self, spec: Spec, seating: SeatingCheck, check: AuditCheck) -> None:
-        self._seating = seating
+    def __init__(self, spec: Spec, check: AuditCheck) -> None:
         self._check = check
         self._all = build(spec.graph, spec.run.agents, spec.run.seed)
-        self._attendance = seating.attendance
+        self._attendance = Attendance(spec.run.agents)
         self._graph = Departing(self._all, self._attendance)
         self._stretches: list[_Stretch] = []
 
-    def matrix(self, round: int) -> Matrix:
+    def matrix(self, round: int, attendance: Attendance) -> Matrix:
         """Return W_t of a round, the one after the last, checked."""
-        if self._attendance is not self._seating.attendance:
-            self._attendance = self._seating.attendance
-            self._graph = Departing(self._all, self._attendance)
-        matrix, players = self._graph.matrix(round), self._attendance.players(round)
+        if self._attendance is not attendance:
+            self._attendance, self._graph = attendance, Departing(self._all, attendance)
+        matrix, players = self._graph.matrix(round), attendance.players(round)
         if not self._stretches or not np.array_equal(self._stretches[-1].players, players):
             self._stretches.append(_Stretch(round, players, len(players) == matrix.agents))
         self._stretches[-1].add(matrix, round)

@@ -1,13 +1,18 @@
-"""What an audit finds: how much of each thing was checked, and every difference by record, round and agent."""
+"""What an audit finds: how much of each thing was checked, and differences by record, round and agent."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from typing import Literal
+from typing import Literal, NoReturn
 
 Verdict = Literal["ok", "differs", "not checked"]
 
 _LISTED = 10
 """Differences of one check that are named; the others are counted."""
+
+
+class ReplayEnded(Exception):
+    """An entry of the journal cannot have happened, so that no later one can be replayed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,30 +45,33 @@ class AuditCheck:
     unnamed: int = 0
     """Differences beyond those that are named."""
 
-    def differs(
-        self, what: str, *, record: int | None = None, round: int | None = None, agent: int | None = None
-    ) -> None:
-        """Write a difference down."""
+    def differs(self, what: str, **where: int | None) -> None:
+        """Add a difference; `where` are the fields of Discrepancy."""
         if len(self.differences) < _LISTED:
-            self.differences.append(Discrepancy(what, record, round, agent))
+            self.differences.append(Discrepancy(what, **where))
         else:
             self.unnamed += 1
 
+    def end_replay(self, what: str, **where: int | None) -> NoReturn:
+        """Add a difference after which the game cannot be replayed any further."""
+        self.differs(what, **where)
+        raise ReplayEnded(what)
+
     @property
     def verdict(self) -> Verdict:
-        """What has come of it."""
+        """The result of the check."""
         if self.differences:
             return "differs"
         return "not checked" if self.reason else "ok"
 
     def sentences(self) -> Iterator[str]:
-        """Yield what there is to say beyond the verdict."""
+        """Yield the differences and the note, one sentence each."""
         for each in self.differences:
             yield f"{self.name}: {each}"
         if self.unnamed:
             yield f"{self.name}: {self.unnamed} more"
-        for text in filter(None, (self.reason, self.note)):
-            yield f"{self.name}: {text}"
+        if self.note:
+            yield f"{self.name}: {self.note}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +93,16 @@ class AuditReport:
         return next((worst for worst in ("differs", "not checked") if worst in verdicts), "ok")
 
     def sentences(self) -> list[str]:
-        """Return what there is to say beyond the table, one sentence each."""
-        return [*(text for each in self.checks for text in each.sentences()), *self.notes]
+        """Return differences, reasons and notes, one sentence each; checks that share a reason share its sentence."""
+        reasons: defaultdict[str, list[str]] = defaultdict(list)
+        for each in self.checks:
+            if each.reason:
+                reasons[each.reason].append(each.name)
+        unchecked = (f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
+        return [*(text for each in self.checks for text in each.sentences()), *unchecked, *self.notes]
 
     def plain(self) -> dict[str, object]:
-        """Return it for programs."""
+        """Return the report as plain data, for --json."""
         checks = [{"verdict": each.verdict, **asdict(each)} for each in self.checks]
         return {
             "run": self.run,
