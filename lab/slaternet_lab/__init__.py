@@ -1,7 +1,7 @@
-"""The laboratory: play games, read them back, draw them.
+"""The laboratory: play games, read their results, draw them.
 
-`load` finds and resolves a spec, `play` and `simulate` play it, `resume` goes on with what `play` has begun, `Run`
-reads what they wrote, `regret` judges it, `compare` plays several algorithms on the same functions.
+`load` finds and resolves a spec, `play` and `simulate` play it, `resume` continues what `play` has begun, `Run` reads
+the results, `regret` judges them, `compare` plays several algorithms on the same functions.
 """
 
 from typing import TYPE_CHECKING

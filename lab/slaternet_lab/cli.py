@@ -12,7 +12,7 @@ from typing import Annotated, NoReturn
 import structlog
 import typer
 
-from slaternet.service import main as process
+from slaternet.service.main import main as run_program
 from slaternet_agent.shell.command import agent
 from slaternet_lab.commands import (
     adversary,
@@ -88,4 +88,4 @@ _register(services.health, _SERVICES, "slaternet health 127.0.0.1:7000")
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command and exit."""
     structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
-    process.main("slaternet", lambda: app(arguments, prog_name="slaternet"))
+    run_program("slaternet", lambda: app(arguments, prog_name="slaternet"))

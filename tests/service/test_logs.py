@@ -5,7 +5,7 @@ import itertools
 import json
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,8 +18,8 @@ from slaternet.network.certificates import read
 from slaternet.network.client import open_channel
 from slaternet.service import logs
 from slaternet.service.logs import configure_log
-from slaternet_lab.status.operator import GameStatus, ask_standing
-from slaternet_lab.status.watch import look_on
+from slaternet_lab.status.operator import GameStatus, ask_status
+from slaternet_lab.status.watch import View, poll
 from slaternet_lab.tools.certificates import make
 
 HOSTS = ("agent-1", "agent-2")
@@ -102,20 +102,17 @@ async def test_a_game_that_is_logged_in_full_keeps_its_secrets(
     assert [secret for secret in (*secrets(tmp_path / "certificates"), *VALUES) if secret in said] == []
 
 
-class Notes:
-    """Takes down what a watcher sees."""
+class Notes(View):
+    """Records what a watcher sees."""
 
     def __init__(self) -> None:
         self.phases: list[str] = []
         self.misses: list[Unreachable] = []
 
-    def shown(self) -> nullcontext[None]:
-        return nullcontext()
+    def show(self, game: GameStatus) -> None:
+        self.phases.append(game.status.phase)
 
-    def show(self, standing: GameStatus) -> None:
-        self.phases.append(standing.status.phase)
-
-    def miss(self, error: Unreachable) -> None:
+    def show_unreachable(self, error: Unreachable) -> None:
         self.misses.append(error)
 
 
@@ -127,12 +124,12 @@ async def test_whoever_watches_a_game_hears_of_its_end_though_it_is_over_in_a_mo
     ):
 
         async def ask() -> GameStatus:
-            standing = await ask_standing(there, again=True)
+            standing = await ask_status(there, again=True)
             if standing.status.phase == "playing":
                 await game.stop()
             return standing
 
         # between two looks the last rounds are played, everyone acknowledges the end and leaves
-        end = await look_on(ask, notes, pause=0.5)
+        end = await poll(ask, notes, pause=0.5)
 
     assert (end.phase, notes.phases[-1], notes.misses) == ("over", "over", [])

@@ -12,12 +12,12 @@ All need gamma_0 within its bound. Table II's schedule is Theorem 4's with mu = 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slaternet_lab.assumptions.findings import PAPER, Finding, Verdict
 from slaternet_lab.assumptions.sampling import Figures
 from slaternet_lab.specs.assemble import Parts
+from slaternet_lab.specs.protocol import PAPER, Finding, Verdict
 
 CLAIM = "Theorem 4 (mu)"
-"""What the finding on a claimed modulus is about."""
+"""The subject of the finding on a claimed modulus."""
 
 _ORDER: tuple[Verdict, ...] = ("ok", "note", "warning", "error")
 _SCHEDULES = {1: ("theorem1",), 2: ("theorem1",), 3: ("theorem1",), 4: ("theorem4", "table2")}
@@ -31,7 +31,7 @@ _FAILURES = {
 
 
 def claimed_modulus(parts: Parts) -> float | None:
-    """Return the modulus that a schedule of Algorithm 1 takes for known, or None."""
+    """Return the modulus that a schedule of Algorithm 1 assumes, or None."""
     algorithm = parts.spec.algorithm
     if algorithm.name != PAPER:
         return None
@@ -41,7 +41,7 @@ def claimed_modulus(parts: Parts) -> float | None:
 
 
 def theorems(parts: Parts, figures: Figures, findings: Sequence[Finding]) -> list[Finding]:
-    """Return one line for each theorem, none for an algorithm that they are not about."""
+    """Return one line for each theorem; none for another algorithm than the paper's."""
     algorithm = parts.spec.algorithm
     if algorithm.name != PAPER:
         return []
@@ -50,14 +50,16 @@ def theorems(parts: Parts, figures: Figures, findings: Sequence[Finding]) -> lis
         return [Finding("note", "Theorems 1 to 4", text)]
     state = _state(figures, findings)
     exponent = float(str(algorithm.numbers.get("c", 0.5)))
+    # where no point at all is feasible, every theorem lacks that
+    always = {"Assumption 5"} if figures.slater and figures.slater.limit < -figures.slater.tolerance else set()
     lines = {}
     for theorem, schedules in _SCHEDULES.items():
         if algorithm.schedule in schedules:
-            needed = {need: state[need] for need in _needed(theorem, figures)}
+            needed = {need: state[need] for need in dict.fromkeys((*_NEEDS[theorem], *always))}
             lines[theorem] = _line(needed, _rates(theorem, exponent, slater=state["Assumption 5"] == "ok"))
         else:
             lines[theorem] = "note", f"is about algorithm.schedule = {schedules[0]}, not {algorithm.schedule}"
-    some = any(verdict == "ok" for verdict, _ in lines.values())  # then the others were not meant
+    some = any(verdict == "ok" for verdict, _ in lines.values())  # then the spec is not about the others
     return [
         Finding("note" if some and verdict == "warning" else verdict, f"Theorem {theorem}", text)
         for theorem, (verdict, text) in lines.items()
@@ -65,7 +67,7 @@ def theorems(parts: Parts, figures: Figures, findings: Sequence[Finding]) -> lis
 
 
 def _state(figures: Figures, findings: Sequence[Finding]) -> Mapping[str, Verdict]:
-    """Return how each need fares: the worst of what was found about it."""
+    """Return the verdict on each need: the worst of the findings about it."""
     state: dict[str, Verdict] = dict.fromkeys((*_ALL, "Assumption 5", CLAIM), "ok")
     for finding in findings:
         for need in state:
@@ -73,13 +75,6 @@ def _state(figures: Figures, findings: Sequence[Finding]) -> Mapping[str, Verdic
                 state[need] = max(state[need], finding.verdict, key=_ORDER.index)
     state["Assumption 6"] = "note" if figures.modulus is None else "ok" if figures.modulus > 0.0 else "warning"
     return state
-
-
-def _needed(theorem: int, figures: Figures) -> tuple[str, ...]:
-    """Return what a theorem needs; where no point at all is feasible, that is what every one of them lacks."""
-    found = figures.slater
-    nowhere = found is not None and found.limit < -found.tolerance
-    return tuple(dict.fromkeys((*_NEEDS[theorem], "Assumption 5"))) if nowhere else _NEEDS[theorem]
 
 
 def _line(state: Mapping[str, Verdict], rates: str) -> tuple[Verdict, str]:

@@ -5,11 +5,10 @@ from scipy import sparse
 
 from slaternet.model import Array
 from slaternet.numerics.sets import FeasibleSet
-from slaternet_lab.functions.cones import Cones, cones
-from slaternet_lab.functions.solver import minimise
+from slaternet_lab.functions.cones import Cones, cones, minimise
 
 _SOLVER = 1e-10
-"""What the solver is asked for: feasibility and gap."""
+"""Feasibility and gap that the solver must reach."""
 
 
 class ConeProgramme:

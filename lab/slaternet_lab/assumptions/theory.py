@@ -1,4 +1,4 @@
-"""What the sampled functions say about Assumptions 2, 3, 5 and 6 and about the bound on gamma_0."""
+"""Findings from the sampled functions on Assumptions 2, 3, 5 and 6 and on the bound of gamma_0."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -6,22 +6,22 @@ from collections.abc import Iterator, Sequence
 from slaternet_adversary.testing.shape import written
 from slaternet_agent.registry import numbers_of_schedule
 from slaternet_lab.assumptions import applicability
-from slaternet_lab.assumptions.findings import PAPER, Finding
 from slaternet_lab.assumptions.sampling import Figures
 from slaternet_lab.specs.assemble import Parts
+from slaternet_lab.specs.protocol import PAPER, Finding
 
 _SIGMAS = {"square": 2.0, "half-square": 1.0}
 """The strong convexity of yi2024's psi."""
 _SAME = 1e-9
 """Relative difference of numbers that are the same."""
 _LAST = 1 << 20
-"""The round that stands for the far end of a game without one."""
+"""The last round to check of a game without end."""
 
 
 def judge(parts: Parts, figures: Figures, before: Sequence[Finding]) -> list[Finding]:
     """Return the findings on the functions; `before` are those on the set, the graphs and the schedule."""
     found = [
-        _looked(parts, figures),
+        _sampled(parts, figures),
         *_bounds(figures),
         _convexity(figures),
         _slater(figures),
@@ -33,7 +33,7 @@ def judge(parts: Parts, figures: Figures, before: Sequence[Finding]) -> list[Fin
     return found + applicability.theorems(parts, figures, [*before, *found])
 
 
-def _looked(parts: Parts, figures: Figures) -> Finding:
+def _sampled(parts: Parts, figures: Figures) -> Finding:
     first, last = figures.rounds[0], figures.rounds[-1]
     rounds = f"{len(figures.rounds)} rounds from {first} to {last}" if last > first else f"round {first}"
     text = f"sampled in {rounds}: {figures.agents} of {parts.spec.run.agents} agents at {figures.points} points of X"
@@ -60,8 +60,8 @@ def _bounds(figures: Figures) -> Iterator[Finding]:
 
 def _convexity(figures: Figures) -> Finding:
     about, void = "Assumption 3 (convex)", "so it is not convex; Theorems 1 to 4 do not apply"
-    if figures.bent:
-        return Finding("warning", about, f"{figures.bent} lies above a chord, {void}")
+    if figures.not_convex:
+        return Finding("warning", about, f"{figures.not_convex} lies above a chord, {void}")
     if figures.modulus is not None and figures.modulus < 0.0:
         return Finding("warning", about, f"an f has curvature {figures.modulus:.5g}, {void}")
     return Finding("ok", about, "no f or g lies above a chord")
@@ -109,7 +109,7 @@ def _modulus(parts: Parts, figures: Figures) -> Finding:
 
 
 def _claimed_bounds(parts: Parts, figures: Figures) -> Iterator[Finding]:
-    """Compare the bounds that a schedule is told, or takes for granted, with what was sampled."""
+    """Compare the bounds that a schedule is given, or assumes, with what was sampled."""
     slopes = [each for each in (figures.loss_slope, figures.constraint_slope) if each is not None]
     sampled = {"gradient_bound": max(slopes, default=None), "value_bound": figures.bound}
     for name, default in numbers_of_schedule(parts.spec.algorithm).items():
@@ -129,8 +129,8 @@ def _dual_step(parts: Parts, figures: Figures) -> Iterator[Finding]:
         formula, whose = "sigma/(4 G2^2)", "the theorems of Yi et al. 2024"
     else:
         return
-    gamma0 = _gamma0(parts)
-    if gamma0 is None:
+    gamma0, last = (step.alpha * step.gamma for step in map(parts.schedule.step, (1, parts.spec.run.rounds or _LAST)))
+    if not math.isclose(gamma0, last, rel_tol=_SAME):
         yield Finding("warning", "gamma_0", f"gamma_t alpha_t is not constant; {whose} need gamma_t = gamma_0/alpha_t")
         return
     if slope is None:
@@ -145,13 +145,6 @@ def _dual_step(parts: Parts, figures: Figures) -> Iterator[Finding]:
         yield Finding("warning", "gamma_0", text, numbers)
     else:
         yield Finding("ok", "gamma_0", f"{gamma0:g} is {ratio:.4g} times its bound {formula} with this G2", numbers)
-
-
-def _gamma0(parts: Parts) -> float | None:
-    """Return gamma_t alpha_t where it is the same in the first and the last round."""
-    first, last = (parts.schedule.step(t) for t in (1, parts.spec.run.rounds or _LAST))
-    begin, end = first.alpha * first.gamma, last.alpha * last.gamma
-    return begin if math.isclose(begin, end, rel_tol=_SAME) else None
 
 
 def _claimed(parts: Parts, figures: Figures) -> Iterator[Finding]:

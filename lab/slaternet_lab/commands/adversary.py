@@ -1,4 +1,4 @@
-"""An adversary of one's own: a package to begin with, and its exam."""
+"""An adversary of the user's own: a package to start from, and its exam."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -61,7 +61,6 @@ def adversary_check(
     spec: Annotated[
         str | None,
         typer.Option(
-            "--spec",
             metavar="SPEC",
             help="The game it is examined in: a shipped name, a file or a run folder. If absent, the shipped spec of "
             "its name, or else 6 agents in the box [-2, 2]^5.",
@@ -90,25 +89,20 @@ def adversary_check(
 
 def _spec(target: str, what: str | None, settings: Sequence[str]) -> Spec:
     """Return the game with this adversary, which keeps the options of a spec that is about it."""
+    from slaternet.spec.paths import located
     from slaternet_lab.specs import shipped
+    from slaternet_lab.specs.resolve import read
 
     plugin = absolute(target, Path.cwd())
     named = [f"adversary.plugin={plugin}", *settings]
     if what is None and target not in shipped.names():
         spec = Spec.load(override(_SMALL, named), source="--set")
     else:
-        spec = _read(what or target, settings)
-        spec = spec if spec.adversary.plugin == plugin else _read(what or target, named)
+        spec = located(*read(what or target, settings))
+        spec = spec if spec.adversary.plugin == plugin else located(*read(what or target, named))
     if spec.adversary.isolation is None and not is_foreign(plugin):
         spec = spec.replace(**{"adversary.isolation": "none"})
-    return spec.replace(feedback=None)  # what agents are granted is not the adversary's business
-
-
-def _read(what: str, settings: Sequence[str]) -> Spec:
-    from slaternet.spec.paths import located
-    from slaternet_lab.specs.resolve import read
-
-    return located(*read(what, settings))
+    return spec.replace(feedback=None)  # what agents are granted does not concern the adversary
 
 
 def examine(spec: Spec) -> "list[Line]":
@@ -118,8 +112,7 @@ def examine(spec: Spec) -> "list[Line]":
     from slaternet_lab.assumptions.sampling import QUICK, affordable, measure
 
     report = examine_contract(spec)
-    failed = next((line.about for line in report if line.verdict == "failed"), "")
-    if failed:
+    if failed := next((line.about for line in report if line.verdict == "failed"), ""):
         return [*report, Line("note", "theorems", f"not examined: correct {failed} first")]
     if not affordable(spec, QUICK):
         text = f"not sampled: agents times dimensions are more than {QUICK.work}"
@@ -132,7 +125,7 @@ def examine(spec: Spec) -> "list[Line]":
 
 
 def _theory(figures: "Figures", *, slater: bool) -> "Iterator[Line]":
-    """Yield what was sampled, and what it is good for."""
+    """Yield the sampled figures, and the theorems that they allow."""
     from slaternet_adversary.testing import Line
 
     yield Line("note", "bound", f"F >= {figures.bound:.5g}, the largest |f| sampled (Assumption 2)")
@@ -155,7 +148,7 @@ def _modulus(figures: "Figures") -> str:
 
 
 def _theorems(*, slater: bool, strong: bool) -> str:
-    """Say which theorems the functions allow; graph, schedule and gamma_0 are the spec's."""
+    """Return which theorems the functions allow; graph, schedule and gamma_0 are the spec's."""
     holds = {1: True, 2: slater, 3: strong, 4: strong}
     good = [str(theorem) for theorem, each in holds.items() if each]
     text = f"as far as sampled, the functions are what Theorem{'s' * (len(good) > 1)} {_listed(good)} need"

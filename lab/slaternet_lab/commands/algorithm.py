@@ -1,11 +1,11 @@
-"""Put an algorithm through the exam."""
+"""`slaternet algorithm-check`: examine an algorithm."""
 
 from typing import Annotated
 
 import typer
 
 from slaternet.errors import BadSpec, PluginFailed
-from slaternet.spec import AlgorithmSection, Spec
+from slaternet.spec import Spec
 from slaternet.spec.overrides import override
 from slaternet_lab.commands.options import JsonOption
 from slaternet_lab.commands.report import print_findings
@@ -34,16 +34,12 @@ def algorithm_check(
     """Check that an algorithm keeps its contract: rowwise, pure, restored from its state, inside the set."""
     from slaternet_agent.testing.exam import examine
 
-    report = examine(_section(target, settings or []))
+    for setting in settings or []:
+        if not setting.startswith("algorithm."):
+            raise BadSpec(f"--set {setting} is no key of [algorithm]; write for example --set algorithm.gamma0=0.1")
+    tables = override({**_AROUND, "algorithm": {"name": target}}, settings or [])
+    report = examine(Spec.load(tables, source="--set").algorithm)
     print_findings(report, {"verdict": "verdict", "about": "about", "finding": "text"}, as_json=as_json)
     for each in report:
         if each.verdict == "error":
             raise PluginFailed(f"algorithm {target} breaks its contract: {each.text}")
-
-
-def _section(target: str, settings: list[str]) -> AlgorithmSection:
-    for setting in settings:
-        if not setting.startswith("algorithm."):
-            raise BadSpec(f"--set {setting} is no key of [algorithm]; write for example --set algorithm.gamma0=0.1")
-    tables = override({**_AROUND, "algorithm": {"name": target}}, settings)
-    return Spec.load(tables, source="--set").algorithm

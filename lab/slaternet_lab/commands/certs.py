@@ -1,4 +1,4 @@
-"""`slaternet certs`: what a game over mutual TLS needs before it begins."""
+"""`slaternet certs`: the certificates of a game over mutual TLS."""
 
 import shlex
 from collections.abc import Iterable, Sequence
@@ -33,27 +33,21 @@ def certs(
     """Make a CA and a certificate for everyone in a game, for --tls; run it again to add hosts."""
     from slaternet_lab.tools.certificates import ALWAYS, make
 
-    called = _called(hosts, names)
+    if hosts is not None and names is not None:
+        raise BadSpec("--hosts and --names say the same thing in two ways; give one of them")
+    numbered = (f"agent-{number}" for number in range(1, (hosts or _HOSTS) + 1))
+    called = list(numbered) if names is None else [name.strip() for name in names.split(",")]
     with bar() as shown:
         made = make(folder, called, days, lambda missing: shown.track(missing, "making", len(missing)))
     kept = [each for each in (CA, *(each.name for each in ALWAYS), *called) if each not in set(made)]
     if as_json:
         print_json({"folder": str(folder), "made": made, "kept": kept})
-        return
-    _explain(folder, called, made, kept)
-
-
-def _called(hosts: int | None, names: str | None) -> list[str]:
-    """Return the names of the hosts."""
-    if names is None:
-        return [f"agent-{number}" for number in range(1, (hosts or _HOSTS) + 1)]
-    if hosts is not None:
-        raise BadSpec("--hosts and --names say the same thing in two ways; give one of them")
-    return [name.strip() for name in names.split(",")]
+    else:
+        _explain(folder, called, made, kept)
 
 
 def _explain(folder: Path, hosts: Sequence[str], made: Sequence[str], kept: Sequence[str]) -> None:
-    """Say what there is, and what goes where."""
+    """Print what was made and kept, and where each folder belongs."""
     print_fields([("made", _listed(made) or "nothing"), *([("kept", _listed(kept))] if kept else [])])
     typer.echo("Copy each folder, under its name, to the machine of its process:")
     for name, where in (
@@ -69,14 +63,14 @@ def _explain(folder: Path, hosts: Sequence[str], made: Sequence[str], kept: Sequ
 
 def _listed(names: Iterable[str]) -> str:
     """Return the names with commas; a row of numbered ones by its ends."""
+
+    def row_of(each: tuple[int, str]) -> tuple[str, int | None]:
+        """Return what a name shares with its neighbours in a row of numbered names, and with no other."""
+        stem, _, number = each[1].rpartition("-")
+        return (stem, each[0] - int(number)) if number.isdecimal() else (each[1], None)
+
     rows = []
-    for _, numbered in groupby(enumerate(names), key=lambda each: _row(*each)):
+    for _, numbered in groupby(enumerate(names), key=row_of):
         row = [name for _, name in numbered]
         rows += [f"{row[0]} to {row[-1]}"] if len(row) > 2 else row
     return ", ".join(rows)
-
-
-def _row(position: int, name: str) -> tuple[str, int | None]:
-    """Return what a name has in common with its neighbours in a row of numbered ones, and with no other."""
-    stem, _, number = name.rpartition("-")
-    return (stem, position - int(number)) if number.isdecimal() else (name, None)

@@ -56,14 +56,14 @@ def compare(
 ) -> None:
     """Play algorithms x seeds on the same functions and graphs; the same --out goes on where it was interrupted."""
     from slaternet_lab.comparison.entries import split
-    from slaternet_lab.comparison.play import compare as play_all
+    from slaternet_lab.comparison.play import compare as compare_algorithms
 
     if hosts is not None and not network:
         raise BadSpec("--hosts is for games over the network; add --network, or leave it out")
     if jobs is not None and network:
         raise BadSpec("--jobs is for simulated games, and those over the network are played one after another; drop it")
     try:
-        found = play_all(
+        found = compare_algorithms(
             spec,
             algorithms=split(algorithms) if algorithms is not None else None,
             seeds=seeds,
@@ -94,7 +94,7 @@ def _show(found: "Comparison", *, as_json: bool) -> None:
 
 
 def _seeds(standings: Sequence["Standing"]) -> str:
-    """Say how many seeds were played, which may differ where runs failed."""
+    """Return how many seeds were played, in words; contestants differ where runs failed."""
     counts = {each.seeds for each in standings} or {0}
     low, high = min(counts), max(counts)
     if high <= 1:
@@ -103,7 +103,7 @@ def _seeds(standings: Sequence["Standing"]) -> str:
 
 
 def _spread(spread: "Spread | None") -> str:
-    """Write a mean and its deviation with as many digits as tell something."""
+    """Return a mean and its deviation with as many digits as are significant."""
     if spread is None:
         return ""
     size = abs(spread.mean)
@@ -113,7 +113,7 @@ def _spread(spread: "Spread | None") -> str:
 
 
 def _asked(standing: "Standing") -> str:
-    """Say what an algorithm asks per agent and round: values at points, gradients of f and g."""
+    """Return what an algorithm asks per agent and round: values at points, gradients of f and g."""
     parts = (
         f"{standing.points} point{'s' if standing.points > 1 else ''}" if standing.points else "",
         "df" if standing.loss_gradient else "",
@@ -134,7 +134,7 @@ _COLUMNS: dict[str, Callable[["Standing"], str]] = {
 
 
 def _raise_failure(found: "Comparison") -> None:
-    """End with the first failure's exit code where runs failed; what the others gave is shown already."""
+    """Raise the first failure where runs failed; the results of the others are shown already."""
     for name, error in found.failures.items():
         total = len(found.failures) + len(found.outcomes)
         raise type(error)(

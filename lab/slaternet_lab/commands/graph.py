@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _LISTED = 12
 """Rounds shown one by one."""
 _ROUNDS = 1000
-"""Rounds looked at unless the user says how many."""
+"""Rounds that are examined by default."""
 _BYTES = 1 << 31
 """Largest W that is written."""
 
@@ -85,11 +85,11 @@ def _describe(graph: "Graph", t: int) -> dict[str, int | float]:
     n = matrix.agents
     entries = csr_array((matrix.weights, matrix.columns, matrix.starts), shape=(n, n))
     others = len(matrix.columns) - n
-    heard = np.bincount(matrix.columns)  # a directed graph may have an agent that many hear and that hears few
+    outgoing = np.bincount(matrix.columns)  # in a directed graph an agent may send to many and receive from few
     return {
         "round": t,
         "edges": others if graph.directed else others // 2,
-        "largest_degree": int(max(matrix.lengths.max(), heard.max())) - 1,
+        "largest_degree": int(max(matrix.lengths.max(), outgoing.max())) - 1,
         "smallest_weight": float(matrix.weights.min()),
         "groups": int(connected_components(entries, directed=graph.directed, connection="strong")[0]),
     }

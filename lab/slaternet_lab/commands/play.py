@@ -1,4 +1,4 @@
-"""Play a game: `run` over the network, `simulate` without one, `resume` one that was cut short."""
+"""Play a game: `run` over the network, `simulate` without one, `resume` one that was interrupted."""
 
 from typing import Annotated
 
@@ -78,11 +78,11 @@ def simulate(
     as_json: JsonOption = False,
 ) -> None:
     """Play a spec in one process without a network; same digest, same run folder."""
-    from slaternet_lab.games.simulation import simulate as play_here
+    from slaternet_lab.games.simulation import simulate as simulate_game
 
     game = _resolved(spec, settings, adversary)
     with ProgressDisplay(game.run.rounds, Console(stderr=as_json)) as progress:
-        played = play_here(game, out=out, force=force, progress=progress)
+        played = simulate_game(game, out=out, force=force, progress=progress)
     show_summary(played, as_json=as_json)
 
 
@@ -107,7 +107,7 @@ def resume(
 
 
 def _resolved(what: str | None, settings: list[str] | None, adversary: str | None) -> Spec:
-    """Return the spec to play; another adversary than the spec's comes without the options of the old one."""
+    """Return the spec to play; another adversary than the spec's does not get the options of the old one."""
     from slaternet_lab.specs.resolve import load
 
     named = [] if adversary is None else [f"adversary.plugin={adversary}"]

@@ -1,4 +1,4 @@
-"""`slaternet record`: the functions of a spec's adversary, written to a file that `replay` plays."""
+"""`slaternet record`: write the functions of a spec's adversary to a file that `replay` plays."""
 
 import itertools
 import shutil
@@ -30,7 +30,7 @@ def record(
     from slaternet_adversary.plugin.makers import open_plugin
     from slaternet_lab.specs.resolve import load
 
-    # a plugin's arrays are seen only in the process that it plays in
+    # the arrays of a plugin exist only in its own process
     game = load(spec, [*(settings or ()), "adversary.isolation=none"])
     rounds = game.run.rounds
     if rounds is None:
@@ -60,7 +60,7 @@ def _check_file(out: Path, force: bool) -> None:
 
 
 def _check_room(out: Path, size: int) -> None:
-    """Refuse before the first byte what cannot be written to the end."""
+    """Refuse, before the first byte is written, what does not fit on the disk."""
     free = shutil.disk_usage(out.parent).free
     if 2 * size > free:
         raise BadSpec(

@@ -1,4 +1,4 @@
-"""Results as commands show them: a table, pairs of names and values, or JSON."""
+"""Print the results of commands: as a table, as pairs of names and values, or as JSON."""
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -22,12 +22,12 @@ _COLOURS = {
 
 
 def console() -> Console:
-    """Return the console of results; made when needed, so that it writes where standard output is then."""
+    """Return the console of results, for the current standard output."""
     return Console(highlight=False)
 
 
 def bar() -> ProgressDisplay:
-    """Return a bar for a terminal, gone when the work is done, and nothing elsewhere."""
+    """Return a progress bar on a terminal, removed when the work is done; nothing elsewhere."""
     return ProgressDisplay(None, Console(stderr=True), brief=True)
 
 

@@ -1,11 +1,11 @@
-"""After a game: show, draw, export, compare, judge and audit run folders."""
+"""After a game: show, draw, export, compare and audit run folders, and compute their regret."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.filesize import decimal
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _MODES = {"local": " (local: every agent alone)", "central": " (central: one learner for all)"}
 _HOSTS = 12
-"""Hosts of the table: more would hide what stands above it."""
+"""Hosts in the table: more would push the summary off the screen."""
 
 
 def show(run: RunArgument, as_json: JsonOption = False) -> None:
@@ -56,12 +56,12 @@ def export(
     as_json: JsonOption = False,
 ) -> None:
     """Write metrics and recorded decisions as tables for other tools."""
-    from slaternet_lab.runs import export as exporting
+    from slaternet_lab.runs.export import export as export_run
 
     opened = Run.open(run)
     names = [name.strip() for name in formats.split(",")]
     folder = out or opened.folder.resolve().with_name(f"{opened.name}-export")
-    paths = [str(path) for path in exporting.export(opened, names, folder, force=force)]
+    paths = [str(path) for path in export_run(opened, names, folder, force=force)]
     _print_paths(paths, as_json)
     if opened.decisions is None:
         when = (
@@ -101,11 +101,11 @@ def regret(
     as_json: JsonOption = False,
 ) -> None:
     """Compute Net-Reg(T), the cumulative loss beyond the best fixed decision's, and write regret.csv and regret.png."""
-    from slaternet_lab.hindsight import regret as hindsight
+    from slaternet_lab.hindsight.regret import regret as compute_regret
 
     opened = Run.open(run)
     with bar() as shown:
-        result = hindsight.regret(opened, points=points, watch=shown.stage)
+        result = compute_regret(opened, points=points, watch=shown.stage)
     paths = [str(path) for path in result.save(opened.folder)]
     if as_json:
         print_json(_plain_regret(result, paths))
@@ -135,13 +135,21 @@ def audit(run: RunArgument, as_json: JsonOption = False) -> None:
 
 
 def show_summary(run: Run, *, as_json: bool) -> None:
-    """Print how a game ended, or how far it came."""
+    """Print the result of a game, or its progress."""
     summary = run.summary or _so_far(run)
     if as_json:
         print_json({**summary, "folder": str(run.folder)})
         return
-    hosts = summary.get("hosts")
+    hosts, network = summary.get("hosts"), run.summary.get("network", {})
     left = [f"agents {', '.join(map(str, each.agents))} in round {each.round}" for each in run.spec.departures]
+    traffic = []
+    if network.get("bytes_sent"):  # not in a simulation
+        sent, received = decimal(network["bytes_sent"]), decimal(network["bytes_received"])
+        waited, skew = f"{network['waited']:.2f} s, summed over hosts", f"{1e3 * network['skew']:.2f} ms a round"
+        traffic = [
+            ("network", f"{network['frames']} frames; hosts sent {sent} and received {received}"),
+            ("waiting", f"{waited}; skew {skew}"),
+        ]
     fields = [
         ("algorithm", f"{summary['algorithm']}{_MODES.get(run.spec.algorithm.mode or '', '')}"),
         ("agents", f"{summary['agents']}" + (f" on {hosts} host{'s' if hosts != 1 else ''}" if hosts else "")),
@@ -152,11 +160,12 @@ def show_summary(run: Run, *, as_json: bool) -> None:
         ("zero baseline", f"loss {summary['zero_loss']:.2f}, violation {summary['zero_violation']:.2f}"),
         ("digest", str(summary["digest"])),
         ("speed", f"{summary['rounds_per_second']:.0f} rounds/s ({summary['seconds']:.2f} s)"),
-        *_network_fields(run),
+        *traffic,
         ("folder", str(run.folder)),
     ]
     print_fields(fields)
-    _print_hosts(run)
+    if traffic and len(network.get("hosts", {})) > 1:
+        _print_hosts(network["hosts"])
 
 
 def _so_far(run: Run) -> dict[str, object]:
@@ -177,21 +186,8 @@ def _so_far(run: Run) -> dict[str, object]:
     }
 
 
-def _network_fields(run: Run) -> Iterator[tuple[str, str]]:
-    """Name what the network carried; nothing of a simulation, nor of a run that has not said."""
-    network = _network(run)
-    if not network:
-        return
-    sent, received = decimal(network["bytes_sent"]), decimal(network["bytes_received"])
-    yield "network", f"{network['frames']} frames; hosts sent {sent} and received {received}"
-    yield "waiting", f"{network['waited']:.2f} s, summed over hosts; skew {1e3 * network['skew']:.2f} ms a round"
-
-
-def _print_hosts(run: Run) -> None:
-    """Print a line for each host, where there are several; of many, those that came latest."""
-    hosts: dict[str, dict[str, float]] = _network(run).get("hosts", {})
-    if len(hosts) < 2:
-        return
+def _print_hosts(hosts: Mapping[str, Mapping[str, float]]) -> None:
+    """Print a line for each host; of many, those with the largest lag."""
     latest = sorted(hosts, key=lambda name: -hosts[name]["lag"])[:_HOSTS]
     headings = ("host", "seats", "frames", "sent", "received", "waited", "lag a round")
     rows = [
@@ -209,11 +205,6 @@ def _print_hosts(run: Run) -> None:
     print_table(headings, rows, numbers=headings[1:])
     if len(hosts) > _HOSTS:
         typer.echo(f"and {len(hosts) - _HOSTS} hosts that came earlier: all are in summary.json")
-
-
-def _network(run: Run) -> dict[str, Any]:
-    network: dict[str, Any] = run.summary.get("network", {})
-    return network if network.get("bytes_sent") else {}
 
 
 def _plain_regret(result: "Regret", paths: list[str]) -> dict[str, object]:

@@ -61,18 +61,18 @@ def status(
 
     security = operator.secured(tls, insecure=insecure)
     if watch:
-        from slaternet_lab.status import watch as watching
+        from slaternet_lab.status.watch import Lines, Objects, Screen
+        from slaternet_lab.status.watch import watch as watch_game
 
-        plain = watching.Objects if as_json else watching.Lines
+        plain = Objects if as_json else Lines
         screen = console()
-        view = watching.Screen(screen) if screen.is_terminal and not as_json else plain(typer.echo)
-        watching.watch(address, security, view)
+        watch_game(address, security, Screen(screen) if screen.is_terminal and not as_json else plain(typer.echo))
         return
-    answer = operator.standing(address, security)
+    game = operator.ask(operator.ask_status, address, security)
     if as_json:
-        print_json(page.as_json(answer))
+        print_json(page.as_json(game))
     else:
-        console().print(page.page(answer.status))
+        console().print(page.page(game.status))
 
 
 def stop(
@@ -81,7 +81,7 @@ def stop(
     """End a running game with the round that its fastest host has entered; the run folder is completed."""
     from slaternet_lab.status import operator
 
-    last = operator.stop(address, operator.secured(tls, insecure=insecure))
+    last = operator.ask(operator.ask_stop, address, operator.secured(tls, insecure=insecure))
     if as_json:
         print_json({"last_round": last})
     elif last is None:
@@ -106,7 +106,7 @@ def health(
     """Ask a service whether it serves; exit code 0 if so, 4 if not."""
     from slaternet_lab.status import operator
 
-    operator.health(address, identity, operator.secured(tls, insecure=insecure))
+    operator.ask(operator.ask_health, address, operator.secured(tls, insecure=insecure), identity)
     if as_json:
         print_json({"serving": True})
     else:

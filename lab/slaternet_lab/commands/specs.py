@@ -1,4 +1,4 @@
-"""Look before playing: shipped specs, and the theory's assumptions on it."""
+"""Before a game: the shipped specs, and the theory's assumptions on a spec."""
 
 from typing import Annotated
 

@@ -1,15 +1,12 @@
 """`slaternet verify`: whether the theorems' rates are seen."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from slaternet_lab.commands.options import SEEDS_HELP, JobsOption, JsonOption, OutOption, SetOption
 from slaternet_lab.commands.report import console, print_json, print_table
-
-if TYPE_CHECKING:
-    from slaternet_lab.verification.theorems import TheoremVerdict
 
 _HEADINGS = ("theorem", "game", "quantity", "bound", "exponent (95 %)", "verdict", "because")
 
@@ -41,16 +38,14 @@ def verify(
     if as_json:
         print_json({"studies": [each.table() for each in studies], "folder": str(folder)})
         return
-    rows = [(study, each) for study in studies for each in study.findings]
-    print_table(_HEADINGS, [_row(study.game.rpartition("/")[2], each) for study, each in rows])
+    rows = []
+    for study in studies:
+        for each in study.findings:
+            fit, game = each.fit, study.game.rpartition("/")[2]
+            exponent = "" if fit is None else f"{fit.exponent:.3f} ({fit.low:.3f} to {fit.high:.3f})"
+            rows.append((str(each.theorem), game, each.quantity, each.bound, exponent, each.verdict, each.reason))
+    print_table(_HEADINGS, rows)
     for study in studies:
         for remark in study.remarks:
             console().print(f"Theorem {study.theorem}, beside it  {remark}", soft_wrap=True, markup=False)
     console().print(f"folder  {folder}", soft_wrap=True, markup=False)
-
-
-def _row(game: str, finding: "TheoremVerdict") -> tuple[str, ...]:
-    fit = finding.fit
-    exponent = "" if fit is None else f"{fit.exponent:.3f} ({fit.low:.3f} to {fit.high:.3f})"
-    what = (str(finding.theorem), game, finding.quantity, finding.bound)
-    return (*what, exponent, finding.verdict, finding.reason)

@@ -1,1 +1,1 @@
-"""Several algorithms on the same functions and graphs: who plays, how they fared."""
+"""Several algorithms on the same functions and graphs: contestants, games, results."""

@@ -1,17 +1,17 @@
-"""Who plays in a comparison: what a user names, and the resolved specs that it means.
+"""The contestants of a comparison: what a user names, and the resolved specs that it means.
 
 An item is NAME, or NAME+key=value+key=value: settings of [algorithm] for this contestant alone, such as
 `yi2023+dual_linearised=false`; a key with a dot is one of another section. A grid lists values of a key,
 `algorithm.gamma0=0.05,0.15`, and each combination of them makes a contestant of every item that takes the key.
 
 A spec that is moved from its own algorithm to another keeps its schedule where it means the same to the other, and then
-the numbers that the other takes. What each is told is what it declares, unless the user grants something else.
+the numbers that the other takes. Each is granted the feedback that it declares, unless the user grants something else.
 """
 
 import contextlib
 import itertools
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,7 +32,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._+=-]+")
 _FOLDER_LETTERS = 100
 _SEQUENCES = {"alpha", "beta", "gamma", "xi", "delta"}
 _ELSEWHERE = {"run.seed": "say how many with --seeds", "algorithm.name": "name the algorithms with --algorithms"}
-"""What no item and no grid may set, and where it is said instead."""
+"""What no item and no grid may set, and the option that does."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Contestant:
     folder: str
     """Name of its folder in that of the comparison."""
     feedback: FeedbackSection
-    """What it asks for per agent and round."""
+    """The feedback per agent and round that it declares."""
     specs: tuple[Spec, ...]
     """Resolved, one per seed."""
 
@@ -75,7 +75,7 @@ class _Item:
         return self.text.removeprefix(where[: where.rfind("/") + 1])
 
 
-def enter(
+def read_entries(
     what: str | None,
     algorithms: Sequence[str] | None,
     *,
@@ -83,7 +83,7 @@ def enter(
     grid: Sequence[str] = (),
     settings: Sequence[str] = (),
 ) -> Entries:
-    """Return who plays, everything resolved and checked; BadSpec is one sentence."""
+    """Return the contestants, resolved and checked; BadSpec is one sentence."""
     if seeds < 1:
         raise BadSpec(f"seeds must be at least 1, not {seeds}")
     numbers = [setting for setting in settings if _is_number(setting)]
@@ -93,9 +93,12 @@ def enter(
     points = list(itertools.product(*map(_values, grid)))
     entries = _Entries(own, numbers)
     usual = PAPER if own.algorithm.name in PAPER else (own.algorithm.name, *PAPER)
-    for item, label in _labelled(algorithms or usual):
+    items = [_parsed(text) for text in dict.fromkeys(algorithms or usual)]
+    shorts = [item.short for item in items]
+    for item in items:
+        label = item.short if shorts.count(item.short) == 1 else item.text
         for point in points:
-            with _blaming(item.text):
+            with _naming(item.text):
                 entries.add(item, label, point)
     entries.check([*numbers, *itertools.chain.from_iterable(points)])
     folders = _folders(entries.specs)
@@ -118,7 +121,7 @@ def split(text: str) -> list[str]:
 
 
 class _Entries:
-    """The specs of all items at all points of the grid, before seeds; `numbers` go to whoever takes them."""
+    """The specs of all items at all points of the grid, before seeds; `numbers` go to every item that takes them."""
 
     def __init__(self, own: Spec, numbers: Sequence[str]) -> None:
         self._own = own
@@ -134,7 +137,7 @@ class _Entries:
         section = _section(self._own, item.name, [*self._numbers, *point, *item.settings])
         taken = numbers_taken(section)
         point = [setting for setting in point if not _is_number(setting) or _number(setting) in taken]
-        who, label = label, label + "".join(f"+{setting.removeprefix('algorithm.')}" for setting in point)
+        contestant, label = label, label + "".join(f"+{setting.removeprefix('algorithm.')}" for setting in point)
         if label in self.specs:
             return  # the grid is of a number that it does not take
         shared = [setting for setting in self._numbers if _number(setting) in taken]
@@ -142,57 +145,47 @@ class _Entries:
         keys = {_key(setting) for setting in settings}
         self._applied |= keys
         self._known |= taken
-        spec = Spec.load(override(self._moved(section, taken, who).tables(), settings), source="spec")
+        spec = Spec.load(override(self._moved(section, taken, contestant).tables(), settings), source="spec")
         self.specs[label] = located(spec, Path.cwd(), keys)
 
     def check(self, settings: Sequence[str]) -> None:
-        """Refuse numbers that nobody takes."""
+        """Refuse numbers that no contestant takes."""
         for setting in settings:
             if _is_number(setting) and _key(setting) not in self._applied:
                 remedy = suggestion(_number(setting), self._known)
                 raise BadSpec(f"{_key(setting)} is a number of none of {', '.join(self.specs)}; {remedy}")
 
-    def _moved(self, section: AlgorithmSection, taken: set[str], who: str) -> Spec:
-        """Return the spec with another [algorithm], which takes over what it takes."""
+    def _moved(self, section: AlgorithmSection, taken: set[str], contestant: str) -> Spec:
+        """Return the spec with another [algorithm], which keeps the numbers that it takes."""
         own = self._own.algorithm
         same = (section.name, section.schedule) == (own.name, own.schedule)
         shared = taken if section.name == own.name or same_rule(own, section) else set()
         kept = {key: value for key, value in own.numbers.items() if same or key in shared}
         gone = ["schedule"] if own.schedule and not section.schedule else []
         for key in (*gone, *(key for key in own.numbers if key not in kept)):
-            whose = self.left_out.setdefault(key, [])
-            whose.extend({who}.difference(whose))
+            labels = self.left_out.setdefault(key, [])
+            labels.extend({contestant}.difference(labels))
         return self._own.replace(algorithm={**section.model_dump(exclude_none=True), **kept}, feedback=None)
 
 
 def _section(own: Spec, name: str, settings: Sequence[str]) -> AlgorithmSection:
     """Return the [algorithm] of a contestant without its numbers."""
     before, name = own.algorithm, absolute(name, Path.cwd())
-    given = override({}, [each for each in settings if _key(each) in ("algorithm.schedule", "algorithm.mode")])
     kept = {"schedule"} if name != before.name else {"schedule", "mode", "sha256"}
-    tables = {**before.model_dump(include=kept, exclude_none=True), **_table(given, "algorithm"), "name": name}
-    section = own.replace(algorithm=tables).algorithm
-    numbers = {*before.numbers, *map(_number, settings)}
-    if name == before.name or "schedule" in _table(given, "algorithm") or _means_the_same(before, section, numbers):
+    tables = {"algorithm": {**before.model_dump(include=kept, exclude_none=True), "name": name}}
+    given = [each for each in settings if _key(each) in ("algorithm.schedule", "algorithm.mode")]
+    section = own.replace(**override(tables, given)).algorithm
+    if name == before.name or "algorithm.schedule" in map(_key, given):
         return section
-    return section.model_copy(update={"schedule": ""})
-
-
-def _table(tables: Mapping[str, object], name: str) -> dict[str, object]:
-    table = tables.get(name, {})
-    return table if isinstance(table, dict) else {}
-
-
-def _means_the_same(before: AlgorithmSection, section: AlgorithmSection, numbers: set[str]) -> bool:
-    """Whether a schedule can be taken over; `explicit` must then say every sequence that is used."""
-    if not same_rule(before, section):
-        return False
-    return section.schedule != "explicit" or numbers_taken(section) & _SEQUENCES <= numbers
+    # `explicit` can be kept only where every sequence that is used is given
+    numbers = {*before.numbers, *map(_number, settings)}
+    complete = section.schedule != "explicit" or numbers_taken(section) & _SEQUENCES <= numbers
+    return section if complete and same_rule(before, section) else section.model_copy(update={"schedule": ""})
 
 
 def _contestant(label: str, folder: str, spec: Spec, base: Path, seeds: int, grants: Sequence[str]) -> Contestant:
     specs = []
-    with _blaming(label):
+    with _naming(label):
         rounds, every = spec.run.rounds, spec.record.score_every
         if rounds is None:
             raise BadSpec("run.rounds is missing, and a comparison needs it; say --set run.rounds=1000")
@@ -203,14 +196,6 @@ def _contestant(label: str, folder: str, spec: Spec, base: Path, seeds: int, gra
             granted = Spec.load(override(spec.tables(), grants), source="spec")
             specs.append(resolve(granted, base) if grants else spec)
     return Contestant(label, folder, spec.feedback or FeedbackSection(), tuple(specs))
-
-
-def _labelled(texts: Sequence[str]) -> Iterator[tuple[_Item, str]]:
-    """Yield items and what to call them: without the folders of their files where that tells them apart."""
-    items = {text: _parsed(text) for text in texts}
-    shorts = [item.short for item in items.values()]
-    for item in items.values():
-        yield item, item.short if shorts.count(item.short) == 1 else item.text
 
 
 def _parsed(text: str) -> _Item:
@@ -248,7 +233,7 @@ def _folders(labels: Collection[str]) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _blaming(label: str) -> Iterator[None]:
+def _naming(label: str) -> Iterator[None]:
     """Begin the sentence of what is wrong with a contestant by its name."""
     try:
         yield

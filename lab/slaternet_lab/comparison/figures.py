@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slaternet_lab.comparison.standings import Curve, MeanCurves
-from slaternet_lab.runs.plots import BASELINE, FIGURES, NEVER_MOVING, framed, pen
+from slaternet_lab.runs.plots import BASELINE, FIGURES, NEVER_MOVING, curve_style, rounds_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,28 +16,24 @@ _SAME = 1e-9
 """Relative difference below which two curves are one."""
 
 
-def draw(courses: Sequence[MeanCurves], out_dir: Path) -> list[Path]:
-    """Write loss.png and violation.png to `out_dir`; return their paths."""
-    paths = []
+def draw(means: Sequence[MeanCurves], folder: Path) -> None:
+    """Write loss.png and violation.png."""
     for name, label in FIGURES:
-        paths.append(out_dir / f"{name}.png")
-        with framed(paths[-1], label, [course.label for course in courses]) as axes:
-            _paint(axes, courses, name)
-    return paths
+        with rounds_figure(folder / f"{name}.png", label, [each.label for each in means]) as axes:
+            _paint(axes, means, name)
 
 
-def _paint(axes: "Axes", courses: Sequence[MeanCurves], name: str) -> None:
+def _paint(axes: "Axes", means: Sequence[MeanCurves], name: str) -> None:
     # a contestant that does what the baseline does is drawn as one
     pairs = [(f"cumulative_{each}", f"zero_{each}") for each, _ in FIGURES]
-    resting = [each for each in courses if all(_is_same(each.curves[own], each.curves[zero]) for own, zero in pairs)]
-    moving = [course for course in courses if course not in resting]
-    for i, course in enumerate(moving):
-        _band(axes, course.curves[f"cumulative_{name}"], pen(i), course.label)
-    for course in resting:
-        _band(axes, course.curves[f"cumulative_{name}"], BASELINE, course.label)
-    drawn = [course.curves[f"zero_{name}"] for course in resting]
+    resting = [each for each in means if all(_is_same(each.curves[own], each.curves[zero]) for own, zero in pairs)]
+    moving = [each for each in means if each not in resting]
+    for i, each in enumerate([*moving, *resting]):
+        style = curve_style(i) if i < len(moving) else BASELINE
+        _band(axes, each.curves[f"cumulative_{name}"], style, each.label)
+    drawn = [each.curves[f"zero_{name}"] for each in resting]
     label: str | None = NEVER_MOVING
-    for curve in (course.curves[f"zero_{name}"] for course in moving):
+    for curve in (each.curves[f"zero_{name}"] for each in moving):
         if not any(_is_same(curve, other) for other in drawn):  # contestants on the same functions share theirs
             _band(axes, curve, BASELINE, label)
             drawn.append(curve)

@@ -1,7 +1,7 @@
-"""The folder of a comparison: which games it holds, which of them are finished, and what is written when all are.
+"""The folder of a comparison: its games, which of them are finished, and the results of all.
 
-comparison.json is there from the start and says which games belong to the comparison, so that the same command goes on
-where it was interrupted, and one with more seeds or contestants adds to it.
+comparison.json lists the games of the comparison from the start, so that the same command continues where it was
+interrupted, and one with more seeds or contestants adds to it.
 """
 
 import csv
@@ -29,7 +29,7 @@ class ComparedRun:
 
     @property
     def name(self) -> str:
-        """What to call it in messages."""
+        """Its name in messages."""
         return f"{self.label}, seed {self.spec.run.seed}"
 
     @property
@@ -47,7 +47,7 @@ class ComparedRun:
 
 
 class ComparisonFolder:
-    """Where games are played; `hosts` is the number of agent hosts, None where they are simulated."""
+    """The folder in which games are played; `hosts` is the number of agent hosts, None where they are simulated."""
 
     def __init__(self, path: Path, games: Sequence[ComparedRun], hosts: int | None) -> None:
         self.path = path

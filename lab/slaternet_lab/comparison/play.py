@@ -1,7 +1,7 @@
-"""`slaternet compare`: algorithms x seeds x a grid of settings on the same functions and graphs, and how they fared."""
+"""`slaternet compare`: play algorithms x seeds x a grid of settings on the same functions and graphs."""
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from rich.console import Console
 from slaternet.errors import BadSpec, SlaternetError
 from slaternet.spec import Spec
 from slaternet_adversary.shell.run_folder import new_folder
-from slaternet_lab.comparison.entries import Entries, enter
+from slaternet_lab.comparison.entries import Entries, read_entries
 from slaternet_lab.comparison.figures import draw
 from slaternet_lab.comparison.folder import ComparedRun, ComparisonFolder
 from slaternet_lab.comparison.standings import MeanCurves, Outcome, Standing, review, standing
@@ -22,12 +22,12 @@ from slaternet_lab.games.simulation import simulate
 from slaternet_lab.runs.run import Run
 
 SEEDS = 5
-"""Seeds that are played unless the user says how many."""
+"""The default number of seeds."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """How a comparison ended; `failures` are the runs that could not be played, and why."""
+    """The result of a comparison; `failures` are the runs that could not be played, with their errors."""
 
     folder: Path
     standings: tuple[Standing, ...]
@@ -66,38 +66,38 @@ def compare(
     or with `hosts` played over gRPC, one after another. In a folder `out` of the same comparison finished runs are
     kept, unless forced. Progress is shown on the console. BadSpec, one sentence, before anything is played.
     """
-    field = enter(what, algorithms, seeds=seeds, grid=grid, settings=settings)
-    first = field.contestants[0].specs[0]
+    entries = read_entries(what, algorithms, seeds=seeds, grid=grid, settings=settings)
+    first = entries.contestants[0].specs[0]
     path = out or new_folder(first.replace(**{"run.name": f"{first.run.name}-compare"}))
     games = [
         ComparedRun(each.label, spec, path / each.folder / f"seed-{spec.run.seed}")
-        for each in field.contestants
+        for each in entries.contestants
         for spec in each.specs
     ]
     agents = min(game.spec.run.agents for game in games)
     if hosts is not None and hosts > agents:
         raise BadSpec(f"--hosts {hosts} is more than the {agents} agents of a game; every host needs an agent")
     folder = ComparisonFolder(path, games, hosts)
-    stage = _Stage(games, folder.claim(force=force), keep=not force, console=console or Console(quiet=True))
-    if field.left_out:
-        keys = (f"{key} ({', '.join(labels)})" for key, labels in field.left_out.items())
-        stage.note(f"left out for those who do not take it: {', '.join(keys)}")
+    playing = _Playing(games, folder.claim(force=force), keep=not force, console=console or Console(quiet=True))
+    if entries.left_out:
+        keys = (f"{key} ({', '.join(labels)})" for key, labels in entries.left_out.items())
+        playing.note(f"left out for those who do not take it: {', '.join(keys)}")
     try:
-        stage.play(jobs or cores(), hosts, path / "log")
-        return _concluded(field, stage, folder)
+        playing.play(jobs or cores(), hosts, path / "log")
+        return _concluded(entries, playing, folder)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
-            f"interrupted after {stage.done} of {len(games)} runs; the same command with --out {path} goes on there"
+            f"interrupted after {playing.done} of {len(games)} runs; the same command with --out {path} goes on there"
         ) from None
 
 
-class _Stage:
+class _Playing:
     """The games of a comparison while they are played."""
 
     def __init__(self, games: Sequence[ComparedRun], optima: dict[str, float], *, keep: bool, console: Console) -> None:
         self.games = games
         self.optima = optima
-        """The loss of the best fixed decision, by functions."""
+        """The loss of the best fixed decision, by digest of the functions."""
         self.failures: dict[str, SlaternetError] = {}
         self.notes: list[str] = []
         self._console = console
@@ -108,7 +108,7 @@ class _Stage:
     def play(self, jobs: int, hosts: int | None, log: Path) -> None:
         """Play what is not finished, and find the optima that are not known."""
         if self.done:
-            self._say(f"{self.done} finished runs are kept")
+            self._print(f"{self.done} finished runs are kept")
         todo = sorted(self._todo, key=lambda game: game.spec.run.seed)
         tasks = [] if hosts else [Task(game.name, simulate_game, (game.spec, game.folder)) for game in todo]
         functions = {_functions(game.spec): game.spec for game in self.games if game.spec.record.score_every == 1}
@@ -119,7 +119,7 @@ class _Stage:
             contextlib.closing(perform(tasks, jobs, log, self._advance)) as outcomes,
         ):
             for game in todo if hosts else ():
-                self._finish(game.name, _play(game, hosts or 1, partial(self._advance, game.name)))
+                self._finish(game.name, _play(game, hosts or 1, Rounds(partial(self._advance, game.name))))
             for outcome in outcomes:
                 if outcome.task.function is simulate_game:
                     self._finish(outcome.task.name, outcome.error)
@@ -129,16 +129,16 @@ class _Stage:
                     self.optima[outcome.task.name] = outcome.result
 
     def note(self, sentence: str) -> None:
-        """Tell the user something, once, and remember it for the file."""
+        """Print a note, once, and keep it for the file."""
         if sentence not in self.notes:
             self.notes.append(sentence)
-            self._say(sentence)
+            self._print(sentence)
 
-    def _say(self, sentence: str) -> None:
+    def _print(self, sentence: str) -> None:
         self._console.print(sentence, markup=False, soft_wrap=True)
 
     def _advance(self, name: str, round: int) -> None:
-        """Show that a game has come to a round; the search for an optimum has none."""
+        """Show the round of a game; the search for an optimum has none."""
         if name in self._rounds:
             self._rounds[name] = round
             self._progress.show(sum(self._rounds.values()), f"{self.done}/{len(self.games)} runs", name)
@@ -164,51 +164,39 @@ def offline_optimum(spec: Spec, rounds: Rounds) -> float:
     return offline(spec).value
 
 
-class _Watcher:
-    """Passes on how far a game over the network has come."""
-
-    def __init__(self, advance: Callable[[int], None]) -> None:
-        self._advance = advance
-
-    def update(self, round: int, loss: float, violation: float, note: str = "") -> None:
-        """Pass on the round."""
-        del loss, violation, note
-        self._advance(round)
-
-
-def _play(game: ComparedRun, hosts: int, advance: Callable[[int], None]) -> SlaternetError | None:
+def _play(game: ComparedRun, hosts: int, rounds: Rounds) -> SlaternetError | None:
     """Play a game over the network; return the error where it failed."""
     from slaternet_lab.games.run import play
 
     try:
-        play(game.spec, hosts=hosts, out=game.folder, force=True, progress=_Watcher(advance), figures=False)
+        play(game.spec, hosts=hosts, out=game.folder, force=True, progress=rounds, figures=False)
     except SlaternetError as error:
         return error
     if not game.finished():
-        raise KeyboardInterrupt  # the first Ctrl-C ends a game after the round it is in
+        raise KeyboardInterrupt  # the first Ctrl-C ends a game after its current round
     return None
 
 
 def _functions(spec: Spec) -> str:
-    """Return the digest of what decides a game's functions: all but who plays, on which graph."""
+    """Return the digest of what decides a game's functions: the spec without algorithm and graph."""
     bare = {"run.name": "game", "algorithm": {"name": ""}, "graph": {"name": ""}, "feedback": None, "record": {}}
     return spec.replace(**bare).digest()
 
 
-def _concluded(field: Entries, stage: _Stage, folder: ComparisonFolder) -> Comparison:
-    """Read the finished runs, and write what they say."""
+def _concluded(entries: Entries, done: _Playing, folder: ComparisonFolder) -> Comparison:
+    """Read the finished runs and write the results."""
     outcomes: list[Outcome] = []
     standings: list[Standing] = []
-    courses: list[MeanCurves] = []
-    for contestant in field.contestants:
-        played = [game for game in stage.games if game.label == contestant.label and game.name not in stage.failures]
-        read = [review(Run.open(game.folder), game.label, stage.optima.get(_functions(game.spec))) for game in played]
+    means: list[MeanCurves] = []
+    for contestant in entries.contestants:
+        played = [game for game in done.games if game.label == contestant.label and game.name not in done.failures]
+        read = [review(Run.open(game.folder), game.label, done.optima.get(_functions(game.spec))) for game in played]
         if read:
             outcomes += (each for each, _ in read)
             standings.append(standing(contestant, [each for each, _ in read]))
-            courses.append(MeanCurves.of(contestant.label, [curves for _, curves in read]))
-    found = Comparison(folder.path, tuple(standings), tuple(outcomes), stage.failures, tuple(stage.notes))
-    folder.write({**found.tables(), "optima": stage.optima}, [asdict(each) for each in outcomes])
-    if courses:
-        draw(courses, folder.path)
+            means.append(MeanCurves.from_runs(contestant.label, [curves for _, curves in read]))
+    found = Comparison(folder.path, tuple(standings), tuple(outcomes), done.failures, tuple(done.notes))
+    folder.write({**found.tables(), "optima": done.optima}, [asdict(each) for each in outcomes])
+    if means:
+        draw(means, folder.path)
     return found

@@ -1,4 +1,4 @@
-"""How contestants fared: one outcome per run, means and standard deviations over seeds, and the curves of both."""
+"""The results of contestants: one outcome per run, means and standard deviations over seeds, and the curves of both."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from slaternet_lab.runs.run import Run
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one run ended; the fields are the columns of comparison.csv."""
+    """The result of one run; the fields are the columns of comparison.csv."""
 
     label: str
     seed: int
@@ -37,7 +37,7 @@ class Spread:
     std: float | None
 
     @classmethod
-    def of(cls, values: Iterable[float]) -> "Spread":
+    def from_values(cls, values: Iterable[float]) -> "Spread":
         """Return the spread of some values."""
         array = np.array(list(values))
         return cls(float(array.mean()), float(array.std(ddof=1)) if len(array) > 1 else None)
@@ -45,7 +45,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Standing:
-    """How a contestant fared over its seeds."""
+    """The results of a contestant over its seeds."""
 
     label: str
     algorithm: str
@@ -70,13 +70,6 @@ class Curve:
     mean: Array
     deviation: Array
 
-    @classmethod
-    def of(cls, runs: Sequence[tuple[Array, Array]]) -> "Curve":
-        """Return the curve of rounds and values of runs that were scored in the same rounds."""
-        values = np.stack([value for _, value in runs])
-        deviation = values.std(axis=0, ddof=1) if len(runs) > 1 else np.zeros(values.shape[1])
-        return cls(runs[0][0], values.mean(axis=0), deviation)
-
 
 Curves = dict[str, tuple[Array, Array]]
 """Rounds and values of a run's cumulative scores, by column of metrics.csv."""
@@ -90,13 +83,18 @@ class MeanCurves:
     curves: dict[str, Curve]
 
     @classmethod
-    def of(cls, label: str, runs: Sequence[Curves]) -> "MeanCurves":
-        """Return the course of at least one run."""
-        return cls(label, {column: Curve.of([run[column] for run in runs]) for column in runs[0]})
+    def from_runs(cls, label: str, runs: Sequence[Curves]) -> "MeanCurves":
+        """Return the means of at least one run; all were scored in the same rounds."""
+        means = {}
+        for column, (rounds, _) in runs[0].items():
+            values = np.stack([run[column][1] for run in runs])
+            deviation = values.std(axis=0, ddof=1) if len(runs) > 1 else np.zeros(values.shape[1])
+            means[column] = Curve(rounds, values.mean(axis=0), deviation)
+        return cls(label, means)
 
 
 def review(run: Run, label: str, optimum: float | None) -> tuple[Outcome, Curves]:
-    """Return how a finished run ended, and what a figure can show of it; regret is the loss beyond `optimum`."""
+    """Return the result of a finished run, and its curves for a figure; regret is the loss beyond `optimum`."""
     summary, metrics = run.summary, run.metrics
     loss = summary["cumulative_loss"]
     ended = Outcome(
@@ -116,7 +114,7 @@ def review(run: Run, label: str, optimum: float | None) -> tuple[Outcome, Curves
 
 
 def standing(contestant: Contestant, outcomes: Sequence[Outcome]) -> Standing:
-    """Return how a contestant fared in at least one finished run."""
+    """Return the results of a contestant over at least one finished run."""
     spec, asked = contestant.specs[0], contestant.feedback
     regrets = [each.regret for each in outcomes if each.regret is not None]
     rounds = spec.run.rounds or 0
@@ -124,10 +122,10 @@ def standing(contestant: Contestant, outcomes: Sequence[Outcome]) -> Standing:
         contestant.label,
         spec.algorithm.name,
         len(outcomes),
-        Spread.of(each.cumulative_loss for each in outcomes),
-        Spread.of(each.cumulative_violation for each in outcomes),
-        Spread.of(regrets) if len(regrets) == len(outcomes) else None,
-        Spread.of(each.disagreement for each in outcomes),
+        Spread.from_values(each.cumulative_loss for each in outcomes),
+        Spread.from_values(each.cumulative_violation for each in outcomes),
+        Spread.from_values(regrets) if len(regrets) == len(outcomes) else None,
+        Spread.from_values(each.disagreement for each in outcomes),
         asked.points,
         asked.loss_gradient,
         asked.constraint_gradient,

@@ -1,1 +1,1 @@
-"""A game's functions outside a game: played again, as cones, handed to a solver."""
+"""A game's functions outside a game: replayed, as cones, for a solver."""

@@ -1,4 +1,4 @@
-"""Feasible sets as a conic solver takes them.
+"""Feasible sets as cones, and the conic solver: one thread, silent, with a given tolerance.
 
 X = {x : there is w with  bound - on_x x - on_w w  in K}
 
@@ -10,12 +10,20 @@ import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import clarabel
 import numpy as np
 from scipy import sparse
 
 from slaternet.errors import BadSpec
 from slaternet.model import Array
 from slaternet.numerics.sets import Ball, Box, FeasibleSet, Halfspaces, L1Ball, Product, Shifted, Simplex
+
+_CONES = {"linear": clarabel.NonnegativeConeT, "norm": clarabel.SecondOrderConeT}
+_ANSWERED = (
+    clarabel.SolverStatus.Solved,
+    clarabel.SolverStatus.AlmostSolved,
+    clarabel.SolverStatus.InsufficientProgress,  # its best point; the caller checks how good that is
+)
 
 
 @dataclass(frozen=True)
@@ -71,12 +79,12 @@ def cones(feasible: FeasibleSet) -> Cones:
     """Return a feasible set as cones."""
     match feasible:
         case Box(dimension=p):
-            return _rows(np.concatenate((np.eye(p), -np.eye(p))), np.concatenate((feasible.upper, -feasible.lower)))
+            return _cone(np.concatenate((np.eye(p), -np.eye(p))), np.concatenate((feasible.upper, -feasible.lower)))
         case Ball(dimension=p):
             bound = np.concatenate(([feasible.radius], np.zeros(p)))
-            return _plain(np.concatenate((np.zeros((1, p)), -np.eye(p))), bound, "norm")
+            return _cone(np.concatenate((np.zeros((1, p)), -np.eye(p))), bound, "norm")
         case Simplex(dimension=p):
-            return _rows(np.concatenate((-np.eye(p), np.ones((1, p)))), np.append(np.zeros(p), feasible.size))
+            return _cone(np.concatenate((-np.eye(p), np.ones((1, p)))), np.append(np.zeros(p), feasible.size))
         case L1Ball(dimension=p):
             # x <= w, -x <= w, sum w <= radius
             unit = sparse.identity(p, format="csr")
@@ -84,9 +92,15 @@ def cones(feasible: FeasibleSet) -> Cones:
             on_w = sparse.vstack((-unit, -unit, sparse.csr_matrix(np.ones((1, p)))), format="csr")
             return Cones(on_x, on_w, np.append(np.zeros(2 * p), feasible.radius), (("linear", 2 * p + 1),))
         case Halfspaces():
-            return _rows(feasible.normals, feasible.bounds)
+            return _cone(feasible.normals, feasible.bounds)
         case Product():
-            return _product([cones(part) for part in feasible.parts])
+            parts = [cones(part) for part in feasible.parts]
+            return Cones(
+                sparse.block_diag([part.on_x for part in parts], format="csr"),
+                sparse.block_diag([part.on_w for part in parts], format="csr"),
+                np.concatenate([part.bound for part in parts]),
+                tuple(cone for part in parts for cone in part.shape),
+            )
         case Shifted():
             of = cones(feasible.of)
             return Cones(of.on_x, of.on_w, of.bound + of.on_x @ feasible.by, of.shape)
@@ -94,23 +108,9 @@ def cones(feasible: FeasibleSet) -> Cones:
             raise BadSpec(f"set.kind: {type(feasible).__name__} has no conic form; choose another kind for regret")
 
 
-def _plain(matrix: Array, bound: Array, kind: str) -> Cones:
-    return Cones(
-        sparse.csr_matrix(matrix), sparse.csr_matrix((len(matrix), 0)), np.asarray(bound), ((kind, len(matrix)),)
-    )
-
-
-def _rows(matrix: Array, bound: Array) -> Cones:
-    return _plain(matrix, bound, "linear")
-
-
-def _product(parts: list[Cones]) -> Cones:
-    return Cones(
-        sparse.block_diag([part.on_x for part in parts], format="csr"),
-        sparse.block_diag([part.on_w for part in parts], format="csr"),
-        np.concatenate([part.bound for part in parts]),
-        tuple(cone for part in parts for cone in part.shape),
-    )
+def _cone(matrix: Array, bound: Array, kind: str = "linear") -> Cones:
+    k = len(matrix)
+    return Cones(sparse.csr_matrix(matrix), sparse.csr_matrix((k, 0)), np.asarray(bound), ((kind, k),))
 
 
 def _onto_norm(part: Array) -> Array:
@@ -122,3 +122,27 @@ def _onto_norm(part: Array) -> Array:
         return np.zeros_like(part)
     half = 0.5 * (t + length)
     return np.concatenate(([half], part[1:] * (half / length)))
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The solver's answer; the caller checks how good it is."""
+
+    answered: bool
+    infeasible: bool
+    status: str
+    y: Array
+    multipliers: Array
+
+
+def minimise(hessian: sparse.spmatrix, slope: Array, x: Cones, tolerance: float) -> Solution:
+    """Return the minimiser y of 1/2 y'Hy + h'y over the cones; `tolerance` is of feasibility and gap."""
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.max_threads = 1
+    settings.tol_feas = settings.tol_gap_abs = settings.tol_gap_rel = tolerance
+    shape = [_CONES[kind](rows) for kind, rows in x.shape]
+    upper = sparse.triu(hessian, format="csc")
+    found = clarabel.DefaultSolver(upper, slope, sparse.csc_matrix(x.matrix), x.bound, shape, settings).solve()
+    infeasible = found.status == clarabel.SolverStatus.PrimalInfeasible
+    return Solution(found.status in _ANSWERED, infeasible, str(found.status), np.array(found.x), np.array(found.z))

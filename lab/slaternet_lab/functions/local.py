@@ -1,4 +1,4 @@
-"""The functions of one round agent by agent, as the theorems' assumptions speak of them."""
+"""The functions of one round agent by agent, which the theorems' assumptions are about."""
 
 from typing import ClassVar
 
@@ -9,24 +9,24 @@ from slaternet_adversary.testing.shape import slopes
 from slaternet_lab.functions.replay import RoundFunctions
 
 
-class Local(RoundFunctions):
+class LocalFunctions(RoundFunctions):
     """Values and slopes of each agent's functions; agents (k,) ascending, points (k, s, p)."""
 
     dense: ClassVar[int] = 128
-    """Dimensions up to which Hessians are looked at, and differences stand in for gradients."""
+    """Dimensions up to which Hessians are examined, and differences replace gradients."""
 
     @property
-    def tells_hessians(self) -> bool:
+    def has_hessians(self) -> bool:
         """Whether losses are known quadratics."""
         return self.at.has("quadratic") and self.plugin.game.dimension <= self.dense
 
     @property
-    def tells_loss_slopes(self) -> bool:
+    def has_loss_slopes(self) -> bool:
         """Whether the gradients of losses are known."""
-        return self.at.has("loss_gradient") or self.tells_hessians
+        return self.at.has("loss_gradient") or self.has_hessians
 
     @property
-    def tells_constraint_slopes(self) -> bool:
+    def has_constraint_slopes(self) -> bool:
         """Whether the gradients of constraints are known."""
         return self.at.has("linear") or self.at.has("constraint_gradient")
 
@@ -35,10 +35,10 @@ class Local(RoundFunctions):
         return np.array([self.at.quadratic(np.array([agent]))[0] for agent in agents])
 
     def loss_slopes(self, agents: Agents, points: Array, step: float) -> Array | None:
-        """Return df_i, (k, s, p): as told, else by differences of this step, else None: in too many dimensions."""
+        """Return df_i, (k, s, p): as given, else by differences of this step; None in too many dimensions."""
         if self.at.has("loss_gradient"):
             return self.at.values("loss_gradient", agents, points)
-        if self.tells_hessians:
+        if self.has_hessians:
             known = [self.at.quadratic(np.array([agent])) for agent in agents]
             return np.array([at @ hessian + slope for at, (hessian, slope, _) in zip(points, known, strict=True)])
         if points.shape[-1] > self.dense:

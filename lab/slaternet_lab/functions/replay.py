@@ -1,11 +1,11 @@
-"""A game's functions once more, as they were scored: the adversary played again from round 1.
+"""A game's functions again, as they were scored: the adversary is replayed from round 1.
 
     f_t = (1/n) sum_i f_{i,t}                 the average loss
     g_t = col(g_{1,t}, ..., g_{n,t})          the stacked constraints: row i m + s is the s-th of agent i
 
 Where agents have left, n and i count those that play the round.
 
-Plugin code is called here and nowhere else in what judges a game afterwards; whatever it raises becomes PluginFailed.
+This is the only place that calls plugin code after a game; any exception of a plugin becomes PluginFailed.
 """
 
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ class RoundFunctions:
 
     @property
     def lacking(self) -> str:
-        """The first method without which gradients are unknown; empty where nothing lacks."""
+        """The first missing method without which gradients are unknown; empty where none is missing."""
         has = self.at.has
         if not has("quadratic") and not has("loss_gradient"):
             return "loss_gradient"
@@ -75,9 +75,9 @@ class RoundFunctions:
 
 
 def replay(spec: Spec, rounds: int, decisions: Array | None = None) -> Iterator[RoundFunctions]:
-    """Yield the functions of rounds 1 to `rounds`; an adversary that looks back needs the decisions (T, n, p).
+    """Yield the functions of rounds 1 to `rounds`; an adversary with history needs the decisions (T, n, p).
 
-    They can be asked until the last has been taken and another is asked for.
+    They can be evaluated as long as the iterator is open.
     """
     with open_plugin(spec) as (plugin, _):
         if plugin.history and (decisions is None or len(decisions) < rounds - 1):

@@ -1,1 +1,1 @@
-"""Processes that play many games side by side."""
+"""Play a game over the network or in one process, resume one, play many side by side."""

@@ -1,4 +1,4 @@
-"""What is added to a run folder when the game is over: the two figures and the report on the assumptions."""
+"""Add the two figures and the report on the assumptions to the run folder of a finished game."""
 
 from pathlib import Path
 
@@ -18,15 +18,8 @@ def finish(folder: Path, *, figures: bool = True) -> Run:
     run = Run.open(folder)
     if figures:
         draw([run], folder)
-    _report(run)
-    return run
-
-
-def _report(run: Run) -> None:
-    """Write the report where the game's parts can be built here; an adversary alone need not have the algorithm."""
     try:
-        report = examine(assemble(run.spec, run.folder))
-    except SlaternetError as error:
+        write(examine(assemble(run.spec, run.folder)), run.folder)
+    except SlaternetError as error:  # an adversary alone need not have the algorithm
         log.warning(f"{FILE} is not written: {error}", folder=str(run.folder))
-        return
-    write(report, run.folder)
+    return run

@@ -1,4 +1,4 @@
-"""How a run's processes are started, and started again: written into the run folder before the first of them."""
+"""How a run's processes are started and restarted: written into the run folder before the first of them starts."""
 
 from pathlib import Path
 from typing import Self
@@ -14,35 +14,35 @@ from slaternet_coordinator.engine.rules import Policy
 from slaternet_coordinator.shell.register_db import REGISTER
 
 ADVERSARY = "adversary"
-"""The name of the one that there is."""
+"""The name of the adversary's process."""
 
 _FILE = "run.json"
 
 
 def states_of(folder: Path) -> Path:
-    """Return where the processes of a run keep their states, each in a folder of its name."""
+    """Return where the processes of a run store their states, each in a folder of its name."""
     return folder / "state"
 
 
 def spec_of(folder: Path) -> Path:
-    """Return where the spec stands that the coordinator of a run is started with."""
+    """Return the path of the spec that the coordinator of a run is started with."""
     return states_of(folder) / COORDINATOR / "spec.toml"
 
 
 def register_of(folder: Path) -> Path:
-    """Return where the coordinator of a run keeps how the game stands."""
+    """Return the path of the coordinator's register of a run."""
     return states_of(folder) / COORDINATOR / REGISTER
 
 
 class Manifest(BaseModel):
-    """What must be known to start the processes of a run again, besides its spec."""
+    """What is needed to restart the processes of a run, besides its spec."""
 
     model_config = ConfigDict(frozen=True)
 
     hosts: StrictInt
     durability: Durability
     rounds: StrictInt | None
-    """The last round, to which the spec is brought where it has another; None: there is none."""
+    """The last round, which the spec adopts where it has another; None: there is none."""
     policy: Policy
     lost_after: float
     journal_keep: StrictInt | None
@@ -50,7 +50,7 @@ class Manifest(BaseModel):
 
     @property
     def roles(self) -> dict[str, str]:
-        """The processes by name, and what each of them does."""
+        """The role of each process, by name."""
         return {COORDINATOR: COORDINATOR, ADVERSARY: Role.ADVERSARY, **dict.fromkeys(self.agents, Role.HOST)}
 
     @property
@@ -59,12 +59,12 @@ class Manifest(BaseModel):
         return [f"agent-{number}" for number in range(1, self.hosts + 1)]
 
     def write(self, folder: Path) -> None:
-        """Write it into a run folder; when this returns, it outlives a loss of power."""
-        _keep(states_of(folder) / _FILE, self.model_dump_json(indent=2) + "\n")
+        """Write it into a run folder; when this returns, it survives a loss of power."""
+        _write(states_of(folder) / _FILE, self.model_dump_json(indent=2) + "\n")
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:
-        """Return how the run in a folder was started; None where it does not say, BadSpec where it is damaged."""
+        """Return the manifest of a run folder; None where there is none, BadSpec where it is damaged."""
         path = states_of(folder) / _FILE
         try:
             return cls.model_validate_json(path.read_bytes())
@@ -77,10 +77,10 @@ class Manifest(BaseModel):
 
 
 def write_spec(folder: Path, spec: Spec) -> None:
-    """Write the spec that the coordinator is started with; when this returns, it outlives a loss of power."""
-    _keep(spec_of(folder), spec.to_toml())
+    """Write the spec that the coordinator is started with; when this returns, it survives a loss of power."""
+    _write(spec_of(folder), spec.to_toml())
 
 
-def _keep(path: Path, text: str) -> None:
+def _write(path: Path, text: str) -> None:
     DISK.make_folder(path.parent)
     replace_file(path, text.encode())

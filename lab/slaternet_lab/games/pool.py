@@ -24,10 +24,10 @@ from slaternet.errors import RunFailed, SlaternetError
 from slaternet.service.library_defaults import set_library_defaults
 
 _PAUSE = 0.2
-"""Seconds between two reports of how far a game has come."""
+"""Seconds between two progress reports of a game."""
 
 Reports = SimpleQueue[tuple[str, int]]
-"""What workers say: the name of a task and the round of its game, 0 when it begins."""
+"""What workers report: the name of a task and the round of its game, 0 when it begins."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def cores() -> int:
 def perform(
     tasks: Sequence[Task], jobs: int, log: Path, advanced: Callable[[str, int], None]
 ) -> Generator[TaskOutcome, None, None]:
-    """Do all tasks, `jobs` at a time, and yield how each ended; one that fails does not stop the others.
+    """Run all tasks, `jobs` at a time, and yield how each ended; one that fails does not stop the others.
 
     `advanced` is called with the name of a task and the round that its game has reached. What workers and plugins print
     goes to `log`. Closing the generator ends the workers at once.
@@ -66,7 +66,7 @@ def perform(
         group = groups.pop(0)
         with _workers(min(jobs, len(group)), log) as (executor, reports):
             begun, unfinished = yield from _attempt(group, executor, reports, advanced)
-        # One worker has died, which ends all of them. Which game was its own, only playing each alone can tell.
+        # One worker has died, which ends all of them. To find out whose game it was, each is played alone.
         suspects = [task for task in unfinished if task.name in begun]
         if unfinished and not suspects:
             raise RunFailed(f"the processes that play games cannot start; see {log}")
@@ -82,13 +82,13 @@ def perform(
 def _attempt(
     tasks: Sequence[Task], executor: Executor, reports: Reports, advanced: Callable[[str, int], None]
 ) -> Generator[TaskOutcome, None, tuple[set[str], list[Task]]]:
-    """Do tasks until all are done, or a worker dies; return the names of those begun, and those not finished."""
+    """Run tasks until all are done, or a worker dies; return the names of those begun, and those not finished."""
     begun: set[str] = set()
     unfinished = list(tasks)
     futures: dict[Future[Any], Task] = {}
-    with _spawning(), contextlib.suppress(BrokenProcessPool):  # a worker may die while the last tasks are handed in
+    with _spawning(), contextlib.suppress(BrokenProcessPool):  # a worker may die while the last tasks are submitted
         for task in tasks:
-            futures[executor.submit(_do, task)] = task
+            futures[executor.submit(_run, task)] = task
     while futures:
         done, _ = wait(futures, _PAUSE, FIRST_COMPLETED)
         while not reports.empty():
@@ -110,7 +110,7 @@ def _attempt(
 
 @contextlib.contextmanager
 def _workers(jobs: int, log: Path) -> Iterator[tuple[Executor, Reports]]:
-    """Run workers for the block; they end with it, whatever they do, or when this process dies."""
+    """Run workers for the block; they end with it, or when this process dies."""
     context = multiprocessing.get_context("spawn")
     reports = context.SimpleQueue()
     alive, tether = context.Pipe(duplex=False)
@@ -126,7 +126,7 @@ def _workers(jobs: int, log: Path) -> Iterator[tuple[Executor, Reports]]:
 
 @contextlib.contextmanager
 def _spawning() -> Iterator[None]:
-    """Keep Ctrl-C from processes that are started within, and keep them from running the user's script again."""
+    """Shield processes that are started within from Ctrl-C, and from running the user's script again."""
     main, mask = sys.modules["__main__"], signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     sys.modules["__main__"] = ModuleType("__main__")
     try:
@@ -155,26 +155,23 @@ def _end_with_parent(alive: Connection) -> None:
     os._exit(1)
 
 
-def _do(task: Task) -> Any:  # noqa: ANN401
-    rounds = Rounds(task.name)
-    rounds.report(0)
-    return task.function(*task.arguments, rounds)
+def _run(task: Task) -> Any:  # noqa: ANN401
+    assert _reports is not None  # this process is a worker
+    reports = _reports
+    reports.put((task.name, 0))
+    return task.function(*task.arguments, Rounds(lambda t: reports.put((task.name, t))))
 
 
 class Rounds:
-    """Reports how far a game has come, not too often."""
+    """Reports the round of a game, not too often."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def report(self, round: int) -> None:
-        """Report the round; an executor without our workers has nobody to report to."""
+    def __init__(self, report: Callable[[int], None]) -> None:
+        self._report = report
         self._reported = time.monotonic()
-        if _reports is not None:
-            _reports.put((self._name, round))
 
     def update(self, round: int, loss: float, violation: float, note: str = "") -> None:
         """Report the round, unless one was reported just now."""
         del loss, violation, note
         if time.monotonic() - self._reported >= _PAUSE:
-            self.report(round)
+            self._reported = time.monotonic()
+            self._report(round)

@@ -1,4 +1,4 @@
-"""The processes of a game on this machine: started, watched, ended; none outlives the parent."""
+"""The processes of a game on this machine: start, watch, restart and end them; none outlives the parent."""
 
 import asyncio
 import contextlib
@@ -33,30 +33,30 @@ from slaternet_lab.status.operator import ask_status, ask_stop
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _LOOPBACK = "127.0.0.1:0"
 _START_SECONDS = 60.0
-"""How long the coordinator may take to say where it listens."""
+"""How long the coordinator may take to print its address."""
 _LOOK_SECONDS = 0.25
 PARTING_SECONDS = LIMITS.grace_seconds + 3
-"""How long after the game is over, or after another has ended, the next process may take to end."""
+"""After the end of the game, or of another process: how long the next process may take to end."""
 _CAUSE_SECONDS = 2.0
-"""How long after the first death the others may take to say theirs: the cause may not be the first to end."""
+"""How long to wait for others after one has died: the cause may not be the first to end."""
 _RESTARTS = 5
-"""How often a process that dies is started again while the game comes no further."""
+"""How often a process is restarted while the game makes no progress."""
 _TAIL_BYTES = 4096
 _READ_BYTES = 1 << 16
 _FINAL = {0, DEGRADED, *(kind.exit_code for kind in (BadSpec, RunFailed, Refused, Diverged, PluginFailed))}
-"""How a process ends by itself: it is done, or would end so again."""
+"""Exit codes with which a process ends by itself: it is done, or would fail again."""
 
 
 class Child:
-    """One service as a process of its own, which can be started again; its standard input is the tether."""
+    """One service as a process, which can be restarted; its standard input is the tether."""
 
     def __init__(self, name: str, command: Sequence[str], log: Path) -> None:
         self.name = name
         self.command = command
         self.log = log
 
-    async def start(self, *, heard: bool = False, again: bool = False) -> None:
-        """Start the process; `heard`: for `announced` to listen to; `again`: its log goes on."""
+    async def start(self, *, piped: bool = False, again: bool = False) -> None:
+        """Start the process; `piped`: its output goes to `announced`; `again`: append to its log."""
         if not again:
             self.log.parent.mkdir(parents=True, exist_ok=True)
             self.log.unlink(missing_ok=True)
@@ -65,9 +65,9 @@ class Child:
                 *self.command,
                 stdin=asyncio.subprocess.PIPE,
                 # A plugin may print as much as it likes: a pipe that nobody reads would block it.
-                stdout=asyncio.subprocess.PIPE if heard else file,
+                stdout=asyncio.subprocess.PIPE if piped else file,
                 stderr=file,
-                # Unbuffered: what a plugin prints stands in the log before the sentence that the process ends with.
+                # Unbuffered: what a plugin prints stands in the log before the process's last sentence.
                 env={**os.environ, TETHER: "1", "PYTHONUNBUFFERED": "1"},
                 # Ctrl-C in the terminal reaches the parent alone, which then ends the game in order.
                 start_new_session=True,
@@ -75,9 +75,9 @@ class Child:
         self.ended = asyncio.create_task(self._process.wait(), name=self.name)
 
     async def announced(self, beginning: str, within: float) -> str:
-        """Return the rest of the first printed line that begins so; all that is printed goes to the log as well.
+        """Return the rest of the first printed line that begins so; all output goes to the log as well.
 
-        RunFailed where the process ends before, or does not say so within that many seconds.
+        RunFailed where the process ends before, or prints none within that many seconds.
         """
         found: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._listening = asyncio.create_task(self._listen(beginning.encode(), found), name=f"listen to {self.name}")
@@ -95,15 +95,17 @@ class Child:
             while output and (data := await output.read(_READ_BYTES)):
                 file.write(data)
                 *lines, unfinished = (unfinished + data).split(b"\n")
-                said = [line.removeprefix(beginning) for line in lines if line.startswith(beginning)]
-                if said and not found.done():
-                    found.set_result(said[0].decode().strip())
+                printed = [line.removeprefix(beginning) for line in lines if line.startswith(beginning)]
+                if printed and not found.done():
+                    found.set_result(printed[0].decode().strip())
 
     def death(self) -> RunFailed:
-        """Say how the process died, with its last words."""
-        return RunFailed(
-            f"{self.name} {self.manner}; its last words: {self._last_words()} (all of its log: {self.log})"
-        )
+        """Return how the process ended, with the last line of its log."""
+        with self.log.open("rb") as file:
+            file.seek(max(0, self.log.stat().st_size - _TAIL_BYTES))
+            lines = file.read().decode(errors="replace").splitlines()
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "none")
+        return RunFailed(f"{self.name} {self.manner}; its last words: {last} (all of its log: {self.log})")
 
     @property
     def code(self) -> int:
@@ -112,7 +114,7 @@ class Child:
 
     @property
     def died(self) -> bool:
-        """Whether it has ended by no decision of its own: what it did not finish, another may."""
+        """Whether it was ended from outside: a restarted process may finish its work."""
         return self.ended.done() and self.code not in _FINAL
 
     @property
@@ -127,21 +129,10 @@ class Child:
             return f"ended with exit code {self.code}"
         return f"was killed by {signal.Signals(-self.code).name}"
 
-    def _last_words(self) -> str:
-        with self.log.open("rb") as file:
-            file.seek(max(0, self.log.stat().st_size - _TAIL_BYTES))
-            lines = file.read().decode(errors="replace").splitlines()
-        return next((line.strip() for line in reversed(lines) if line.strip()), "none")
-
-    def terminate(self) -> None:
-        """Ask the process to end."""
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal, unless the process has ended."""
         if not self.ended.done():
-            self._process.terminate()
-
-    def kill(self) -> None:
-        """End the process at once."""
-        if not self.ended.done():
-            self._process.kill()
+            self._process.send_signal(number)
 
 
 async def end_all(children: list[Child]) -> None:
@@ -150,10 +141,10 @@ async def end_all(children: list[Child]) -> None:
     if not waiting:
         return
     for child in children:
-        child.terminate()
+        child.send(signal.SIGTERM)
     await asyncio.wait(waiting, timeout=LIMITS.grace_seconds + 3)
     for child in children:
-        child.kill()
+        child.send(signal.SIGKILL)
     await asyncio.wait(waiting)
 
 
@@ -175,15 +166,15 @@ class Supervisor:
         self._begun = False
         self._children: dict[str, Child] = {}
         self._given_up: list[Child] = []
-        self._restarts: Counter[str] = Counter()  # of each process since the game last came further
+        self._restarts: Counter[str] = Counter()  # of each process since the game last made progress
         self._furthest = (0, 0.0, 0.0)  # the last round scored, with its scores
         self._notes: dict[str, str] = {}
         self._interrupts = 0
-        self._cut: Callable[[], object] | None = None  # ends what is being done now, where an interrupt may
+        self._cut: Callable[[], object] | None = None  # cancels the current step, where an interrupt may
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def run(self) -> None:
-        """Run the game to its end, in this thread, or beside it where an event loop runs here, as in a notebook."""
+        """Run the game to its end: in this thread, or in another where an event loop runs here, as in a notebook."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -193,25 +184,25 @@ class Supervisor:
             while not played.done():
                 try:
                     wait([played])
-                except KeyboardInterrupt:  # it comes to this thread alone
-                    with contextlib.suppress(RuntimeError):  # the loop is closed: the game has ended already
+                except KeyboardInterrupt:  # Python raises it in this thread alone
+                    with contextlib.suppress(RuntimeError):  # the loop is closed: the game has ended
                         if self._loop is not None:
                             self._loop.call_soon_threadsafe(self._interrupt)
         return played.result()
 
     async def _play(self) -> None:
-        """Start everything, watch it to the end, leave no process behind; KeyboardInterrupt where the user cut it."""
+        """Start all processes, watch them to the end, leave none behind; KeyboardInterrupt where the user ended it."""
         task = asyncio.current_task()
         assert task is not None
-        with self._signals_caught():
+        with self._catch_signals():
             try:
                 self._cut = task.cancel
                 address = await self._start_all()
                 self._cut = None
                 async with open_channel(address) as channel:
-                    await self._see_through(channel)
+                    await self._watch(channel)
                 self._cut = task.cancel
-                await self._see_off()
+                await self._wait_for_all()
             except asyncio.CancelledError:
                 raise KeyboardInterrupt from None
             finally:
@@ -219,8 +210,8 @@ class Supervisor:
                 await end_all(list(self._children.values()))
 
     @contextlib.contextmanager
-    def _signals_caught(self) -> Iterator[None]:
-        """Count Ctrl-C and SIGTERM as interrupts; elsewhere than in the main thread none arrive."""
+    def _catch_signals(self) -> Iterator[None]:
+        """Count Ctrl-C and SIGTERM as interrupts; only the main thread receives them."""
         loop = self._loop = asyncio.get_running_loop()
         before = {number: signal.getsignal(number) for number in _SIGNALS}
         with contextlib.suppress(RuntimeError):  # what asyncio raises where signals cannot be caught
@@ -242,14 +233,13 @@ class Supervisor:
     def _coordinator(self) -> Child:
         return self._children[COORDINATOR]
 
-    async def _start(self, name: str, service: str, *arguments: str, heard: bool = False) -> Child:
-        """Start a process whose state, and whose log, stand in the run folder."""
+    async def _start(self, name: str, service: str, *arguments: str, piped: bool = False) -> Child:
+        """Start a process whose state and log stand in the run folder."""
         states = states_of(self.folder)
-        kept = ("--state", str(states), "--durability", self.manifest.durability)
-        command = (sys.executable, "-m", f"slaternet_{service}", *arguments, *kept)
-        child = Child(name, command, states / name / "log")
-        await child.start(heard=heard, again=self.again)
-        self._children[name] = child
+        storage = ("--state", str(states), "--durability", self.manifest.durability)
+        command = (sys.executable, "-m", f"slaternet_{service}", *arguments, *storage)
+        child = self._children[name] = Child(name, command, states / name / "log")
+        await child.start(piped=piped, again=self.again)
         return child
 
     async def _start_all(self) -> str:
@@ -257,9 +247,9 @@ class Supervisor:
         spec, manifest = str(spec_of(self.folder)), self.manifest
         seats = ("--hosts", str(manifest.hosts), "--listen", _LOOPBACK)
         patience = ("--policy", manifest.policy, "--lost-after", str(manifest.lost_after))
-        coordinator = await self._start(COORDINATOR, "coordinator", spec, *seats, *patience, heard=True)
+        coordinator = await self._start(COORDINATOR, "coordinator", spec, *seats, *patience, piped=True)
         address = await coordinator.announced("listening on ", within=_START_SECONDS)
-        # where the others will look for it, should it be started again
+        # a restarted coordinator must listen where the others expect it
         coordinator.command = tuple(address if each == _LOOPBACK else each for each in coordinator.command)
         common = ("--coordinator", address, "--listen", _LOOPBACK)
         keep = () if manifest.journal_keep is None else ("--journal-keep", str(manifest.journal_keep))
@@ -268,25 +258,25 @@ class Supervisor:
             await self._start(name, "agent", *common, "--name", name)
         return address
 
-    async def _see_through(self, channel: Channel) -> None:
-        """Watch the game until the coordinator, the last to know that it is over, has ended."""
+    async def _watch(self, channel: Channel) -> None:
+        """Watch the game until the coordinator ends: it is the last process to learn that the game is over."""
         stopped = False
         while not self._coordinator.ended.done() or self._coordinator.failed:
             if running := self._running:
                 await asyncio.wait(running, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-            await self._mend()
+            await self._restart_dead()
             if self._interrupts > 1:
                 raise KeyboardInterrupt
             if self._interrupts and not stopped:
                 stopped = await self._stop(channel)
-            await self._look(channel)
+            await self._poll(channel)
 
-    async def _see_off(self) -> None:
-        """Wait for the others to end, as all do when the game is over; many processes take their time, but not none."""
-        await self._mend()
-        while staying := self._running:
-            ended, _ = await asyncio.wait(staying, timeout=PARTING_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-            await self._mend()
+    async def _wait_for_all(self) -> None:
+        """Wait for the others to end after the game; many may take long together, but each has a limit."""
+        await self._restart_dead()
+        while running := self._running:
+            ended, _ = await asyncio.wait(running, timeout=PARTING_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            await self._restart_dead()
             if not ended:
                 names = ", ".join(child.name for child in self._children.values() if not child.ended.done())
                 raise RunFailed(f"the game is over, but {names} did not end; see the logs in {states_of(self.folder)}")
@@ -295,8 +285,8 @@ class Supervisor:
     def _running(self) -> set["asyncio.Task[int]"]:
         return {child.ended for child in self._children.values() if not child.ended.done()}
 
-    async def _mend(self) -> None:
-        """Start again those who have died; raise the cause where a process has failed, or that does not help."""
+    async def _restart_dead(self) -> None:
+        """Restart processes that have died; raise the cause where one has failed, or restarts do not help."""
         for child in [child for child in self._children.values() if child.failed]:
             if self.restart and child.died and self._restarts[child.name] < _RESTARTS:
                 self._restarts[child.name] += 1
@@ -314,7 +304,7 @@ class Supervisor:
                 raise await self._cause()
 
     def _can_spare(self, dead: Child) -> bool:
-        """Tell whether the coordinator may give a process up: an agent host, while there is another."""
+        """Return whether the coordinator may give a process up: an agent host, while there is another."""
         if self.manifest.policy is Policy.WAIT or not self._begun or dead.name not in self._agents:
             return False
         return any(name in self._children for name in self._agents if name != dead.name)
@@ -329,16 +319,16 @@ class Supervisor:
         except Unreachable:
             if not self._restarts[COORDINATOR]:
                 raise KeyboardInterrupt from None
-            return False  # it has just been started again
+            return False  # it has just been restarted
         return True
 
-    async def _look(self, channel: Channel) -> None:
+    async def _poll(self, channel: Channel) -> None:
         if self._coordinator.ended.done():
             return
         try:
-            status = await ask_status(channel)
+            status = (await ask_status(channel)).status
         except Unreachable:
-            return  # it is leaving, or dead: its end is seen in the next turn
+            return  # it is ending or dead, which the next turn finds out
         self._begun = status.phase != "gathering"
         if status.round > self._furthest[0]:
             self._furthest = (status.round, status.cumulative_loss, status.cumulative_violation)
@@ -347,11 +337,11 @@ class Supervisor:
             return
         waiting = {"waiting": f"waiting for {status.waiting_for}"} if status.waiting_for else {}
         note = "; ".join({**self._notes, **waiting}.values())
-        # a coordinator that was started again has yet to hear how far the game has come
+        # a restarted coordinator does not know yet how far the game is
         self.progress.update(*self._furthest, note)
 
     async def _cause(self) -> SlaternetError:
-        """Return the error behind the first death: a process that says why it ended tells more than others do."""
+        """Return the error behind the first death; best is one of a process that ended with a reason of its own."""
         children = [*self._children.values(), *self._given_up]
         await asyncio.wait([child.ended for child in children], timeout=_CAUSE_SECONDS)
         dead = [child for child in children if child.failed]
@@ -359,5 +349,5 @@ class Supervisor:
             for child in dead:
                 if child.code == kind.exit_code:
                     return kind(str(child.death()))
-        told = [child for child in dead if child.code != RunFailed.exit_code]
-        return (told or dead)[0].death()
+        informative = [child for child in dead if child.code != RunFailed.exit_code]
+        return (informative or dead)[0].death()

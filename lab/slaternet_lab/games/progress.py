@@ -1,4 +1,4 @@
-"""What a user sees while work goes on: a live line on a terminal, a plain line now and then elsewhere."""
+"""Progress for the user: a live line on a terminal, a plain line now and then elsewhere."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -17,21 +17,21 @@ _PAUSE = 2.0
 
 
 class Watcher(Protocol):
-    """Receives how far a game has come."""
+    """Receives the progress of a game."""
 
     def update(self, round: int, loss: float, violation: float, note: str = "") -> None:
-        """Receive that `round` is scored, with the cumulative scores so far; `note` says what is waited for."""
+        """Receive that `round` is scored, with the cumulative scores so far; `note` names what is waited for."""
 
 
 class ProgressDisplay:
     """Shows how much of some work is done, and the time that remains.
 
-    with Progress(1000, Console()) as progress:
+    with ProgressDisplay(1000, Console()) as progress:
         progress.update(17, loss=301.5, violation=12.25)  # or, for other work than a game:
         progress.show(17, "2/20 runs", "yi2023, seed 2")
 
-    `total` None is work without end. `done` was done before, and tells nothing about the speed. A `brief` one is seen
-    on terminals only, and vanishes. Calls are cheap: the terminal is redrawn ten times a second at most.
+    `total` None is work without end. `done` was done before and does not count for the speed. A `brief` display is
+    shown on terminals only, and vanishes. Calls are cheap: the terminal is redrawn ten times a second at most.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class ProgressDisplay:
             self._print(self._unprinted)
 
     def update(self, round: int, loss: float, violation: float, note: str = "") -> None:
-        """Show that `round` of a game is scored, with the cumulative scores so far; `note` says what is waited for."""
+        """Show that `round` of a game is scored, with the cumulative scores so far, and a note."""
         speed = self._speed(round)
         self.show(
             round,
@@ -80,19 +80,19 @@ class ProgressDisplay:
         )
 
     def show(self, done: int, head: str, *details: str) -> None:
-        """Show how much is done, and what else there is to say."""
+        """Show how much is done, and details."""
         speed = self._speed(done)
         remaining = ""
         if self._total is not None and done < self._total and speed > 0:
             whole = -int((done - self._total) / speed // 1)  # rounded up, so that ETA 0 means done
             remaining = f"ETA {timedelta(seconds=whole)}"
-        said = "  ".join(detail for detail in details if detail)
+        text = "  ".join(detail for detail in details if detail)
         if self._console.is_terminal:
             self._bars.update(
-                self._task, completed=done, total=self._total, description=head, details=said, remaining=remaining
+                self._task, completed=done, total=self._total, description=head, details=text, remaining=remaining
             )
         elif not self._brief:
-            self._unprinted = "  ".join(part for part in (head, said, remaining) if part)
+            self._unprinted = "  ".join(part for part in (head, text, remaining) if part)
             if self._clock() - self._printed >= _PAUSE:
                 self._print(self._unprinted)
                 self._printed, self._unprinted = self._clock(), ""
@@ -110,7 +110,7 @@ class ProgressDisplay:
             yield item
 
     def _speed(self, done: int) -> float:
-        """Return how much is done per second since the first was; the start-up does not count."""
+        """Return how much is done per second since the first update; the start-up does not count."""
         now = self._clock()
         if self._first is None and done > self._before:
             self._first = (done, now)

@@ -1,25 +1,34 @@
-"""`slaternet resume`: a run whose machine was switched off goes on, and one that is finished is played on."""
+"""`slaternet resume`: continue a run that was interrupted, and with another last round also one that is finished.
+
+Another last round changes the spec, and with it the hash by which every process knows its game. The rounds that were
+played stay as they are: hosts go on from the low-water mark M as after a crash. `Manifest.write` decides: until it
+returns the old game stands, from then on the longer one. The steps that follow can be repeated; the next `resume`
+completes them. The coordinator's spec is written last and marks the end.
+"""
 
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from slaternet.attendance import Attendance
 from slaternet.errors import BadSpec
-from slaternet.model import COORDINATOR
+from slaternet.model import COORDINATOR, StopAt
 from slaternet.spec import Spec
+from slaternet.storage.checkpoints import Checkpoints
 from slaternet.storage.state_dir import StateDir
-from slaternet_adversary.journal.journal import begun
+from slaternet_adversary.journal.journal import AdversaryJournal, begun
+from slaternet_adversary.shell.run_folder import retract
 from slaternet_coordinator.engine.saved import SavedGame
 from slaternet_coordinator.shell.register_db import RegisterDb
-from slaternet_lab.games.extend import Extension, check
 from slaternet_lab.games.finish import finish
-from slaternet_lab.games.manifest import ADVERSARY, Manifest, register_of, spec_of, states_of
+from slaternet_lab.games.manifest import ADVERSARY, Manifest, register_of, spec_of, states_of, write_spec
 from slaternet_lab.games.processes import PARTING_SECONDS, Supervisor
 from slaternet_lab.games.progress import Watcher
 from slaternet_lab.runs.plots import FIGURES
 from slaternet_lab.runs.run import Run
+from slaternet_lab.specs.resolve import resolve
 
 _LOOK_SECONDS = 0.05
 
@@ -32,28 +41,28 @@ def resume(
     figures: bool = True,
     restart: bool = True,
 ) -> Run:
-    """Go on with a run that `play` has begun and that was cut short; return its run folder.
+    """Continue a run that `play` began and that was interrupted; return its run folder.
 
     Hosts that were given up stay so: the game goes on without them.
 
-    `rounds` gives it another last round, also where it is finished: then it is played on, to the digest of a run that
-    was begun with so many.
+    `rounds` is another last round, also for a finished run, which then reaches the digest of a run that was begun with
+    so many rounds.
     """
     return prepare(folder, rounds=rounds).play(progress, figures=figures, restart=restart)
 
 
 @dataclass(frozen=True)
 class Resumption:
-    """A run that can go on."""
+    """A run that can continue."""
 
     folder: Path
     manifest: Manifest
     spec: Spec
-    """As the run is begun with: agents that it has lost are still in it."""
+    """With all agents that the run began with, also those it has lost."""
     lost: frozenset[str]
     """The hosts that were given up."""
     over: bool
-    """Whether only the figures are lacking."""
+    """Whether only the figures are missing."""
 
     def play(self, progress: Watcher | None = None, *, figures: bool = True, restart: bool = True) -> Run:
         """Play to the end, as `slaternet_lab.play` does."""
@@ -70,34 +79,92 @@ class Resumption:
 
 
 def prepare(folder: str | Path, *, rounds: int | None = None, patience: float = PARTING_SECONDS) -> Resumption:
-    """Find out how a run stands and make it ready to go on, in one step or not at all; BadSpec where it cannot.
+    """Read the state of a run and make it ready to continue, in one step or not at all; BadSpec where it cannot.
 
-    Processes that still run have so many seconds to end: they do when their parent has died.
+    Processes that still run have `patience` seconds to end: they end when their parent has died.
     """
     folder = Path(folder)
     manifest = _manifest_of(folder)
     spec = _spec_of(folder)
-    with _held(folder, manifest, time.monotonic() + patience) as states:
-        memory = _recall(folder, states)
-        run = states[COORDINATOR].past_run if register_of(folder).exists() else ""
-        reopening = Extension(folder, manifest, states, run)
-        if spec.run.rounds != manifest.rounds:  # an earlier call was cut short
-            spec = reopening.complete(spec)
-            memory = _recall(folder, states)
+    with _claim_states(folder, manifest, time.monotonic() + patience) as states:
+        game = _saved_game(folder, states)
+        if spec.run.rounds != manifest.rounds:  # an earlier call was interrupted
+            spec = extend(folder, manifest, states, spec)
+            game = _saved_game(folder, states)
         if rounds is not None:
-            _check_end(folder, spec, memory, rounds)
-            check(folder, spec, rounds)
-            reopening = reopening.decide(rounds)
-            spec = reopening.complete(spec)
-        lost = frozenset(entry.name for entry in memory.members if entry.lost)
-        return Resumption(folder, reopening.manifest, spec, lost, rounds is None and _is_over(folder, memory))
+            _check_extension(folder, spec, game, rounds)
+            mark, hosts = _restarting(folder, states)
+            for state in hosts:
+                _checkpoints(state, state.past_spec).read(mark)  # BadSpec where it is missing or damaged
+            manifest = manifest.model_copy(update={"rounds": rounds})
+            manifest.write(folder)
+            spec = extend(folder, manifest, states, spec)
+        lost = frozenset(member.name for member in game.members if member.lost)
+        return Resumption(folder, manifest, spec, lost, rounds is None and _is_over(folder, game))
+
+
+def extend(folder: Path, manifest: Manifest, states: Mapping[str, StateDir], spec: Spec) -> Spec:
+    """Apply the manifest's last round to everything stored, whatever an earlier attempt has done; return the new spec.
+
+    `states` are those of all processes, none of which runs.
+    """
+    longer = spec.replace(**{"run.rounds": manifest.rounds})
+    if longer == spec:
+        return spec
+    digest, coordinator = longer.digest(), states[COORDINATOR]
+    retract(folder)
+    if register_of(folder).exists() and begun(folder):
+        journal = AdversaryJournal.resume(folder, coordinator.past_run, durability=manifest.durability)
+        with closing(journal):
+            for _ in journal.replay():
+                pass
+            journal.append(StopAt(longer.run.rounds or 0))  # a second one of the same round changes nothing
+    mark, hosts = _restarting(folder, states)
+    for state in hosts:
+        if state.past_spec != digest:
+            _rename_checkpoint(state, mark, digest)
+    for state in states.values():
+        if state is not coordinator:
+            state.play_on(digest)
+    if register_of(folder).exists():
+        with RegisterDb.reopen(register_of(folder)) as register:
+            register.play_on(digest)
+    coordinator.play_on(digest)
+    write_spec(folder, longer)
+    return longer
+
+
+def _restarting(folder: Path, states: Mapping[str, StateDir]) -> tuple[int, list[StateDir]]:
+    """Return M, and the states of the hosts that go on from it: not those given up, or whose agents have all left."""
+    if not register_of(folder).exists():
+        return 0, []
+    with RegisterDb.reopen(register_of(folder)) as register:
+        game = register.recall()
+    mark = game.low_water
+    attendance = Attendance(sum(member.seats.size for member in game.members), game.departures)
+    playing = (each for each in game.members if not each.lost and attendance.of(each.seats, mark + 1).size)
+    return mark, [states[member.name] for member in playing] if mark else []
+
+
+def _checkpoints(state: StateDir, spec: str) -> Checkpoints:
+    assert state.checkpoints is not None  # every process of a run has a state folder
+    return Checkpoints(state.checkpoints, state.name, state.past_run, spec)
+
+
+def _rename_checkpoint(state: StateDir, mark: int, spec: str) -> None:
+    """Write the checkpoint at M, from which a host goes on, as one of the new spec."""
+    after = _checkpoints(state, spec)
+    try:
+        after.read(mark)
+    except BadSpec:  # it is still the old one
+        after.write(mark, _checkpoints(state, state.past_spec).read(mark))
 
 
 def _manifest_of(folder: Path) -> Manifest:
+    refusal = BadSpec(f"{folder} is not a run folder; name a folder that `slaternet run` has written")
     if not folder.is_dir():
-        raise BadSpec(f"{folder} is not a run folder; name a folder that `slaternet run` has written")
-    manifest = Manifest.read(folder)
-    if manifest is not None:
+        raise refusal
+    if (manifest := Manifest.read(folder)) is not None:
         return manifest
     if begun(folder):
         raise BadSpec(
@@ -109,7 +176,7 @@ def _manifest_of(folder: Path) -> Manifest:
             f"{folder} was simulated, so there is nothing to resume; play it with `slaternet simulate {folder}`, to "
             "which --set run.rounds=N gives another end"
         )
-    raise BadSpec(f"{folder} is not a run folder; name a folder that `slaternet run` has written")
+    raise refusal
 
 
 def _spec_of(folder: Path) -> Spec:
@@ -121,14 +188,14 @@ def _spec_of(folder: Path) -> Spec:
 
 
 @contextmanager
-def _held(folder: Path, manifest: Manifest, deadline: float) -> Iterator[dict[str, StateDir]]:
-    """Hold the states of all processes, so that none of them runs meanwhile; each then takes its own."""
+def _claim_states(folder: Path, manifest: Manifest, deadline: float) -> Iterator[dict[str, StateDir]]:
+    """Hold the states of all processes, so that none of them can run meanwhile."""
     with ExitStack() as held:
         states: dict[str, StateDir] = {}
         for name, role in manifest.roles.items():
             while (state := StateDir.claim_idle(states_of(folder), name, role=role)) is None:
                 if time.monotonic() < deadline:
-                    time.sleep(_LOOK_SECONDS)  # no system tells that a lock is free without taking it
+                    time.sleep(_LOOK_SECONDS)  # no system reports a free lock without taking it
                     continue
                 raise BadSpec(
                     f"{folder} is being played, because {name} is running; wait for its end, or stop it first"
@@ -140,25 +207,25 @@ def _held(folder: Path, manifest: Manifest, deadline: float) -> Iterator[dict[st
         yield states
 
 
-def _recall(folder: Path, states: dict[str, StateDir]) -> SavedGame:
-    """Return how the game stood, and who had joined it; BadSpec where it cannot go on."""
+def _saved_game(folder: Path, states: Mapping[str, StateDir]) -> SavedGame:
+    """Return how far the game was, and which processes had joined it; BadSpec where it cannot continue."""
     path = register_of(folder)
     if not path.exists():
         if any(state.past_run for state in states.values()):
             raise _lost(folder, COORDINATOR)
         return SavedGame()
-    with RegisterDb.reopen(path) as archive:
-        memory, run = archive.recall(), archive.born.run
-    # everyone has written down which game it plays before that begins
-    playing = (entry.name for entry in memory.members if not entry.lost)
-    for name in (COORDINATOR, *playing) if memory.phase != "gathering" else ():
+    with RegisterDb.reopen(path) as register:
+        game, run = register.recall(), register.born.run
+    # every process has stored which game it plays before the game begins
+    playing = (member.name for member in game.members if not member.lost)
+    for name in (COORDINATOR, *playing) if game.phase != "gathering" else ():
         if name not in states or states[name].past_run != run:
             raise _lost(folder, name)
-    if memory.failure:
+    if game.failure:
         raise BadSpec(
-            f"{folder} has failed and cannot go on: {memory.failure}; mend that and play `slaternet run {folder}`"
+            f"{folder} has failed and cannot go on: {game.failure}; mend that and play `slaternet run {folder}`"
         )
-    return memory
+    return game
 
 
 def _lost(folder: Path, name: str) -> BadSpec:
@@ -168,22 +235,33 @@ def _lost(folder: Path, name: str) -> BadSpec:
     )
 
 
-def _check_end(folder: Path, spec: Spec, memory: SavedGame, rounds: int) -> None:
-    """Refuse a last round that lies before what was played."""
-    if memory.phase == "over":
-        played = memory.settled or spec.run.rounds or 0
+def _check_extension(folder: Path, spec: Spec, game: SavedGame, rounds: int) -> None:
+    """Refuse a last round before what was played, for a game that depends on it, or one that could not be played."""
+    if game.phase == "over":
+        played = game.settled or spec.run.rounds or 0
         if rounds <= played:
             raise BadSpec(f"{folder} has played {played} rounds, so --rounds {rounds} is no more; name a larger number")
-    elif rounds < memory.published:
+    elif rounds < game.published:
         raise BadSpec(
-            f"{folder} may have come to round {memory.published}, so it cannot end with --rounds {rounds}; name at "
+            f"{folder} may have come to round {game.published}, so it cannot end with --rounds {rounds}; name at "
             "least that, or resume it without"
+        )
+    refused = f"{folder} cannot be given another last round"
+    if spec.algorithm.horizon is not None:
+        raise BadSpec(
+            f"{refused}: {spec.algorithm.name} with schedule {spec.algorithm.schedule} depends on it; play "
+            f"`slaternet run {folder} --set run.rounds={rounds}`"
+        )
+    longer = spec.replace(**{"run.rounds": rounds})
+    if resolve(longer, folder) != longer:
+        raise BadSpec(
+            f"{refused}: the code that {spec_of(folder)} names is not the one it was played with; put that back"
         )
 
 
-def _is_over(folder: Path, memory: SavedGame) -> bool:
-    """Say whether all is played; BadSpec where nothing at all is left to be done."""
-    if memory.phase != "over":
+def _is_over(folder: Path, game: SavedGame) -> bool:
+    """Return whether all rounds are played; BadSpec where the figures are there too and nothing is left to do."""
+    if game.phase != "over":
         return False
     if all((folder / f"{name}.png").exists() for name, _ in FIGURES):
         raise BadSpec(f"{folder} is finished; `slaternet resume {folder} --rounds N` plays it on")

@@ -33,11 +33,11 @@ def play(
 ) -> Run:
     """Play a resolved spec over gRPC with agent hosts as processes, and return its run folder.
 
-    Ctrl-C or SIGTERM ends the game after the round it is in, as `slaternet stop` does; a second one kills it. A process
-    that dies is started again and goes on, unless `restart` is False: then its death ends the game. With another policy
-    than to wait, an agent host that is away for `lost_after` seconds is given up, and the game goes on without it. What
-    was played survives the death of all of them, or with `durability` FSYNC a loss of power, for `resume` to go on.
-    For a game without end, the journal may be cut to so many of its newest rounds.
+    Ctrl-C or SIGTERM ends the game after the current round, as `slaternet stop` does; a second one kills it. A process
+    that dies is restarted, unless `restart` is False: then its death ends the game. With another policy than WAIT, an
+    agent host that is absent for `lost_after` seconds is given up, and the game goes on without it. What was played
+    survives the death of all processes, or with `durability` FSYNC a loss of power, and `resume` continues it. For a
+    game without end, `journal_keep` cuts the journal to so many of its newest rounds.
     """
     if hosts > spec.run.agents:
         raise BadSpec(
@@ -53,6 +53,7 @@ def play(
         check_departures(spec, build_graph(spec.graph, spec.run.agents, spec.run.seed))
     folder = out or new_folder(spec)
     claim(folder, force=force)
+    write_spec(folder, spec)
     manifest = Manifest(
         hosts=hosts,
         durability=durability,
@@ -61,7 +62,6 @@ def play(
         lost_after=lost_after,
         journal_keep=journal_keep,
     )
-    write_spec(folder, spec)
     manifest.write(folder)
     Supervisor(folder=folder, manifest=manifest, progress=progress, restart=restart).run()
     return finish(folder, figures=figures)

@@ -1,1 +1,1 @@
-"""What would have been best in hindsight: the comparator of static regret, and the regret of a run."""
+"""The comparator of static regret, the best fixed decision in hindsight, and the regret of a run."""

@@ -15,9 +15,7 @@ from slaternet.numerics.sets import FeasibleSet
 from slaternet.spec import Spec
 from slaternet_lab.functions.replay import RoundFunctions, replay
 from slaternet_lab.hindsight.convex import ConvexProgramme
-from slaternet_lab.hindsight.programme import Certificate, Optimum, QuadraticProgramme
-
-__all__ = ["Certificate", "Optimum", "Programme", "offline", "optima", "programme"]
+from slaternet_lab.hindsight.programme import Optimum, QuadraticProgramme
 
 Programme = QuadraticProgramme | ConvexProgramme
 
@@ -25,8 +23,8 @@ Programme = QuadraticProgramme | ConvexProgramme
 def offline(spec: Spec, rounds: int | None = None, decisions: Array | None = None) -> Optimum:
     """Return the optimum of a resolved spec's first `rounds` rounds, all of them if absent.
 
-    It is the same for every algorithm of a seed, unless the adversary looks back at decisions (T, n, p). BadSpec where
-    no point is feasible in all rounds, and where the plugin has no gradients.
+    It is the same for every algorithm of a seed, unless the adversary depends on decisions (T, n, p). BadSpec where no
+    point is feasible in all rounds, and where the plugin has no gradients.
     """
     rounds = rounds or spec.run.rounds
     if rounds is None:
@@ -37,10 +35,10 @@ def offline(spec: Spec, rounds: int | None = None, decisions: Array | None = Non
 
 def optima(spec: Spec, prefixes: Iterable[int], decisions: Array | None = None) -> Iterator[Optimum]:
     """Yield the optimum of each prefix, ascending."""
-    return (built.optimum() for built in grown(spec, prefixes, decisions))
+    return (built.optimum() for built in programmes(spec, prefixes, decisions))
 
 
-def grown(
+def programmes(
     spec: Spec,
     prefixes: Iterable[int],
     decisions: Array | None,

@@ -1,4 +1,4 @@
-"""The best fixed decision in hindsight for convex functions that are known by values and gradients only.
+"""The best fixed decision in hindsight for convex functions of which only values and gradients are known.
 
     minimise  sum_t f_t(x)    over x in X with g_t(x) <= 0 for all t
 
@@ -77,23 +77,17 @@ class ConvexProgramme:
         """Return a minimiser (x, w) over X and the constraints at work."""
         constraints = [{"type": "ineq", "fun": self._inside, "jac": self._inside_slopes}]
         if len(self._working):
-            constraints.append(
-                {
-                    "type": "ineq",
-                    "fun": lambda y: -self._at_work(y)[0],
-                    "jac": lambda y: -self._at_work(y)[1],
-                }
-            )
+            values, slopes = (lambda y: -self._at_work(y)[0]), (lambda y: -self._at_work(y)[1])
+            constraints.append({"type": "ineq", "fun": values, "jac": slopes})
+
+        def scaled(y: Array) -> tuple[float, Array]:
+            value, slope = self._average(y)
+            return value / self._unit, slope / self._unit
+
         start = np.concatenate((self._start, np.zeros(self._x.extra)))
         options = {"ftol": 1e-15, "maxiter": _ITERATIONS}
-        found = optimize.minimize(
-            self._scaled, start, jac=True, method="SLSQP", constraints=constraints, options=options
-        )
+        found = optimize.minimize(scaled, start, jac=True, method="SLSQP", constraints=constraints, options=options)
         return np.asarray(found.x)
-
-    def _scaled(self, y: Array) -> tuple[float, Array]:
-        value, slope = self._average(y)
-        return value / self._unit, slope / self._unit
 
     def _average(self, y: Array) -> tuple[float, Array]:
         """Return the average loss and its gradient over (x, w)."""

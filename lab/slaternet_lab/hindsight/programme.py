@@ -1,15 +1,15 @@
-"""The best fixed decision in hindsight where losses are quadratic and constraints are rows: a QP, by row generation.
+"""The best fixed decision in hindsight for quadratic losses and linear constraints: a QP, by row generation.
 
     minimise  sum_t f_t(x) = 1/2 x'Hx + h'x + c    over x in X with Bx <= b
 
     H, h, c   sums over the rounds so far         (B, b)   T n m rows, of which few bind
     z         multipliers of the rows and of X    s        their slacks
 
-The solver sees X and a few rows; the rows farthest on the wrong side of its answer are added until there are none. The
+The solver gets X and a few rows; the rows farthest on the wrong side of its answer are added until there are none. The
 answer is then optimal for all rows, and the certificate, computed from the data alone, proves it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,17 +18,16 @@ from scipy import sparse
 from slaternet.errors import BadSpec
 from slaternet.model import Array
 from slaternet.numerics.sets import FeasibleSet
-from slaternet_lab.functions.cones import Cones, cones
+from slaternet_lab.functions.cones import cones, minimise
 from slaternet_lab.functions.replay import RoundFunctions
-from slaternet_lab.functions.solver import minimise
 from slaternet_lab.hindsight.rows import Rows
 
 _TOLERANCE = 1e-11
 """Of R(X): how far a point may lie on the wrong side of a row."""
 _SOLVER = 1e-12
-"""What the solver is asked for: feasibility and gap."""
+"""Feasibility and gap that the solver must reach."""
 _BINDING = 1e-9
-"""Multipliers above it belong to rows that bind."""
+"""Rows with larger multipliers bind."""
 
 
 @dataclass(frozen=True)
@@ -63,14 +62,6 @@ class Optimum:
     slack: float
     """Smallest -g over all rounds, agents and rows at x*; infinite in a game without constraints."""
     certificate: Certificate
-
-
-def nowhere_feasible(rounds: int) -> BadSpec:
-    """Return the error of a game whose X_T is empty."""
-    return BadSpec(
-        f"no point of the set is feasible in all rounds from 1 to {rounds}, so regret is undefined; "
-        "weaken the adversary's constraints or play fewer rounds"
-    )
 
 
 class QuadraticProgramme:
@@ -112,11 +103,8 @@ class QuadraticProgramme:
             working = np.concatenate((working, new))
         # what binds now probably binds in the next, longer prefix too
         self._binding = working[multipliers > _BINDING]
-        certificate = Certificate(
-            certificate.stationarity,
-            max(certificate.infeasibility, distance / self._outer),
-            certificate.complementarity,
-        )
+        infeasibility = max(certificate.infeasibility, distance / self._outer)
+        certificate = replace(certificate, infeasibility=infeasibility)
         return Optimum(self._rounds, point, self.value(point), -largest, certificate)
 
     def _check_convex(self) -> None:
@@ -134,33 +122,27 @@ class QuadraticProgramme:
         rows, bounds = self._rows.take(working)
         x = self._x.with_rows(rows, bounds)
         p, extra = len(self._slope), self._x.extra
-        # of the average loss over its slope, so that numbers have the same size whatever T and the units
-        unit = self._rounds * self._steepness()
+        # the average loss over its slope L, so that numbers have the same size whatever T and the units
+        steepness = float(np.abs(self._slope).max()) + self._outer * float(np.abs(self._hessian).max())
+        unit = self._rounds * (steepness / self._rounds or 1.0)
         hessian = sparse.block_diag((self._hessian / unit, sparse.csc_matrix((extra, extra))))
         slope = np.concatenate((self._slope / unit, np.zeros(extra)))
-        point, multipliers = _minimise(hessian, slope, x, self._rounds)
-        slacks, proper = x.bound - x.matrix @ point, x.nearest_multipliers(multipliers)
+        solution = minimise(hessian, slope, x, _SOLVER)
+        if solution.infeasible:
+            raise BadSpec(
+                f"no point of the set is feasible in all rounds from 1 to {self._rounds}, so regret is undefined; "
+                "weaken the adversary's constraints or play fewer rounds"
+            )
+        if not solution.answered:
+            raise BadSpec(
+                f"the offline optimum of rounds 1 to {self._rounds} is not found ({solution.status}); choose units in "
+                "which the adversary's functions have numbers of moderate size"
+            )
+        point = solution.y
+        slacks, proper = x.bound - x.matrix @ point, x.nearest_multipliers(solution.multipliers)
         certificate = Certificate(
             float(np.abs(hessian @ point + slope + x.matrix.T @ proper).max()),
             x.outside(slacks) / self._outer,
             abs(float(proper @ slacks)) / self._outer,
         )
         return point[:p], proper[len(self._x.bound) :], certificate
-
-    def _steepness(self) -> float:
-        """Return L."""
-        slope = float(np.abs(self._slope).max()) + self._outer * float(np.abs(self._hessian).max())
-        return slope / self._rounds or 1.0
-
-
-def _minimise(hessian: sparse.spmatrix, slope: Array, x: Cones, rounds: int) -> tuple[Array, Array]:
-    """Return the minimiser of 1/2 y'Hy + h'y over the cones, and the multipliers."""
-    solution = minimise(hessian, slope, x, _SOLVER)
-    if solution.infeasible:
-        raise nowhere_feasible(rounds)
-    if not solution.answered:
-        raise BadSpec(
-            f"the offline optimum of rounds 1 to {rounds} is not found ({solution.status}); choose units in "
-            "which the adversary's functions have numbers of moderate size"
-        )
-    return solution.y, solution.multipliers

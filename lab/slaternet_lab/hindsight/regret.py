@@ -11,6 +11,7 @@ with the stacked g_t of all agents in both.
 import csv
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,17 +23,15 @@ from slaternet.model import Array
 from slaternet.spec import Spec
 from slaternet_adversary.plugin.makers import open_plugin
 from slaternet_lab.functions.replay import replay
-from slaternet_lab.hindsight.comparator import Optimum, grown
+from slaternet_lab.hindsight.comparator import programmes
+from slaternet_lab.hindsight.programme import Optimum
 from slaternet_lab.runs.run import Run
 
 COLUMNS = ("round", "optimum", "regret", "residual", "slack", "tolerant_violation", "l1_violation")
 """Of regret.csv."""
 
 Watch = Callable[[str, int, int], None]
-"""Hears what is done, and how much of how much."""
-
-_DECIDING, _OPTIMISING, _MEASURING = "decisions", "offline optima", "violations"
-"""What is watched."""
+"""Receives progress: the stage, how much of it is done, and its total."""
 
 _BLOCK_BYTES = 64 << 20
 _SAME = 1e-9
@@ -53,7 +52,7 @@ class Regret:
     """NaN where decisions are not known."""
     l1_violation: Array
     notes: tuple[str, ...] = ()
-    """What is not known, or not well, and why."""
+    """Values that are not known, or not accurately, and the reason."""
 
     def table(self) -> list[tuple[float, ...]]:
         """Return a row of `COLUMNS` per prefix."""
@@ -87,7 +86,7 @@ def regret(run: Run, *, points: int = 20, watch: Watch = lambda what, done, tota
     decisions, notes = _decisions(run, watch)
     rounds = int(prefixes[-1])
     optima, at_centre, centre = [], 0.0, run.spec.feasible_set().centre
-    for programme in grown(run.spec, prefixes, decisions, lambda t: watch(_OPTIMISING, t, rounds)):
+    for programme in programmes(run.spec, prefixes, decisions, lambda t: watch("offline optima", t, rounds)):
         optima.append(programme.optimum())
         at_centre = programme.value(centre)
     _check_functions(run, rounds, at_centre)
@@ -127,7 +126,7 @@ def violations(spec: Spec, decisions: Array, prefixes: NDArray[np.int64], watch:
                 clipped = np.maximum(total, 0.0)
                 tolerant[place[functions.round]] += float(np.sqrt(np.sum(clipped * clipped, axis=1)).sum()) / n
                 l1[place[functions.round]] += excess
-            watch(_MEASURING, first * rounds + functions.round * (last - first), n * rounds)
+            watch("violations", first * rounds + functions.round * (last - first), n * rounds)
     return tolerant, l1
 
 
@@ -153,10 +152,10 @@ def _scored(run: Run) -> int:
 
 
 def _decisions(run: Run, watch: Watch) -> tuple[Array | None, tuple[str, ...]]:
-    """Return the decisions as recorded, or else as the spec played again gives them with the same digest."""
+    """Return the decisions as recorded, or else those of a second play of the spec with the same digest."""
     if run.decisions is not None:
         return run.decisions, ()
-    # a beginning is the same whatever the length of the game, unless the algorithm reckons with its end
+    # the first rounds do not depend on the length of the game, unless the algorithm uses its horizon
     for rounds in sorted({run.rounds, run.spec.run.rounds or run.rounds}):
         try:
             decisions, digest = _played_again(run, rounds, watch)
@@ -177,11 +176,9 @@ def _played_again(run: Run, rounds: int, watch: Watch) -> tuple[Array, str]:
     unscored = rounds + 1
     spec = run.spec.replace(**{"run.rounds": rounds, "record.decisions": True, "record.score_every": unscored})
     with tempfile.TemporaryDirectory(prefix="slaternet-") as folder:
-        game = Simulation(spec, Path(folder), lambda t, *scores: watch(_DECIDING, t, rounds))
-        try:
+        game = Simulation(spec, Path(folder), lambda t, *scores: watch("decisions", t, rounds))
+        with closing(game):
             game.play()
-        finally:
-            game.close()
         again = Run.open(folder)
         if again.decisions is None:
             raise AssertionError("decisions are recorded where the spec says so")
@@ -189,7 +186,7 @@ def _played_again(run: Run, rounds: int, watch: Watch) -> tuple[Array, str]:
 
 
 def _check_functions(run: Run, rounds: int, here: float) -> None:
-    """Compare what the zero baseline lost in the run and loses here: functions that came back changed are refused."""
+    """Refuse functions that have changed: the zero baseline's loss in the run and here must agree."""
     then = float(run.metrics["zero_loss"][rounds - 1])
     if abs(here - then) > _SAME * max(1.0, abs(then)):
         raise BadSpec(

@@ -1,4 +1,4 @@
-"""Very many rows a'x <= b, and which of them a point misses most."""
+"""Very many rows a'x <= b, and those that a point violates most."""
 
 import tempfile
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from slaternet.model import Array
 
 _BLOCK_BYTES = 64 << 20
-"""Of one block of rows, the largest array that is looked through at once."""
+"""Of one block of rows, the largest array that is processed at once."""
 _BLOCKS = 16
 """Blocks kept in memory; further ones go to a temporary file."""
 

@@ -1,1 +1,1 @@
-"""Run folders: read back, drawn, exported."""
+"""Run folders: read, draw, export."""

@@ -1,4 +1,4 @@
-"""A run's tables in the formats of other tools: its metrics by round, its decisions by round and agent."""
+"""Export a run's tables to the formats of other tools: metrics by round, decisions by round and agent."""
 
 import csv
 import importlib
@@ -18,7 +18,8 @@ from slaternet_lab.runs.run import Run
 Table = dict[str, NDArray[Any]]
 """Columns of one length, by name."""
 
-_ROWS = 4096  # of a .csv, that are in memory as text at a time
+_ROWS = 4096
+"""Rows of a .csv that are in memory as text at a time."""
 
 
 def tables(run: Run) -> dict[str, Table]:
@@ -71,7 +72,7 @@ def export(run: Run, formats: Sequence[str], folder: Path, *, force: bool = Fals
 
 
 def _write_csv(table: Table, path: Path) -> None:
-    """Write a table; numbers as the shortest text that is read back to the same bits, NaN as an empty cell."""
+    """Write a table; numbers as the shortest text that parses to the same bits, NaN as an empty cell."""
     with path.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(table)

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito: told apart by readers who confuse red and green, and in grey."""
+"""Okabe and Ito: distinct in grey, and for readers who confuse red and green."""
 _LINES = ("-", "--", "-.")
 BASELINE: Any = {"linestyle": (0, (4, 2.5)), "color": "#555555", "linewidth": 1.2, "zorder": 1.5}
-"""How the baseline that never moves is drawn."""
+"""The style of the baseline that never moves."""
 NEVER_MOVING = r"never moving, $x = 0$"
 _POINTS = 4000
 """Points per curve; more than a figure has pixels across."""
@@ -45,39 +45,47 @@ FIGURES = (
     ("loss", rf"Cumulative loss   ${_SUMS} f_s(x_{{i,s}})$"),
     ("violation", rf"Cumulative violation   ${_SUMS} \|\,[g_s(x_{{i,s}})]_{{+}}\|$"),
 )
-"""Names of the figures, and what stands at their vertical axes."""
+"""Names of the figures, and the labels of their vertical axes."""
 
 
 def draw(runs: Sequence[Run], out_dir: Path) -> list[Path]:
     """Write loss.png and violation.png of the runs, overlaid, to `out_dir`; return their paths."""
     out_dir.mkdir(parents=True, exist_ok=True)
-    paths = []
+    paths, legends = [], _legends(runs)
     for name, label in FIGURES:
         paths.append(out_dir / f"{name}.png")
-        legends = _legends(runs)
-        with framed(paths[-1], label, legends) as axes:
+        with rounds_figure(paths[-1], label, legends) as axes:
             for i, run in enumerate(runs):
-                axes.plot(*thinned(run, f"cumulative_{name}"), **pen(i), label=legends[i])
+                axes.plot(*thinned(run, f"cumulative_{name}"), **curve_style(i), label=legends[i])
             for i, run in enumerate(_distinct_baselines(runs, name)):
                 axes.plot(*thinned(run, f"zero_{name}"), **BASELINE, label=NEVER_MOVING if i == 0 else None)
     return paths
 
 
 @contextlib.contextmanager
-def framed(path: Path, label: str, legends: Sequence[str]) -> Iterator["Axes"]:
-    """Give axes over the rounds in the house style; write the figure when the block has drawn into them."""
+def rounds_figure(path: Path, label: str, legends: Sequence[str]) -> Iterator["Axes"]:
+    """Yield axes over the rounds in the house style, and write the figure after the block."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
     longest = max(map(len, legends))
     columns = 3 if longest <= 20 else 2 if longest <= 34 else 1
     lines = -(-(len(legends) + 1) // columns)
-    with sheet(path, height=4.0 + 0.22 * max(0, lines - 2)) as (figure, axes):
+    with new_figure(path, height=4.0 + 0.22 * max(0, lines - 2)) as (figure, axes):
         yield axes
-        _dress(axes, label)
+        axes.set_xlabel("Round $t$")
+        axes.set_ylabel(label)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}".replace(",", "\u2009")))
+        axes.margins(x=0.0)
+        axes.set_xlim(left=0)
+        bottom, top = axes.get_ylim()
+        axes.set_ylim(min(bottom, -0.02 * top), top)  # a baseline at 0 stays visible above the axis
         figure.legend(loc="outside upper left", ncols=columns)  # above the axes, where it hides no curve
 
 
 @contextlib.contextmanager
-def sheet(path: Path, height: float = 4.0) -> Iterator[tuple["Figure", "Axes"]]:
-    """Give a figure in the house style and its bare axes; write it when the block has drawn into them."""
+def new_figure(path: Path, height: float = 4.0) -> Iterator[tuple["Figure", "Axes"]]:
+    """Yield a figure in the house style and its bare axes, and write it after the block."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -91,8 +99,8 @@ def sheet(path: Path, height: float = 4.0) -> Iterator[tuple["Figure", "Axes"]]:
 
 def draw_regret(rounds: NDArray[np.int64], regret: Array, path: Path) -> None:
     """Write a figure of the regret of prefixes of a game."""
-    with sheet(path) as (_, axes):
-        axes.plot(rounds, regret, marker="o", markersize=3.5, **pen(0))
+    with new_figure(path) as (_, axes):
+        axes.plot(rounds, regret, marker="o", markersize=3.5, **curve_style(0))
         axes.set_xscale("log")
         if np.all(regret > 0.0):
             axes.set_yscale("log")  # a power of T is then a straight line
@@ -102,32 +110,17 @@ def draw_regret(rounds: NDArray[np.int64], regret: Array, path: Path) -> None:
         axes.set_ylabel(r"Regret   $\mathrm{Net\text{-}Reg}(T)$")
 
 
-def pen(i: int) -> Any:  # noqa: ANN401  keywords of matplotlib
-    """Return how the i-th curve of a figure is drawn."""
+def curve_style(i: int) -> Any:  # noqa: ANN401  keywords of matplotlib
+    """Return the style of the i-th curve of a figure."""
     line = _LINES[i // len(_COLOURS) % len(_LINES)]
     return {"linestyle": line, "color": _COLOURS[i % len(_COLOURS)], "linewidth": 1.6}
-
-
-def _dress(axes: "Axes", label: str) -> None:
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
-    axes.set_xlabel("Round $t$")
-    axes.set_ylabel(label)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}".replace(",", "\u2009")))
-    axes.margins(x=0.0)
-    axes.set_xlim(left=0)
-    bottom, top = axes.get_ylim()
-    axes.set_ylim(min(bottom, -0.02 * top), top)  # a baseline at 0 stays visible above the axis
 
 
 def _legends(runs: Sequence[Run]) -> list[str]:
     """Name runs by algorithm, and by folder where several share one."""
     algorithms = [run.spec.algorithm.name.rpartition("/")[2] for run in runs]
-    return [
-        name if algorithms.count(name) == 1 else f"{name} ({run.name})"
-        for name, run in zip(algorithms, runs, strict=True)
-    ]
+    named = zip(algorithms, runs, strict=True)
+    return [name if algorithms.count(name) == 1 else f"{name} ({run.name})" for name, run in named]
 
 
 def _distinct_baselines(runs: Sequence[Run], name: str) -> list[Run]:

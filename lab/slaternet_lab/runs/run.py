@@ -1,4 +1,4 @@
-"""The run folder, read back: spec, summary, metrics and decisions; and where two runs part."""
+"""Read a run folder: spec, summary, metrics and decisions; and find where two runs differ."""
 
 import csv
 import functools
@@ -98,13 +98,13 @@ class Run:
 
     @property
     def name(self) -> str:
-        """What to call the run in tables and legends: its folder."""
+        """The run's name in tables and legends: its folder."""
         return self.folder.resolve().name
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Where two runs part: `round` None where one is the beginning of the other; `agent` None where unknown."""
+    """Where two runs differ first; `round` None where one is the beginning of the other, `agent` None where unknown."""
 
     round: int | None
     agent: int | None
@@ -113,7 +113,7 @@ class Difference:
 
 
 def diff(a: Run, b: Run) -> Difference | None:
-    """Return where two runs part, or None where they are the same game to the bit."""
+    """Return where two runs differ first, or None where they are the same game to the bit."""
     first, second = a.metrics["digest"], b.metrics["digest"]
     both = min(len(first), len(second))
     apart = np.flatnonzero(first[:both] != second[:both])

@@ -1,4 +1,4 @@
-"""Everything that a spec names, looked up, tried and hashed: what is known of a game before anything is started."""
+"""Find, build and hash everything that a spec names, before anything is started."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from slaternet_coordinator.registry import build as build_graph
 from slaternet_coordinator.registry import digest
 
 _GRAPHS = {"local": "none", "central": "complete"}
-"""The graph that a mode of playing implies."""
+"""The graph that a mode implies: separate agents exchange nothing, one learner for all receives everything."""
 _FEEDBACK = ("points", "loss_gradient", "constraint_gradient")
 
 log = structlog.get_logger()
@@ -38,12 +38,12 @@ class Parts:
 
 
 def assemble(spec: Spec, base: Path) -> Parts:
-    """Build everything that the spec names, its relative paths starting from `base`.
+    """Build everything that the spec names; its relative paths start from `base`.
 
     BadSpec, one sentence, where something does not exist or does not take the numbers it is given. A file that is not
     the one whose hash the spec holds is a warning.
     """
-    spec = _moded(located(spec, base))
+    spec = _with_mode(located(spec, base))
     feasible = spec.feasible_set()
     spec = spec.replace(**{"adversary.isolation": isolation_of(spec)})
     with plugin_maker(spec) as maker:
@@ -53,7 +53,12 @@ def assemble(spec: Spec, base: Path) -> Parts:
 def _assembled(spec: Spec, feasible: FeasibleSet, maker: Maker) -> Parts:
     plugin = maker.new()
     adversary = describe(plugin, maker)
-    _check_length(spec, getattr(plugin, "rounds", None))
+    most: int | None = getattr(plugin, "rounds", None)  # that it has data for; None: without end
+    if most is not None and (spec.run.rounds or most + 1) > most:
+        raise BadSpec(
+            f"run.rounds must be at most {most}, the rounds that {spec.adversary.plugin} has data for; lower it, or "
+            "set adversary.options.repeat = true"
+        )
     algorithm = load(GROUP, spec.algorithm.name, key="algorithm.name")
     spec = _hashed(spec, "algorithm", spec.algorithm.name, algorithm.sha256)
     spec = _hashed(spec, "graph", spec.graph.name, digest(spec.graph))
@@ -69,17 +74,8 @@ def _assembled(spec: Spec, feasible: FeasibleSet, maker: Maker) -> Parts:
     return Parts(spec, feasible, schedule(spec.algorithm, game), graph, adversary)
 
 
-def _check_length(spec: Spec, most: int | None) -> None:
-    """Refuse a game that is longer than the data it is played from; `most` None: there is no end to them."""
-    if most is not None and (spec.run.rounds or most + 1) > most:
-        raise BadSpec(
-            f"run.rounds must be at most {most}, the rounds that {spec.adversary.plugin} has data for; lower it, or "
-            "set adversary.options.repeat = true"
-        )
-
-
-def _moded(spec: Spec) -> Spec:
-    """Fill in the algorithm's schedule and mode; alone nobody talks, and one learner for all hears everyone."""
+def _with_mode(spec: Spec) -> Spec:
+    """Fill in the algorithm's schedule, and its mode with the graph that this implies."""
     section = completed(spec.algorithm)
     spec = spec.replace(**{"algorithm.schedule": section.schedule})
     if section.mode in _GRAPHS:
@@ -95,7 +91,7 @@ def _hashed(spec: Spec, section: str, target: str, sha256: str) -> Spec:
 
 
 def _granted(spec: Spec, needed: Feedback) -> Spec:
-    """Fill [feedback] with what the algorithm declares; what a user grants must at least cover that."""
+    """Fill [feedback] with what the algorithm declares; what a user grants must cover that."""
     if spec.feedback is None:
         return spec.replace(**{f"feedback.{name}": getattr(needed, name) for name in _FEEDBACK})
     for name in _FEEDBACK:

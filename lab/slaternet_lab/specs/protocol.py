@@ -17,12 +17,12 @@ PAPER = "zhang2024"
 """The algorithm that Theorems 1 to 4 are about."""
 
 Verdict = Literal["ok", "note", "warning", "error"]
-"""A note is neither good nor bad: what was looked at, what could not be, what does not concern this spec."""
+"""A note is neither good nor bad: what was examined, what could not be, what does not concern this spec."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report: what is kept, what voids a theorem (a warning), what breaks the protocol (an error)."""
+    """One line of the report; a warning voids a theorem, an error breaks the protocol."""
 
     verdict: Verdict
     about: str
@@ -32,19 +32,18 @@ class Finding:
 
 
 def breaches(parts: Parts) -> Iterator[str]:
-    """Yield the sentences of what makes the spec unplayable; no function is played."""
+    """Yield the errors that make the spec unplayable; no function is played."""
     return (finding.text for finding in protocol(parts, look=1) if finding.verdict == "error")
 
 
 def connecting(window: int) -> str:
-    """Say in words what a window B means."""
-    return (
-        "each graph connects everyone" if window == 1 else f"any {window} successive graphs together connect everyone"
-    )
+    """Return the meaning of a window B in words."""
+    many = f"any {window} successive graphs together connect everyone"
+    return "each graph connects everyone" if window == 1 else many
 
 
 def protocol(parts: Parts, look: int) -> Iterator[Finding]:
-    """Yield what is known without playing; the graphs of the first `look` rounds are looked at one by one."""
+    """Yield the findings that need no play; the graphs of the first `look` rounds are checked one by one."""
     yield Finding("ok", "Assumption 1 (set)", f"r(X) = {parts.set.inner:g}, R(X) = {parts.set.outer:g}")
     yield from _graph(parts, look)
     yield from _schedule(parts)
@@ -75,25 +74,18 @@ def _graph(parts: Parts, look: int) -> Iterator[Finding]:
     if parts.spec.algorithm.mode == "local":
         yield Finding("ok", "Assumption 4 (window)", "nobody talks to anybody: every agent plays alone (mode local)")
         return
-    window = assumption4.window(graph, rounds)
-    if window is not None:
-        yield Finding("ok", "Assumption 4 (window)", f"{connecting(window)} (B = {window}) in {seen}")
-        return
-    yield _late_or_never(parts, rounds)
-
-
-def _late_or_never(parts: Parts, looked: int) -> Finding:
-    run = parts.spec.run
-    last = min(run.rounds or _CONNECT, _CONNECT)
-    if assumption4.connects(parts.graph, last):
-        text = f"the graphs of rounds 1 to {looked} together do not connect; Theorems 1 to 4 need a window B"
-        return Finding("warning", "Assumption 4 (window)", text)
-    name = parts.spec.graph.name
-    if name == "none":
+    name, last = parts.spec.graph.name, min(run.rounds or _CONNECT, _CONNECT)
+    verdict: Verdict = "error"
+    if (window := assumption4.window(graph, rounds)) is not None:
+        verdict, text = "ok", f"{connecting(window)} (B = {window}) in {seen}"
+    elif assumption4.connects(graph, last):
+        text = f"the graphs of rounds 1 to {rounds} together do not connect; Theorems 1 to 4 need a window B"
+        verdict = "warning"
+    elif name == "none":
         text = 'graph.name = "none" lets nobody talk; name a graph, or set algorithm.mode = "local" to play alone'
-        return Finding("error", "Assumption 4 (window)", text)
-    text = f'graph.name = "{name}" never connects the {run.agents} agents within {last} rounds; give it more edges'
-    return Finding("error", "Assumption 4 (window)", text)
+    else:
+        text = f'graph.name = "{name}" never connects the {run.agents} agents within {last} rounds; give it more edges'
+    yield Finding(verdict, "Assumption 4 (window)", text)
 
 
 def _schedule(parts: Parts) -> Iterator[Finding]:

@@ -40,13 +40,13 @@ def load(what: str | None = None, settings: Sequence[str] = ()) -> Spec:
 
 
 def load_for_all(what: str | None = None, settings: Sequence[str] = ()) -> Spec:
-    """Return a resolved spec for services on several machines, each of which looks paths up for itself.
+    """Return a resolved spec for services on several machines, each of which resolves paths by itself.
 
-    Its relative paths stay as they are. Here too they start from the working directory, wherever the spec stands.
+    Relative paths stay as they are. They start from the working directory, here too, wherever the spec file is.
     """
     here = Path.cwd()
     found = replace(find(what), base=here)
-    resolved = resolve(_settled(found, settings), here)
+    resolved = resolve(_with_settings(found, settings), here)
     return as_written(resolved, _written(found, settings), here)
 
 
@@ -57,7 +57,7 @@ def read(what: str | None, settings: Sequence[str]) -> tuple[Spec, Path]:
     in a setting takes over the spec's schedule and numbers where they mean the same to it.
     """
     found = find(what)
-    return _settled(found, settings), found.base
+    return _with_settings(found, settings), found.base
 
 
 def _written(found: FoundSpec, settings: Sequence[str]) -> Spec:
@@ -66,20 +66,20 @@ def _written(found: FoundSpec, settings: Sequence[str]) -> Spec:
     return Spec.load(override(tables, settings, source=found.source), source=found.source)
 
 
-def _settled(found: FoundSpec, settings: Sequence[str]) -> Spec:
+def _with_settings(found: FoundSpec, settings: Sequence[str]) -> Spec:
     keys = {each.partition("=")[0].strip() for each in settings}
     spec = located(_written(found, settings), Path.cwd(), keys)
     match read_tables(found.text, source=found.source).get("algorithm"):
         case {"name": str(name), **rest} if name != spec.algorithm.name and "algorithm.name" in keys:
             before = {"name": absolute(name, found.base), "schedule": rest.get("schedule", "")}
-            spec = _taken_over(spec, AlgorithmSection.model_validate(before), keys)
+            spec = _adapted(spec, AlgorithmSection.model_validate(before), keys)
     return spec
 
 
-def _taken_over(spec: Spec, before: AlgorithmSection, keys: Collection[str]) -> Spec:
-    """Return the spec without what its new algorithm does not take over; what settings say stays, right or wrong.
+def _adapted(spec: Spec, before: AlgorithmSection, keys: Collection[str]) -> Spec:
+    """Return the spec without what its new algorithm does not take over; explicit settings stay, right or wrong.
 
-    Numbers go with the schedule: those of the same name in another schedule mean something else.
+    Numbers belong to the schedule: those of the same name in another schedule mean something else.
     """
     section = spec.algorithm
     same = same_rule(before, section)

@@ -1,4 +1,4 @@
-"""Where specs come from: a file, a run folder, or the ones shipped with the package."""
+"""Find a spec: a file, a run folder, or one that is shipped with the package."""
 
 from dataclasses import dataclass
 from importlib.resources import files

@@ -1,4 +1,4 @@
-"""Asking a running game: how it stands, whether a process of it serves, and to end."""
+"""Requests to a running game: its status, whether one of its processes serves, and to end."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -23,27 +23,22 @@ _ASKER = Head("", 0, 0, "operator")
 
 @dataclass(frozen=True, slots=True)
 class GameStatus:
-    """How a game stands, and which one it is."""
+    """The status of a game, and its id."""
 
     run: str
     status: Status
 
 
 def secured(folder: Path | None, *, insecure: bool) -> Security:
-    """Return what secures a question: certificates in a folder, or nothing, on this machine alone unless `insecure`."""
+    """Return what secures a request: certificates in a folder, or nothing, on this machine alone unless `insecure`."""
     return Plain(anywhere=insecure) if folder is None else tls.read(folder, tls.operator_of(folder))
 
 
-async def ask_standing(channel: Channel, *, again: bool = False) -> GameStatus:
-    """Return how the game at the other end stands; who asks `again` and again is told how it ends."""
+async def ask_status(channel: Channel, *, again: bool = False) -> GameStatus:
+    """Return the game's status; the coordinator stays until one that asks `again` has received the final status."""
     reply = await call(channel, "/slaternet.v1.Coordinator/Status", codec.encode_status_request(_ASKER, again))
     head, status = codec.decode_status_reply(reply)
     return GameStatus(head.run, status)
-
-
-async def ask_status(channel: Channel) -> Status:
-    """Return how the game at the other end stands."""
-    return (await ask_standing(channel)).status
 
 
 async def ask_stop(channel: Channel) -> int | None:
@@ -64,21 +59,13 @@ async def ask_health(channel: Channel) -> None:
         raise Unreachable(f"{channel.address} does not serve any more: it is about to end; its log says why")
 
 
-def standing(address: str, security: Security = LOOPBACK) -> GameStatus:
-    """Return how the game of the coordinator at HOST:PORT stands."""
-    return asyncio.run(_once(address, COORDINATOR, security, ask_standing))
+def ask(
+    question: Callable[[Channel], Awaitable[T]], address: str, security: Security = LOOPBACK, name: str = COORDINATOR
+) -> T:
+    """Send one of these requests to the process of that name, or role, at HOST:PORT; return the answer."""
 
+    async def once() -> T:
+        async with open_channel(address, name, security=security) as channel:
+            return await question(channel)
 
-def stop(address: str, security: Security = LOOPBACK) -> int | None:
-    """End the game of the coordinator at HOST:PORT; return its last round, or None while that is not settled."""
-    return asyncio.run(_once(address, COORDINATOR, security, ask_stop))
-
-
-def health(address: str, name: str = COORDINATOR, security: Security = LOOPBACK) -> None:
-    """Return if the process of that name, or role, at HOST:PORT serves; raise Unreachable otherwise."""
-    asyncio.run(_once(address, name, security, ask_health))
-
-
-async def _once(address: str, name: str, security: Security, ask: Callable[[Channel], Awaitable[T]]) -> T:
-    async with open_channel(address, name, security=security) as channel:
-        return await ask(channel)
+    return asyncio.run(once())

@@ -1,4 +1,4 @@
-"""How a running game stands: as a page, as a line, as JSON."""
+"""The status of a running game: as a page, as a line, as JSON."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
@@ -12,30 +12,29 @@ from slaternet.service.logs import printable
 from slaternet_lab.status.operator import GameStatus
 
 _NAMED = 3
-"""How many are called by name in one cell."""
+"""Names listed in one cell."""
 _LAST = 3
-"""How many breaches and troubles are shown where there is little room."""
+"""Refusals and incidents shown where there is little room."""
 _BESIDES = 11
-"""Lines of a page that hold neither processes nor breaches nor troubles."""
+"""Lines of a page that hold neither processes nor refusals nor incidents."""
 
 
 def lags(status: Status) -> dict[str, int]:
-    """Return how many rounds each process is behind the furthest host; who has no part in them is left out."""
+    """Return how many rounds each process with seats, and the adversary, is behind the furthest host."""
     furthest = max((each.round for each in status.hosts if each.seats), default=0)
     playing = (each for each in status.hosts if each.seats or each.role is Role.ADVERSARY)
     return {each.name: max(0, furthest - each.round) for each in playing}
 
 
-def as_json(standing: GameStatus) -> dict[str, object]:
-    """Return everything that is known, for programs."""
-    behind = lags(standing.status)
-    known: dict[str, object] = {"run": standing.run, **asdict(standing.status)}
-    known["hosts"] = [{**asdict(each), "lag": behind.get(each.name)} for each in standing.status.hosts]
-    return known
+def as_json(game: GameStatus) -> dict[str, object]:
+    """Return the whole status, for programs."""
+    behind = lags(game.status)
+    hosts = [{**asdict(each), "lag": behind.get(each.name)} for each in game.status.hosts]
+    return {"run": game.run, **asdict(game.status), "hosts": hosts}
 
 
 def line(status: Status) -> str:
-    """Return how a game stands in one line, for logs."""
+    """Return the status in one line, for logs."""
     behind = lags(status)
     slowest = max((each.name for each in status.hosts if each.seats), key=behind.__getitem__, default="")
     parts = (
@@ -49,13 +48,13 @@ def line(status: Status) -> str:
     return printable("  ".join(part for part in parts if part))
 
 
-def told(trouble: Incident) -> str:
-    """Return what went wrong, and when, in one line."""
-    return printable(f"{_ago(trouble)}: {trouble.what}")
+def incident_line(incident: Incident) -> str:
+    """Return an incident and its time in one line."""
+    return printable(f"{_ago(incident)}: {incident.what}")
 
 
-def _ago(trouble: Incident) -> str:
-    seconds = round(trouble.ago)
+def _ago(incident: Incident) -> str:
+    seconds = round(incident.ago)
     for unit, length in (("h", 3600), ("min", 60)):
         if seconds >= 2 * length:
             return f"{seconds // length} {unit} ago"
@@ -63,13 +62,16 @@ def _ago(trouble: Incident) -> str:
 
 
 def page(status: Status, height: int | None = None) -> RenderableType:
-    """Return everything worth reading; in a given height, those furthest behind and what happened last."""
+    """Return the status as a page; in a given height, with the processes furthest behind and the last incidents."""
     parts: list[RenderableType] = [_fields(status)]
     shown: Sequence[HostStatus] = status.hosts
     if height is not None:
         status = replace(status, breaches=status.breaches[:_LAST], troubles=status.troubles[-_LAST:])
         others = sum(2 + len(each) for each in (status.breaches, status.troubles) if each)
-        shown = _slowest(shown, height - _BESIDES - others)
+        # those that are gone, then those furthest behind, in the order of joining
+        ranked = sorted(shown, key=lambda each: (each.spare or each.lost, each.connected, each.round))
+        kept = {each.name for each in ranked[: max(1, height - _BESIDES - others)]}
+        shown = [each for each in shown if each.name in kept]
     if shown:
         headings = ("process", "role", "agents", "round", "lag", "heard", "waits for", "address")
         behind, over = lags(status), status.phase == "over"
@@ -105,16 +107,12 @@ def _fields(status: Status) -> Table:
     return table
 
 
-def _slowest(hosts: Sequence[HostStatus], most: int) -> Sequence[HostStatus]:
-    """Return that many processes in the order of joining: whoever is gone, then whoever is furthest behind."""
-    ranked = sorted(hosts, key=lambda each: (each.spare or each.lost, each.connected, each.round))
-    kept = {each.name for each in ranked[: max(1, most)]}
-    return [each for each in hosts if each.name in kept]
-
-
 def _row(host: HostStatus, lag: int | None, over: bool) -> tuple[str, ...]:
     heard = f"{host.silent:.0f} s ago" if host.silent >= 1 else "now"
     away = "left" if over else f"gone {host.silent:.0f} s"
+    waits_for = list(host.waits_for)
+    if len(waits_for) > _NAMED:
+        waits_for = [f"{', '.join(waits_for[: _NAMED - 1])} and {len(waits_for) - _NAMED + 1} more"]
     return (
         host.name,
         "spare" if host.spare else str(host.role),
@@ -122,15 +120,9 @@ def _row(host: HostStatus, lag: int | None, over: bool) -> tuple[str, ...]:
         "" if lag is None else str(host.round),
         "" if lag is None else str(lag),
         "lost" if host.lost else heard if host.connected else away,
-        _named(host.waits_for),
+        ", ".join(waits_for),
         host.address,
     )
-
-
-def _named(names: Sequence[str]) -> str:
-    if len(names) <= _NAMED:
-        return ", ".join(names)
-    return f"{', '.join(names[: _NAMED - 1])} and {len(names) - _NAMED + 1} more"
 
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[int] = ()) -> Table:

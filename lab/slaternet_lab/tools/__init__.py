@@ -1,1 +1,1 @@
-"""Certificates and the scaffold of a plugin package."""
+"""Make certificates, and the scaffold of a plugin package."""

@@ -24,7 +24,7 @@ ALWAYS = tuple(
     Caller(office, office.value)
     for office in (CertificateRole.COORDINATOR, CertificateRole.ADVERSARY, CertificateRole.OPERATOR)
 )
-"""Those whom every game has besides its hosts; each is called like its role."""
+"""The processes and users that every game has besides its hosts; each has the name of its role."""
 
 Track = Callable[[Sequence[Caller]], Iterable[Caller]]
 
@@ -33,25 +33,25 @@ _EARLIER = timedelta(hours=1)  # the clocks of a game's machines differ
 
 
 def make(folder: Path, names: Sequence[str], days: int, track: Track = iter) -> list[str]:
-    """Make the CA and the certificates that `folder` lacks, and return the names of the folders made.
+    """Make the CA and the certificates that are missing in `folder`; return the names of the folders made.
 
-    They are for coordinator, adversary, operator and the hosts named, valid for `days` from now. What is there already
-    is kept; BadSpec, one sentence, before anything is made where it cannot be used or a name cannot be a host's.
-    `track` may show how far the work is.
+    They are for coordinator, adversary, operator and the named hosts, valid for `days` from now. Existing ones are
+    kept; BadSpec, one sentence, before anything is made where one cannot be used or a name cannot be a host's. `track`
+    may show progress.
     """
     wanted = [*ALWAYS, *(_host(name) for name in dict.fromkeys(names))]
     folder.mkdir(parents=True, exist_ok=True)
     made = [CA] if _lacks_authority(folder) else []
     if made:
-        _put(folder / CA, _new_authority(days))
+        _write(folder / CA, _new_authority(days))
     authority = _authority(folder / CA)
-    kept = {each.name for each in wanted if _is_there(folder / each.name)}
+    kept = {each.name for each in wanted if _exists(folder / each.name)}
     missing = [each for each in wanted if each.name not in kept]
     _check_kept(folder, sorted(kept), authority)
     if missing:
         _check_days(folder / CA, authority, days)
     for each in track(missing):
-        _put(folder / each.name, _issued(authority, each, days))
+        _write(folder / each.name, _issued(authority, each, days))
         made.append(each.name)
     return made
 
@@ -66,18 +66,15 @@ def _host(name: str) -> Caller:
     return Caller(CertificateRole.HOST, name)
 
 
-# What is there
-
-
-def _is_there(folder: Path) -> bool:
-    """Whether the folder holds something; an empty one may be filled."""
+def _exists(folder: Path) -> bool:
+    """Return whether the folder holds something; an empty one may be filled."""
     return folder.is_dir() and any(folder.iterdir())
 
 
 def _lacks_authority(folder: Path) -> bool:
-    # in this order: where another process is at work, its CA is there before the first certificate
+    # in this order: another process that makes certificates writes its CA first
     orphan = next(folder.glob("*/ca.pem"), None)
-    if _is_there(folder / CA):
+    if _exists(folder / CA):
         return False
     if orphan is not None:
         raise BadSpec(
@@ -88,7 +85,7 @@ def _lacks_authority(folder: Path) -> bool:
 
 
 def _check_kept(folder: Path, names: Sequence[str], authority: "Authority") -> None:
-    """Refuse to keep what no process could use."""
+    """Refuse to keep certificates that no process can use."""
     flaws = {name: flaw for name in names if (flaw := _flaw(folder, name, authority))}
     if flaws:
         first, *others = flaws
@@ -97,7 +94,7 @@ def _check_kept(folder: Path, names: Sequence[str], authority: "Authority") -> N
 
 
 def _flaw(folder: Path, name: str, authority: "Authority") -> str:
-    """Return what makes an identity unusable, and the remedy; empty where nothing does."""
+    """Return why a certificate is unusable, and the remedy; empty where it is usable."""
     remedy = f"delete {folder / name} and run `slaternet certs` again"
     missing = [file for file in tls.FILES if not (folder / name / file).exists()]
     if missing:
@@ -110,15 +107,12 @@ def _flaw(folder: Path, name: str, authority: "Authority") -> str:
 
 
 def _check_days(folder: Path, authority: "Authority", days: int) -> None:
-    """Refuse certificates that would outlive their CA: they would end with it, whatever they say."""
+    """Refuse certificates that would outlive their CA: they expire with it."""
     left = (authority.certificate.not_valid_after_utc - datetime.now(UTC)).days
     if left < 1:
         raise BadSpec(f"the CA in {folder} has expired; delete {folder.parent} and make all certificates anew")
     if days > left:
         raise BadSpec(f"the CA in {folder} is valid for {left} days more; say --days {left}, or name another DIR")
-
-
-# The authority
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +124,7 @@ class Authority:
 
     @property
     def pem(self) -> bytes:
-        """The certificate as others are given it."""
+        """The certificate in PEM."""
         return self.certificate.public_bytes(Encoding.PEM)
 
 
@@ -149,39 +143,27 @@ def _authority(folder: Path) -> Authority:
 
 
 def _new_authority(days: int) -> dict[str, bytes]:
-    """Return the files of a new CA, which outlives by years what is made with it on its first day."""
+    """Return the files of a new CA; it is valid for years longer than the certificates of its first day."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = _subject("slaternet CA")
-    usage = x509.KeyUsage(
-        digital_signature=False,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=True,
-        crl_sign=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
+    usages = ("digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement")
+    unused = dict.fromkeys((*usages, "crl_sign", "encipher_only", "decipher_only"), False)
     certificate = (
         _builder(name, name, key, days + _CA_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(usage, critical=True)
+        .add_extension(x509.KeyUsage(key_cert_sign=True, **unused), critical=True)
         .sign(key, hashes.SHA256())
     )
     return {"key.pem": _pem(key), "cert.pem": certificate.public_bytes(Encoding.PEM)}
 
 
-# The certificates
-
-
 def _issued(authority: Authority, caller: Caller, days: int) -> dict[str, bytes]:
-    """Return the files of a new identity."""
+    """Return the files of a new certificate."""
     key = ec.generate_private_key(ec.SECP256R1())
-    hosts = dict.fromkeys((tls.identity_of(caller.name), tls.identity_of(caller.role)))  # a service's are the same
+    hosts = dict.fromkeys((tls.identity_of(caller.name), tls.identity_of(caller.role)))  # equal for a service
     names = [*map(x509.DNSName, hosts), x509.UniformResourceIdentifier(tls.uri_of(caller))]
     purposes = [ExtendedKeyUsageOID.CLIENT_AUTH]
-    if caller.role != CertificateRole.OPERATOR:  # who serves nobody can pass for no server
+    if caller.role != CertificateRole.OPERATOR:  # an operator must not be able to pose as a server
         purposes.append(ExtendedKeyUsageOID.SERVER_AUTH)
     certificate = (
         _builder(_subject(caller.name), authority.certificate.subject, key, days)
@@ -218,26 +200,23 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
-# Writing
-
-
-def _put(folder: Path, contents: Mapping[str, bytes]) -> None:
+def _write(folder: Path, contents: Mapping[str, bytes]) -> None:
     """Write a folder of files so that it appears with all of them or not at all: a service may be waiting for it.
 
-    Where another process was faster, its folder stands.
+    Where another process was faster, its folder stays.
     """
-    drawer = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))  # nobody else may enter it
+    draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))  # only the owner may enter it
     try:
         for name, data in contents.items():
-            descriptor = os.open(drawer / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            descriptor = os.open(draft / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(descriptor)
         try:
-            drawer.rename(folder)
+            draft.rename(folder)
         except OSError:
-            if not _is_there(folder):
+            if not _exists(folder):
                 raise
     finally:
-        shutil.rmtree(drawer, ignore_errors=True)
+        shutil.rmtree(draft, ignore_errors=True)

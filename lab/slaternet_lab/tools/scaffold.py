@@ -1,6 +1,6 @@
-"""A package for an adversary of one's own: the example in templates/adversary, with its names replaced.
+"""A package for an adversary of the user's own: the example in templates/adversary, with its names replaced.
 
-The example is a package that works, so that it is formatted, checked and examined like everything else here.
+The example is a package that works, so that it is formatted, checked and examined like all other code here.
 """
 
 import keyword
@@ -21,20 +21,20 @@ _WORDS = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*")
 def create(name: str, where: Path) -> Path:
     """Write the package of the adversary `name` to a new folder below `where`, and return that folder.
 
-    BadSpec, one sentence, before anything is written where the name cannot be one, is taken, or the folder exists.
+    BadSpec, one sentence, before anything is written where the name is invalid or taken, or the folder exists.
     """
     plugin = _checked(name)
     folder = where / plugin
     if folder.exists():
         raise BadSpec(f"{folder} exists already; choose another NAME, or another place with --dir")
-    for path, text in contents(plugin).items():
+    for path, text in package_files(plugin).items():
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
     return folder
 
 
-def contents(plugin: str) -> dict[str, str]:
+def package_files(plugin: str) -> dict[str, str]:
     """Return the files of the package by their paths; `plugin` is words joined by dashes."""
     names = {
         "example-adversary": plugin,
@@ -42,17 +42,14 @@ def contents(plugin: str) -> dict[str, str]:
         "ExampleAdversary": "".join(word.capitalize() for word in plugin.split("-")),
     }
     template = Path(str(files("slaternet_lab.tools"))) / "templates" / "adversary"
+
+    def renamed(text: str) -> str:
+        for example, name in names.items():
+            text = text.replace(example, name)
+        return text
+
     found = sorted(path for path in template.rglob("*") if path.is_file() and path.parent.name != "__pycache__")
-    return {
-        _renamed(path.relative_to(template).as_posix(), names): _renamed(path.read_text(encoding="utf-8"), names)
-        for path in found
-    }
-
-
-def _renamed(text: str, names: dict[str, str]) -> str:
-    for example, name in names.items():
-        text = text.replace(example, name)
-    return text
+    return {renamed(path.relative_to(template).as_posix()): renamed(path.read_text(encoding="utf-8")) for path in found}
 
 
 def _checked(name: str) -> str:

@@ -1,1 +1,1 @@
-"""The theorems put to the test: how fast regret and violation grow, against what Theorems 1 to 4 say."""
+"""Test Theorems 1 to 4 by play: how fast regret and violation grow, against their bounds."""

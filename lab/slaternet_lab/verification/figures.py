@@ -1,4 +1,4 @@
-"""The figure of a study: what grew with the horizon, on logarithmic axes, where a power of T is a straight line."""
+"""The figure of a study: growth with the horizon on logarithmic axes, where a power of T is a straight line."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slaternet.model import Array
-from slaternet_lab.runs.plots import pen, sheet
+from slaternet_lab.runs.plots import curve_style, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,13 +18,12 @@ _GUIDE: Any = {"color": "#999999", "linewidth": 0.9, "linestyle": ":"}
 
 def draw(study: "Study", path: Path) -> None:
     """Write the figure of one theorem: means over seeds with their spread, and dotted lines of the bounds."""
-    with sheet(path) as (figure, axes):
+    with new_figure(path) as (figure, axes):
         colour = 0
         for series in study.series:
-            quantities = (("violation", series.violation), ("regret", series.regret))
-            for name, values in quantities:
+            for name, values in (("violation", series.violation), ("regret", series.regret)):
                 if values is not None and values.mean(axis=0).min() > 0.0:
-                    _curve(axes, study, values, f"{name}, {series.label}", pen(colour))
+                    _curve(axes, study, values, f"{name}, {series.label}", curve_style(colour))
                 colour += values is not None
         _guides(axes, study)
         axes.set_xscale("log", base=2)

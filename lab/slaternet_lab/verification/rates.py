@@ -53,13 +53,15 @@ def local_exponent(horizons: Horizons, values: Array) -> float:
 
 
 def is_logarithmic(horizons: Horizons, values: Array) -> bool:
-    """Say whether a ln T + b leaves a smaller residual than a T^b, each with its best two numbers."""
+    """Return whether a ln T + b leaves a smaller residual than a T^b, each with its best two numbers."""
     mean = values.mean(axis=0)
-    return _logarithm_residual(horizons, mean) < _power_residual(horizons, mean)
+    design = np.stack([np.log(horizons), np.ones(len(horizons))], axis=1)
+    coefficients = np.linalg.lstsq(design, mean, rcond=None)[0]
+    return float(np.sum((design @ coefficients - mean) ** 2)) < _power_residual(horizons, mean)
 
 
 def late_share(horizons: Horizons, values: Array) -> float:
-    """Return which part of the value at the last horizon was gathered after half of its rounds; 0 of nothing.
+    """Return the part of the value at the last horizon that accrued after half of its rounds; 0 where it is 0.
 
     The horizon before the last must be half of it.
     """
@@ -74,12 +76,6 @@ def _slopes(horizons: Horizons, means: Array) -> Array:
     away = np.log(horizons) - np.log(horizons).mean()
     slopes: Array = np.log(means) @ away / (away @ away)
     return slopes
-
-
-def _logarithm_residual(horizons: Horizons, mean: Array) -> float:
-    design = np.stack([np.log(horizons), np.ones(len(horizons))], axis=1)
-    coefficients = np.linalg.lstsq(design, mean, rcond=None)[0]
-    return float(np.sum((design @ coefficients - mean) ** 2))
 
 
 def _power_residual(horizons: Horizons, mean: Array) -> float:

@@ -1,4 +1,4 @@
-"""`slaternet verify`: the theorems' rates, put to the test by play.
+"""`slaternet verify`: test the theorems' rates by play.
 
 The schedules of Theorems 1 to 4 do not know the horizon, so a game of T rounds begins with the game of T/2 rounds, to
 the bit: one game per seed gives the values at all horizons T/16, T/8, T/4, T/2, T.
@@ -21,7 +21,7 @@ from slaternet.model import Array
 from slaternet.spec import Spec
 from slaternet_adversary.shell.run_folder import new_folder
 from slaternet_lab.assumptions.sampling import QUICK, measure
-from slaternet_lab.comparison.entries import Contestant, enter
+from slaternet_lab.comparison.entries import Contestant, read_entries
 from slaternet_lab.games.pool import Rounds, Task, cores, perform
 from slaternet_lab.games.progress import ProgressDisplay
 from slaternet_lab.games.simulation import simulate
@@ -29,10 +29,10 @@ from slaternet_lab.verification.rates import Horizons
 from slaternet_lab.verification.theorems import Measured, TheoremVerdict, claims, rate
 
 SEEDS = 10
-"""Seeds that are played unless the user says how many."""
+"""The default number of seeds."""
 THEOREMS = (1, 2, 3, 4)
 _RIVAL = "yi2023+schedule=convex+c={c}+kappa={c}+alpha0={alpha0}"
-"""What Algorithm 1 is held against, with the same primal steps; its rates are those without Slater's condition."""
+"""What Algorithm 1 is compared with, with the same primal steps; its rates are those without Slater's condition."""
 _FEW = 10
 _OCTAVES = 4
 """The shortest horizon is T / 2^4."""
@@ -40,7 +40,7 @@ _OCTAVES = 4
 
 @dataclass(frozen=True)
 class Series:
-    """What a contestant gathered, (seeds, h): cumulative violation, and regret where it was asked for."""
+    """A contestant's cumulative violation and regret at the horizons, (seeds, h); regret of Algorithm 1 alone."""
 
     label: str
     violation: Array
@@ -49,34 +49,23 @@ class Series:
 
 @dataclass(frozen=True)
 class Study:
-    """One theorem on one game: its findings, and what others gathered in the same game."""
+    """One theorem on one game: its findings, and the values of all contestants."""
 
     theorem: int
     game: str
     horizons: Horizons
-    series: tuple[Series, ...]
-    """Algorithm 1 first."""
     findings: tuple[TheoremVerdict, ...]
     remarks: tuple[str, ...]
+    series: tuple[Series, ...]
+    """Algorithm 1 first."""
 
     def table(self) -> dict[str, Any]:
         """Return everything in plain lists and tables, for JSON."""
-        series = [
-            {
-                "label": each.label,
-                "violation": each.violation.tolist(),
-                "regret": None if each.regret is None else each.regret.tolist(),
-            }
-            for each in self.series
-        ]
-        return {
-            "theorem": self.theorem,
-            "game": self.game,
-            "horizons": self.horizons.tolist(),
-            "findings": [asdict(each) for each in self.findings],
-            "remarks": list(self.remarks),
-            "series": series,
-        }
+
+        def plain(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+            return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in pairs}
+
+        return asdict(self, dict_factory=plain)
 
 
 @dataclass(frozen=True)
@@ -108,35 +97,31 @@ def verify(
     out: Path | None = None,
     console: Console | None = None,
 ) -> tuple[Path, list[Study]]:
-    """Play the shipped games of all theorems, or a spec for one of them; return the folder and what was found.
+    """Play the shipped games of all theorems, or a spec for one of them; return the folder and the studies.
 
     verify("mine.toml", 2, seeds=20, settings=["run.rounds=8192"])
 
     Raises what the first game that failed raised.
     """
-    plans = [_plan(number, game, seeds, settings) for number, game in _games(what, theorem)]
-    folder = out or new_folder(plans[0].contestants[0].specs[0].replace(**{"run.name": "verify"}))
-    folder.mkdir(parents=True, exist_ok=True)
-    tasks = [task for plan in plans for task in plan.tasks()]
-    grown = _play(tasks, sum(task.arguments[1][-1] for task in tasks), jobs, console)
-    studies = [_study(plan, grown) for plan in plans]
-    _write(studies, folder)
-    return folder, studies
-
-
-def _games(what: str | None, theorem: int | None) -> list[tuple[int, str]]:
     if theorem is not None and theorem not in THEOREMS:
         raise BadSpec(f"--theorem {theorem} is not a theorem of the paper; choose 1, 2, 3 or 4")
     if what is not None and theorem is None:
         raise BadSpec(f"--theorem is missing; say which theorem {what} is to test, for example --theorem 2")
-    return [(number, what or f"theorem{number}") for number in ([theorem] if theorem else THEOREMS)]
+    numbers = [theorem] if theorem else THEOREMS
+    plans = [_plan(number, what or f"theorem{number}", seeds, settings) for number in numbers]
+    folder = out or new_folder(plans[0].contestants[0].specs[0].replace(**{"run.name": "verify"}))
+    folder.mkdir(parents=True, exist_ok=True)
+    results = _play([task for plan in plans for task in plan.tasks()], jobs, console)
+    studies = [_study(plan, results) for plan in plans]
+    _write(studies, folder)
+    return folder, studies
 
 
 def _plan(theorem: int, game: str, seeds: int, settings: Sequence[str]) -> _Plan:
-    """Enter the contestants of a theorem; everything is resolved and checked before anything is played."""
+    """Return the contestants of a theorem, resolved and checked before anything is played."""
     if seeds < 2:
         raise BadSpec("--seeds must be at least 2, for an interval over seeds; the default is 10")
-    own = enter(game, ["zhang2024"], seeds=seeds, settings=settings).contestants
+    own = read_entries(game, ["zhang2024"], seeds=seeds, settings=settings).contestants
     spec = own[0].specs[0]
     rounds = spec.run.rounds or 0
     if rounds % (1 << _OCTAVES) or rounds < 1 << (_OCTAVES + 1):
@@ -145,43 +130,41 @@ def _plan(theorem: int, game: str, seeds: int, settings: Sequence[str]) -> _Plan
         raise BadSpec("record.score_every must be 1, because rates are fitted through every round's score; correct it")
     if spec.departures:
         raise BadSpec("departures must be none, because the theorems speak of games that all agents play; remove them")
-    list(claims(theorem, spec))  # refuses a spec that the theorem says nothing about
+    list(claims(theorem, spec))  # refuses a spec that the theorem does not apply to
     horizons = np.array([rounds >> octave for octave in range(_OCTAVES, -1, -1)])
     if theorem == 2:
+        slope = measure(spec, QUICK).constraint_slope
+        if not slope:
+            raise BadSpec("Theorem 2 is about violation, and no constraint of this game changes; name another game")
+        largest = 1.0 / (4.0 * (spec.run.dimension**2 + 1) * slope * slope)  # gamma_0 that the theorems allow
         alpha0 = spec.algorithm.numbers.get("alpha0", 1.0)
-        rivals = [_RIVAL.format(c=rate(spec), alpha0=alpha0), f"zhang2024+gamma0={_largest_gamma0(spec):.3g}"]
-        own += enter(game, rivals, seeds=seeds, settings=settings).contestants
+        rivals = [_RIVAL.format(c=rate(spec), alpha0=alpha0), f"zhang2024+gamma0={largest:.3g}"]
+        own += read_entries(game, rivals, seeds=seeds, settings=settings).contestants
     return _Plan(theorem, game, horizons, own)
 
 
-def _largest_gamma0(spec: Spec) -> float:
-    """Return the largest gamma_0 that the theorems allow, 1 / (4 (p^2 + 1) G_2^2), with G_2 as it was sampled."""
-    slope = measure(spec, QUICK).constraint_slope
-    if not slope:
-        raise BadSpec("Theorem 2 is about violation, and no constraint of this game changes; name another game")
-    return 1.0 / (4.0 * (spec.run.dimension**2 + 1) * slope * slope)
-
-
-def _play(tasks: Sequence[Task], rounds: int, jobs: int | None, console: Console | None) -> dict[str, dict[str, Any]]:
-    """Do all tasks and return the result of each; raise the first error."""
+def _play(tasks: Sequence[Task], jobs: int | None, console: Console | None) -> dict[str, dict[str, Any]]:
+    """Run all tasks and return the result of each by name; raise the first error."""
     reached = dict.fromkeys((task.name for task in tasks), 0)
-    grown: dict[str, dict[str, Any]] = {}
+    results: dict[str, dict[str, Any]] = {}
+    rounds = sum(task.arguments[1][-1] for task in tasks)
 
     def advance(name: str, round: int) -> None:
         reached[name] = round
-        progress.show(sum(reached.values()), f"{len(grown)}/{len(tasks)} runs", name)
+        progress.show(sum(reached.values()), f"{len(results)}/{len(tasks)} runs", name)
 
     with (
         tempfile.TemporaryDirectory(prefix="slaternet-verify-") as scratch,
         ProgressDisplay(rounds, console or Console(quiet=True)) as progress,
         contextlib.closing(perform(tasks, jobs or cores(), Path(scratch) / "log", advance)) as outcomes,
     ):
-        for task, result, error in ((each.task, each.result, each.error) for each in outcomes):
+        for outcome in outcomes:
+            task, error = outcome.task, outcome.error
             if error:
                 raise type(error)(f"{task.name}: {error}")
-            grown[task.name] = result
+            results[task.name] = outcome.result
             advance(task.name, task.arguments[1][-1])
-    return grown
+    return results
 
 
 def scores_at(spec: Spec, horizons: list[int], with_optima: bool, rounds: Rounds) -> dict[str, list[float] | None]:
@@ -198,31 +181,27 @@ def scores_at(spec: Spec, horizons: list[int], with_optima: bool, rounds: Rounds
     }
 
 
-def _study(plan: _Plan, grown: dict[str, dict[str, Any]]) -> Study:
-    series = [_series(plan, contestant, grown) for contestant in plan.contestants]
+def _study(plan: _Plan, results: dict[str, dict[str, Any]]) -> Study:
+    series = []
+    for contestant in plan.contestants:
+        found = [results[plan.name(contestant, spec)] for spec in contestant.specs]
+        loss, violation = (np.array([each[name] for each in found]) for name in ("loss", "violation"))
+        optima = [each["optima"] for each in found]
+        series.append(Series(contestant.label, violation, None if optima[0] is None else loss - np.array(optima)))
     ours, spec = series[0], plan.contestants[0].specs[0]
-    measured = {"violation": Measured.of(plan.horizons, ours.violation)}
+    measured = {"violation": Measured.from_values(plan.horizons, ours.violation)}
     if ours.regret is not None:
-        measured["regret"] = Measured.of(plan.horizons, ours.regret)
+        measured["regret"] = Measured.from_values(plan.horizons, ours.regret)
     findings = tuple(claim.finding(measured[claim.quantity]) for claim in claims(plan.theorem, spec))
     remarks = tuple(_remark(plan.horizons, ours, other) for other in series[1:])
     if len(ours.violation) < _FEW:
         remarks += (f"only {len(ours.violation)} seeds: intervals over fewer than {_FEW} say little",)
-    return Study(plan.theorem, plan.game, plan.horizons, tuple(series), findings, remarks)
-
-
-def _series(plan: _Plan, contestant: Contestant, grown: dict[str, dict[str, Any]]) -> Series:
-    told = [grown[plan.name(contestant, spec)] for spec in contestant.specs]
-    violation = np.array([each["violation"] for each in told])
-    if told[0]["optima"] is None:
-        return Series(contestant.label, violation, None)
-    regret = np.array([each["loss"] for each in told]) - np.array([each["optima"] for each in told])
-    return Series(contestant.label, violation, regret)
+    return Study(plan.theorem, plan.game, plan.horizons, findings, remarks, tuple(series))
 
 
 def _remark(horizons: Horizons, ours: Series, other: Series) -> str:
-    """Say how another contestant fared in the same game."""
-    fit = Measured.of(horizons, other.violation).fit
+    """Return the result of another contestant in the same game, in words."""
+    fit = Measured.from_values(horizons, other.violation).fit
     grows = f"grows as T^{fit.exponent:.2f} ({fit.low:.2f} to {fit.high:.2f})" if fit else "has no exponent"
     last, own = other.violation[:, -1].mean(), ours.violation[:, -1].mean()
     ratio = f"{last / own:.3g} times that of {ours.label}"
@@ -236,13 +215,9 @@ def _write(studies: Sequence[Study], folder: Path) -> None:
     with (folder / "verify.csv").open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
         rows.writerow(("theorem", "algorithm", "run", "rounds", "violation", "regret"))
-        rows.writerows(row for study in studies for row in _rows(study))
-    for study in studies:
-        draw(study, folder / f"theorem{study.theorem}.png")
-
-
-def _rows(study: Study) -> Iterator[tuple[object, ...]]:
-    for series in study.series:
-        for (run, column), violation in np.ndenumerate(series.violation):
-            regret = "" if series.regret is None else series.regret[run, column]
-            yield study.theorem, series.label, run + 1, study.horizons[column], violation, regret
+        for study in studies:
+            for series in study.series:
+                for (run, column), violation in np.ndenumerate(series.violation):
+                    regret = "" if series.regret is None else series.regret[run, column]
+                    rows.writerow((study.theorem, series.label, run + 1, study.horizons[column], violation, regret))
+            draw(study, folder / f"theorem{study.theorem}.png")

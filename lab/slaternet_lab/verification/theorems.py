@@ -1,4 +1,4 @@
-"""What Theorems 1 to 4 say of growth with the horizon T, and when we say that it is seen.
+"""The growth with the horizon T that Theorems 1 to 4 claim, and when a claim counts as seen.
 
     theorem   regret               violation           violation under Slater's condition
     1         T^max(c, 1-c)        T^(1-c/2)
@@ -36,7 +36,7 @@ _FLAT = 0.2
 
 @dataclass(frozen=True)
 class TheoremVerdict:
-    """One line of the report: what a theorem says of a quantity, what was measured, and the verdict."""
+    """One line of the report: a theorem's claim about a quantity, the measurement, and the verdict."""
 
     theorem: int
     quantity: Quantity
@@ -69,7 +69,7 @@ class Measured:
     late: float
 
     @classmethod
-    def of(cls, horizons: Horizons, values: Array) -> "Measured":
+    def from_values(cls, horizons: Horizons, values: Array) -> "Measured":
         """Fit the values."""
         fit, local = power_law(horizons, values), local_exponent(horizons, values)
         return cls(horizons, values, fit, local, late_share(horizons, values))
@@ -80,7 +80,7 @@ Judge = Callable[[Fit, Measured], tuple[Verdict, str]]
 
 @dataclass(frozen=True)
 class Claim:
-    """What a theorem says of one quantity."""
+    """A theorem's claim about one quantity."""
 
     theorem: int
     quantity: Quantity
@@ -92,10 +92,13 @@ class Claim:
     """How much of it must fall in the second half of the rounds for its growth to be tested."""
 
     def finding(self, measured: Measured) -> TheoremVerdict:
-        """Hold the claim against what was measured."""
+        """Compare the claim with what was measured."""
         verdict: Verdict = "not tested"
-        if measured.fit is None:
-            reason = _no_fit(measured)
+        last = measured.values[:, -1].mean()
+        if measured.fit is None and last < 0.0:
+            reason = "it is negative: the agents lose less than the best fixed feasible decision, as the bound allows"
+        elif measured.fit is None:
+            reason = "it is zero" if last == 0.0 else "its sign is not certain at every horizon"
         elif self.late is not None and measured.late < self.late:
             reason = f"only {measured.late:.1%} of the violation fell in the second half of the rounds"
         else:
@@ -105,7 +108,7 @@ class Claim:
 
 
 def claims(theorem: int, spec: Spec) -> Iterator[Claim]:
-    """Yield what a theorem says of a game that is played with its schedule; BadSpec for another schedule."""
+    """Yield a theorem's claims about a game that is played with its schedule; BadSpec for another schedule."""
     if spec.algorithm.name != "zhang2024" or spec.algorithm.schedule != SCHEDULES[theorem]:
         raise BadSpec(
             f"Theorem {theorem} is about zhang2024 with algorithm.schedule = {SCHEDULES[theorem]}, not "
@@ -142,12 +145,12 @@ def _power(bound: float) -> Judge:
 
 
 def _slater(c: float) -> Judge:
-    without = 1 - c / 2
+    without = f"{1 - c / 2:g}, the bound without Slater's condition"
 
     def judge(fit: Fit, measured: Measured) -> tuple[Verdict, str]:
-        if fit.high < without:
-            return "seen", f"the interval lies below {without:g}, the bound without Slater's condition"
-        return "not seen", f"the interval reaches {without:g}, the bound without Slater's condition"
+        if fit.high < 1 - c / 2:
+            return "seen", f"the interval lies below {without}"
+        return "not seen", f"the interval reaches {without}"
 
     return judge
 
@@ -158,10 +161,3 @@ def _logarithm(fit: Fit, measured: Measured) -> tuple[Verdict, str]:
     if measured.local < _FLAT:
         return "seen", f"a ln T + b fits better than a T^b, and the last local exponent is below {_FLAT:g}"
     return "not seen", f"the last local exponent is {measured.local:.2f}, not below {_FLAT:g}"
-
-
-def _no_fit(measured: Measured) -> str:
-    means = measured.values.mean(axis=0)
-    if means[-1] < 0.0:
-        return "it is negative: the agents lose less than the best fixed feasible decision, as the bound allows"
-    return "it is zero" if means[-1] == 0.0 else "its sign is not certain at every horizon"

@@ -282,10 +282,10 @@ def test_an_adversary_that_reads_decisions_is_a_barrier_and_a_warning(
 
 
 def test_the_report_is_written_line_by_line(tmp_path: Path) -> None:
-    path = assumptions.write([Finding("ok", "Schedule", "fine"), Finding("warning", "Adversary", "slow")], tmp_path)
+    assumptions.write([Finding("ok", "Schedule", "fine"), Finding("warning", "Adversary", "slow")], tmp_path)
 
-    assert path.name == "assumptions.txt"
-    assert [line.split(maxsplit=2) for line in path.read_text().splitlines()] == [
+    written = (tmp_path / "assumptions.txt").read_text()
+    assert [line.split(maxsplit=2) for line in written.splitlines()] == [
         ["ok", "Schedule", "fine"],
         ["warning", "Adversary", "slow"],
     ]

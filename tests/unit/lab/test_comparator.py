@@ -11,7 +11,8 @@ from slaternet.numerics.sets import FeasibleSet, make_set
 from slaternet.spec import Spec
 from slaternet_adversary import Adversary, Game, History, Round
 from slaternet_lab.functions.replay import RoundFunctions, replay
-from slaternet_lab.hindsight.comparator import Optimum, offline, optima, programme
+from slaternet_lab.hindsight.comparator import offline, optima, programme
+from slaternet_lab.hindsight.programme import Optimum
 from slaternet_lab.hindsight.rows import Rows
 from slaternet_lab.specs.shipped import shipped
 

@@ -191,8 +191,8 @@ def test_regret_is_left_open_where_the_functions_have_no_gradients(tmp_path: Pat
 
 
 def test_one_run_has_no_deviation() -> None:
-    assert Spread.of([3.0]) == Spread(3.0, None)
-    assert Spread.of([1.0, 3.0]) == Spread(2.0, pytest.approx(2.0**0.5))
+    assert Spread.from_values([3.0]) == Spread(3.0, None)
+    assert Spread.from_values([1.0, 3.0]) == Spread(2.0, pytest.approx(2.0**0.5))
 
 
 def test_who_never_moves_is_drawn_as_the_baseline_and_everyone_else_in_a_colour_of_their_own() -> None:

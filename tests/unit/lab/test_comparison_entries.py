@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from slaternet.errors import BadSpec
-from slaternet_lab.comparison.entries import Contestant, enter, split
+from slaternet_lab.comparison.entries import Contestant, read_entries, split
 from slaternet_lab.specs.resolve import load
 
 SMALL = ("run.agents=6", "run.rounds=12", "run.dimension=3")
@@ -21,7 +21,7 @@ class Mine(Zhang2024):
 
 
 def contestants(*algorithms: str, grid: tuple[str, ...] = (), settings: tuple[str, ...] = ()) -> dict[str, Contestant]:
-    field = enter(None, algorithms or None, seeds=1, grid=grid, settings=(*SMALL, *settings))
+    field = read_entries(None, algorithms or None, seeds=1, grid=grid, settings=(*SMALL, *settings))
     return {each.label: each for each in field.contestants}
 
 
@@ -62,14 +62,14 @@ def test_each_is_told_what_it_declares() -> None:
 
 
 def test_what_is_left_out_is_said_once_per_contestant_of_an_item() -> None:
-    field = enter(None, ["yi2023", "zero"], seeds=1, grid=["graph.rho=0.2,0.3"], settings=SMALL)
+    field = read_entries(None, ["yi2023", "zero"], seeds=1, grid=["graph.rho=0.2,0.3"], settings=SMALL)
 
     assert len(field.contestants) == 4
     assert field.left_out == {"gamma0": ["yi2023", "zero"], "schedule": ["zero"], "delta0": ["zero"], "t0": ["zero"]}
 
 
 def test_seeds_are_the_specs_and_the_next_ones() -> None:
-    (found,) = enter(None, ["zero"], seeds=3, settings=[*SMALL, "run.seed=7"]).contestants
+    (found,) = read_entries(None, ["zero"], seeds=3, settings=[*SMALL, "run.seed=7"]).contestants
 
     assert [spec.run.seed for spec in found.specs] == [7, 8, 9]
 
@@ -127,7 +127,7 @@ def test_the_hash_of_replaced_code_is_not_compared(tmp_path: Path) -> None:
     (tmp_path / "resolved.toml").write_text(load("paper", SMALL).to_toml())
 
     with capture_logs() as logs:
-        (found,) = enter(str(tmp_path / "resolved.toml"), ["yi2024"], seeds=1).contestants
+        (found,) = read_entries(str(tmp_path / "resolved.toml"), ["yi2024"], seeds=1).contestants
 
     assert logs == []
     assert found.feedback.loss_gradient
@@ -200,7 +200,7 @@ def test_what_is_wrong_is_one_sentence(
     algorithms: list[str], grid: list[str], settings: list[str], words: list[str]
 ) -> None:
     with pytest.raises(BadSpec) as refused:
-        enter(None, algorithms, seeds=1, grid=grid, settings=(*SMALL, *settings))
+        read_entries(None, algorithms, seeds=1, grid=grid, settings=(*SMALL, *settings))
 
     assert "\n" not in str(refused.value)
     for word in words:

@@ -204,13 +204,13 @@ def test_the_deepest_point_of_curved_constraints_is_found_by_their_tangents(writ
 def test_a_saddle_is_not_convex(write: Write) -> None:
     figures = figures_of(write(loss="return points[..., 0]**2 - points[..., 1]**2"))
 
-    assert figures.bent.startswith("f of agent ")
+    assert figures.not_convex.startswith("f of agent ")
 
 
 def test_a_constraint_that_is_not_convex_is_named_with_its_agent_and_round(write: Write) -> None:
     figures = figures_of(write(constraint="return -(points**2).sum(axis=-1, keepdims=True)"))
 
-    assert figures.bent == "row 0 of g of agent 0 in round 1"
+    assert figures.not_convex == "row 0 of g of agent 0 in round 1"
 
 
 def test_a_game_without_constraints_needs_no_slater_point(write: Write) -> None:

@@ -17,8 +17,7 @@ from slaternet.model import Head, Status
 from slaternet.network.certificates import LOOPBACK, Caller, Credentials, Plain, Security, read
 from slaternet.network.server import Server, serve
 from slaternet_lab.cli import app
-from slaternet_lab.status.operator import health as ask_health
-from slaternet_lab.status.operator import secured, standing
+from slaternet_lab.status.operator import ask, ask_health, ask_status, secured
 from slaternet_lab.tools.certificates import make
 
 STATUS = Status(7, "playing", 6, 1000, 64, 1.5, 0.25, ())
@@ -57,7 +56,7 @@ async def test_a_server_is_healthy_until_it_ends() -> None:
         assert (await slaternet("health", server.address, "--json")).output == '{\n  "serving": true\n}\n'
 
     with pytest.raises(Unreachable, match=f"{server.address} does not serve us \\(connection refused\\)"):
-        await asyncio.to_thread(ask_health, server.address)
+        await asyncio.to_thread(ask, ask_health, server.address)
 
 
 async def test_a_server_that_is_about_to_end_is_not_healthy() -> None:
@@ -69,7 +68,7 @@ async def test_a_server_that_is_about_to_end_is_not_healthy() -> None:
 
     try:
         with pytest.raises(Unreachable, match="does not serve any more") as refused:
-            await asyncio.to_thread(ask_health, f"127.0.0.1:{port}")
+            await asyncio.to_thread(ask, ask_health, f"127.0.0.1:{port}")
         assert refused.value.exit_code == 4
     finally:
         await server.stop(None)
@@ -87,7 +86,7 @@ async def test_a_server_whose_health_makes_no_sense_is_none_of_ours() -> None:
 
     try:
         with pytest.raises(Unreachable, match="is no process of a game; correct the address"):
-            await asyncio.to_thread(ask_health, f"127.0.0.1:{port}")
+            await asyncio.to_thread(ask, ask_health, f"127.0.0.1:{port}")
     finally:
         await server.stop(None)
 
@@ -106,7 +105,7 @@ async def test_with_tls_a_server_is_healthy_that_has_the_name_or_the_role(certif
 
 async def test_with_tls_an_operator_asks_how_a_game_stands(certificates: Path) -> None:
     async with served(read(certificates, "coordinator")) as server:
-        found = await asyncio.to_thread(standing, server.address, secured(certificates, insecure=False))
+        found = await asyncio.to_thread(ask, ask_status, server.address, secured(certificates, insecure=False))
         asked = await slaternet("status", server.address, "--tls", certificates, "--json")
 
     assert (found.run, found.status) == ("run-1", STATUS)
@@ -123,4 +122,4 @@ def test_a_question_is_secured_by_the_operators_certificate_or_stays_on_this_mac
     with pytest.raises(BadSpec, match="holds no identity"):
         secured(tmp_path, insecure=True)
     with pytest.raises(BadSpec, match="is not on loopback"):
-        standing("192.0.2.1:7000", LOOPBACK)
+        ask(ask_status, "192.0.2.1:7000", LOOPBACK)

@@ -14,7 +14,7 @@ def log(tmp_path: Path) -> Path:
 
 async def child(log: Path, code: str) -> Child:
     speaker = Child("speaker", [sys.executable, "-c", code], log)
-    await speaker.start(heard=True)
+    await speaker.start(piped=True)
     return speaker
 
 

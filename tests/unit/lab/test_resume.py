@@ -23,10 +23,9 @@ from slaternet_adversary.journal.journal import JOURNAL, AdversaryJournal
 from slaternet_coordinator.engine.rules import LOST_AFTER, Policy
 from slaternet_coordinator.engine.saved import SavedGame, SavedMember
 from slaternet_coordinator.shell.register_db import GameIdentity, RegisterDb
-from slaternet_lab.games import extend
-from slaternet_lab.games.extend import Extension
+from slaternet_lab.games import resume
 from slaternet_lab.games.manifest import Manifest, register_of, spec_of, states_of, write_spec
-from slaternet_lab.games.resume import prepare
+from slaternet_lab.games.resume import extend, prepare
 from slaternet_lab.specs.resolve import load
 
 RUN = "run-1"
@@ -202,12 +201,12 @@ def cut_before(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
 
     for place, name in (
         (Manifest, "write"),
-        (extend, "retract"),
+        (resume, "retract"),
         (AdversaryJournal, "append"),
         (Checkpoints, "write"),
         (StateDir, "play_on"),
         (RegisterDb, "play_on"),
-        (extend, "write_spec"),
+        (resume, "write_spec"),
     ):
         monkeypatch.setattr(place, name, cut(getattr(place, name)))
 
@@ -419,5 +418,5 @@ def test_nothing_is_done_twice(tmp_path: Path) -> None:
     before = (tmp_path / JOURNAL).read_bytes()
     spec = Spec.parse(spec_of(tmp_path).read_text(), source="here")
 
-    assert Extension(tmp_path, manifest_of(300), states, RUN).complete(spec) == spec
+    assert extend(tmp_path, manifest_of(300), states, spec) == spec
     assert (tmp_path / JOURNAL).read_bytes() == before

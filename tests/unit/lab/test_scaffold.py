@@ -14,7 +14,7 @@ from slaternet.spec import Spec
 from slaternet_adversary import Adversary, CannotPlay, Game
 from slaternet_lab.cli import app
 from slaternet_lab.specs.resolve import load
-from slaternet_lab.tools.scaffold import contents, create
+from slaternet_lab.tools.scaffold import create, package_files
 
 SMALL = ("run.agents=4", "run.rounds=12", "run.dimension=3", "graph.name=ring", "adversary.isolation=none")
 SETTINGS = [argument for setting in SMALL for argument in ("--set", setting)]
@@ -49,7 +49,7 @@ def test_a_package_has_what_an_author_needs(package: Path) -> None:
 
 
 def test_every_file_speaks_of_the_new_name_alone() -> None:
-    for path, text in contents("power-market").items():
+    for path, text in package_files("power-market").items():
         assert not re.search("example.?adversary", path + text, re.IGNORECASE)
         if path.endswith(".py"):
             compile(text, path, "exec")

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from slaternet.model import HostStatus, Incident, Refusal, Role, Status
 from slaternet_lab.status.operator import GameStatus
-from slaternet_lab.status.page import as_json, line, page, told
+from slaternet_lab.status.page import as_json, incident_line, line, page
 
 HOSTS = (
     HostStatus("adversary", "h:1", 0, 512, True, Role.ADVERSARY),
@@ -125,6 +125,6 @@ def test_nothing_from_the_network_steers_the_terminal_or_the_markup() -> None:
         troubles=(Incident(1.0, evil),),
     )
 
-    for text in ("\n".join(map(str, shown(status, width=200))), line(status), told(status.troubles[0])):
+    for text in ("\n".join(map(str, shown(status, width=200))), line(status), incident_line(status.troubles[0])):
         assert "[red]?]0;mine?[/red]?" in text
         assert "\x1b" not in text

@@ -15,8 +15,8 @@ def spec(theorem: int, **changes: object) -> Spec:
 
 def findings(theorem: int, *, regret: np.ndarray, violation: np.ndarray, **changes: object) -> list[TheoremVerdict]:
     measured = {
-        "regret": Measured.of(T, np.tile(regret, (5, 1))),
-        "violation": Measured.of(T, np.tile(violation, (5, 1))),
+        "regret": Measured.from_values(T, np.tile(regret, (5, 1))),
+        "violation": Measured.from_values(T, np.tile(violation, (5, 1))),
     }
     return [claim.finding(measured[claim.quantity]) for claim in claims(theorem, spec(theorem, **changes))]
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from slaternet.errors import Mismatch, Unreachable
 from slaternet.model import HostStatus, Incident, Status
 from slaternet_lab.status.operator import GameStatus
-from slaternet_lab.status.watch import Lines, Objects, Screen, View, look_on
+from slaternet_lab.status.watch import Lines, Objects, Screen, View, poll
 
 PLAYING = Status(3, "playing", 6, 1000, 64, 0.0, 0.0, (HostStatus("agent-1", "h:1", 6, 3, True),))
 OVER = replace(PLAYING, phase="over", round=1000)
@@ -26,8 +26,8 @@ def look(view: View, *answers: Status | Exception) -> Status:
             raise answer
         return GameStatus("run-1", answer)
 
-    with view.shown():
-        return asyncio.run(look_on(ask, view, pause=0.0))
+    with view.context:
+        return asyncio.run(poll(ask, view, pause=0.0))
 
 
 def lines(*answers: Status | Exception) -> list[str]:
