@@ -21,4 +21,4 @@ elif "slaternet_agent" in sys.orig_argv:
 elif "slaternet_coordinator" in sys.orig_argv:
     from slaternet_coordinator.shell.register_db import RegisterDb
 
-    RegisterDb.keep = lambda self, memory: None  # type: ignore[method-assign]
+    RegisterDb.save = lambda self, saved: None  # type: ignore[method-assign]

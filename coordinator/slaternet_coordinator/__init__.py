@@ -1,1 +1,1 @@
-"""The coordinator of a game: who sits where, and who may talk to whom in each round."""
+"""The coordinator of a game: it assigns the seats and publishes the graph of each round."""

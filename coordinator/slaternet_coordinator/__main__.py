@@ -1,4 +1,4 @@
-"""`python -m slaternet_coordinator`: what `slaternet coordinator` does, without the laboratory."""
+"""`python -m slaternet_coordinator`: the command `slaternet coordinator` without the laboratory."""
 
 from slaternet.service.library_defaults import set_library_defaults
 

@@ -1,4 +1,4 @@
-"""How the `[graph]` of a spec becomes a graph: finds its code, and reads its file where it has one."""
+"""Builds the graph that `[graph]` of a spec describes, from its code and, where it has one, its file."""
 
 import functools
 import hashlib
@@ -34,7 +34,7 @@ def build(section: GraphSection, agents: int, seed: int) -> Graph:
 
 
 def digest(section: GraphSection) -> str:
-    """Return the SHA-256 of what decides the graph besides the spec: the file it is read from, or else its code."""
+    """Return the SHA-256 of what defines the graph besides the spec: its file, or else its code."""
     loaded = _loaded(section)
     return hashlib.sha256(_content(section)).hexdigest() if issubclass(loaded.factory, FileGraph) else loaded.sha256
 

@@ -234,12 +234,12 @@ async def test_pauses_grow_to_the_limit_and_no_further(monkeypatch: pytest.Monke
 def test_who_watches_a_game_is_owed_its_end_for_so_long() -> None:
     now = 100.0
     watch = Observations(lambda: now, RefusalCounter())
-    assert watch.owed == 0.0
+    assert watch.linger_seconds == 0.0
 
-    watch.show()
-    assert watch.owed == LIMITS.watching_seconds
+    watch.note_watcher()
+    assert watch.linger_seconds == LIMITS.watching_seconds
     now += LIMITS.watching_seconds
-    assert watch.owed == 0.0
+    assert watch.linger_seconds == 0.0
 
 
 async def reported(monkeypatch: pytest.MonkeyPatch, folder: Path, seconds: float) -> list[int]:

@@ -20,7 +20,7 @@ TESTS = Path(__file__).parents[1]
 
 # what one game under the nemesis is asked to bear: its journal is replayed at every restart, so it shall not be long
 _KILLS_A_GAME, _OTHERS_A_GAME = 20, 10
-_SEEDS_A_MUTANT = 40
+_SEEDS_A_MUTANT = 20
 _SLOPE = 1.0  # MiB a minute
 _SAID_EVERY = 100
 

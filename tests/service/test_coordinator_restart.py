@@ -191,7 +191,7 @@ async def test_a_coordinator_that_cannot_remember_leaves_and_announces_nothing(
             def refuse(*_: object) -> None:
                 raise RunFailed("there is no room")
 
-            full.setattr("slaternet_coordinator.shell.register_db.RegisterDb.keep", refuse)
+            full.setattr("slaternet_coordinator.shell.register_db.RegisterDb.save", refuse)
             published = coordinator.kept("published")
             with pytest.raises(RunFailed, match="there is no room"):
                 async with asyncio.timeout(DEADLINE):

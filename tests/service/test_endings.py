@@ -88,7 +88,7 @@ def farewell(body: Finished | Failed) -> Coordinator:
 
 def test_a_member_that_is_only_reconnecting_hears_of_the_end_before_the_coordinator_leaves() -> None:
     coordinator = farewell(Finished())
-    assert coordinator.view().phase is Phase.OVER
+    assert coordinator.view.phase is Phase.OVER
 
     assert seen(coordinator, StreamClosed("agent-1")) == []
     assert seen(coordinator, Said(EVE, Acknowledged())) == []
@@ -100,7 +100,7 @@ def test_a_member_that_is_only_reconnecting_hears_of_the_end_before_the_coordina
 
 def test_after_a_failure_a_member_that_is_gone_is_not_waited_for() -> None:
     coordinator = farewell(Failed("enough"))
-    assert coordinator.view().phase is Phase.FAILED
+    assert coordinator.view.phase is Phase.FAILED
 
     assert seen(coordinator, StreamClosed("agent-1")) == []
     assert seen(coordinator, Said(EVE, Acknowledged())) == [Leave()]

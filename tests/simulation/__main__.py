@@ -1,4 +1,4 @@
-"""Plays out worlds: `cd tests && python -m simulation 7 --trace`, or `python -m simulation 0 1000` for many."""
+"""Plays out worlds: `python -m tests.simulation 7 --trace`, or `python -m tests.simulation 0 1000` for many."""
 
 import argparse
 import sys
@@ -11,7 +11,7 @@ from slaternet_coordinator.engine.rules import Policy
 
 def main() -> int:
     """Play out the worlds of some seeds; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m simulation", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("first", type=int, help="a seed")
     parser.add_argument("last", type=int, nargs="?", help="the seed before which to stop; none: just one")
     parser.add_argument("--trace", action="store_true", help="tell what happens")

@@ -39,9 +39,9 @@ class Coordination:
     def watched(self) -> list[tuple[type, str, Any, Any]]:
         """What is seen, before and after."""
         return [
-            (RegisterDb, "keep", self._before_keeping, self._after_keeping),
+            (RegisterDb, "save", self._before_keeping, self._after_keeping),
             (Control, "tell", self._before_telling, None),
-            (Control, "_hear", None, self._after_hearing),
+            (Control, "_note_contact", None, self._after_hearing),
         ]
 
     @property
@@ -119,7 +119,7 @@ class Coordination:
         since = max(self._heard.get(name, 0.0), world.lives[COORDINATOR].born)
         step = min(1.0, after / 8)
         self._require(world.loop.time() - since >= after - 2 * step, f"{name} is given up, and was heard at {since}")
-        links = self._control.links
+        links = self._control.streams
         self._require(name not in links, f"{name} is given up, and connected")
         others = [each for each in links if each in world.hosts and each not in self.lost]
         self._require(others, f"{name} is given up, and there is no other host")
@@ -171,7 +171,7 @@ class Coordination:
                 self._seats(control, body)
 
     def _seats(self, control: Control, seating: Seating) -> None:
-        epoch = control._engine.view().epoch
+        epoch = control._engine.view.epoch
         self._require(epoch == self.kept.epoch, f"epoch {epoch} is told before it is kept")
         departures = listed(seating.departures)
         self._require(departures == listed(self.kept.departures), f"{departures} are told before they are kept")

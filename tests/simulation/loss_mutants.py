@@ -17,15 +17,15 @@ from slaternet_coordinator.shell.monitor import AbsenceMonitor
 
 @mutant("Agents leave before the last round that somebody has entered, and not after it.", losing=True)
 def departed_too_early() -> Iterator[Any]:
-    def make(seat_anew: Any) -> Any:
-        return lambda seatings, first: seat_anew(seatings, None if first is None else max(first - 1, 2))
+    def make(reseat: Any) -> Any:
+        return lambda reseating, first: reseat(reseating, None if first is None else max(first - 1, 2))
 
-    yield instead(Reseating, "seat_anew", make)
+    yield instead(Reseating, "reseat", make)
 
 
 @mutant("A host that was given up is let in when it comes back.", losing=True)
 def lost_host_let_in() -> Iterator[Any]:
-    for module in ("engine", "register"):
+    for module in ("engine.coordinator", "engine.roster"):
         yield mock.patch(f"slaternet_coordinator.{module}.check_kept")
 
 
@@ -62,12 +62,12 @@ def adopted_from_scratch() -> Iterator[Any]:
 def hold_not_repeated() -> Iterator[Any]:
     def make(recall: Any) -> Any:
         def silent(coordinator: Coordinator, member: Member, have: int) -> Iterator[Any]:
-            with mock.patch.object(type(coordinator._register), "orphaned", []):
+            with mock.patch.object(type(coordinator._roster), "lost_with_seats", []):
                 yield from list(recall(coordinator, member, have))
 
         return silent
 
-    yield instead(Coordinator, "_recall", make)
+    yield instead(Coordinator, "_repeat", make)
 
 
 @mutant("A host is given up after half its time.", losing=True)

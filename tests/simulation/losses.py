@@ -72,6 +72,8 @@ class Losses:
             )
             for moment in moments
         ]
+        if harsh:  # a coordinator that restarts while hosts hold must tell them to hold again; no host is away then
+            absences.append(Absence("hold", 0, 0.0, "stays", (COORDINATOR,)))
         lost_after = random.uniform(1.0, 5.0) if harsh else random.uniform(5.0, 25.0)
         spares = random.choice((1, 2) if game.hosts == 1 else (0, 0, 1, 2))
         return cls(policy, lost_after, spares, tuple(absences))
@@ -127,7 +129,7 @@ class Reaper:
                 world.weather.hold(name, other, long)
         elif fate == "pauses" and life.alive:
             life.paused_until = world.loop.time() + long
-        elif life.alive:
+        elif fate != "stays" and life.alive:
             world.kill(life, downtime=world.losses.lost_after + world.random.uniform(0.0, 10.0))
         if fate == "dies for ever":
             world.gone.add(name)

@@ -183,7 +183,7 @@ def end_forgotten() -> Iterator[Any]:
     def make(keep: Any) -> Any:
         def partly(coordinator: Coordinator) -> Keep:
             kept: Keep = keep(coordinator)
-            return replace(kept, memory=replace(kept.memory, settled=SavedGame().settled))
+            return replace(kept, saved=replace(kept.saved, settled=SavedGame().settled))
 
         return partly
 
@@ -192,12 +192,14 @@ def end_forgotten() -> Iterator[Any]:
 
 @mutant("A process that comes back is taken for the one that has died.")
 def incarnations_not_counted() -> Iterator[Any]:
-    def make(readmit: Any) -> Any:
-        def unaware(register: Roster, known: Member, join: Any) -> Member:
-            member: Member = readmit(register, known, join)
-            member.incarnation = known.incarnation
+    def make(admit: Any) -> Any:
+        def unaware(roster: Roster, name: str, join: Any) -> Member:
+            known = roster.get(name)
+            member: Member = admit(roster, name, join)
+            if roster._begun and known is not None and known.plays:
+                member.incarnation = known.incarnation
             return member
 
         return unaware
 
-    yield instead(Roster, "_readmit", make)
+    yield instead(Roster, "admit", make)

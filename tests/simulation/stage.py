@@ -65,7 +65,7 @@ def _network(world: "World") -> Iterator[Any]:
 
 def _held(world: "World") -> Iterator[Any]:
     """Have a coordinator's database closed at its death, and let it die around a change: SQLite has no other seam."""
-    opened, keep = RegisterDb.open, RegisterDb.keep
+    opened, keep = RegisterDb.open, RegisterDb.save
 
     def opening(*args: Any) -> RegisterDb:
         archive = opened(*args)
@@ -79,4 +79,4 @@ def _held(world: "World") -> Iterator[Any]:
         world.point("behind the archive")
 
     yield mock.patch.object(RegisterDb, "open", opening)
-    yield mock.patch.object(RegisterDb, "keep", keeping)
+    yield mock.patch.object(RegisterDb, "save", keeping)

@@ -1,4 +1,4 @@
-"""Planted bugs are seen: each within forty harsh worlds, all of which go well without it.
+"""Planted bugs are seen: each within twenty harsh worlds, all of which go well without it.
 
 Bugs in what becomes of lost hosts are planted where a game goes on without their agents.
 """
@@ -12,7 +12,7 @@ from slaternet_coordinator.engine.rules import Policy
 
 pytestmark = pytest.mark.slow
 
-SEEDS = range(40)
+SEEDS = range(20)
 
 
 @pytest.mark.parametrize("name", MUTANTS)

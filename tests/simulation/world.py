@@ -181,7 +181,7 @@ class World:
 
     def plea(self, what: str) -> str:
         """Return what went wrong, and how to see it again."""
-        again = f"cd tests && python -m simulation {self._again} --trace"
+        again = f"python -m tests.simulation {self._again} --trace"
         kind = f"{self.game.kind} with {self.game.hosts} hosts, {self.losses.policy}"
         return f"seed {self._again}, {kind}: {what}\n  again: {again}"
 

@@ -72,7 +72,7 @@ class Play:
     @property
     def register(self) -> Roster:
         """The register of the engine, which no shell sees."""
-        return self.coordinator._state.register
+        return self.coordinator._state.roster
 
     def begin(self, hosts: Sequence[str] = HOSTS, *, history: int = 0) -> "Play":
         """Let everyone come."""

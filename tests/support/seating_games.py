@@ -41,7 +41,7 @@ def begun(
 
 def played(play: Play, round: int, hosts: Sequence[str] = FOUR) -> Play:
     """Let everyone come to a round, with all checkpoints on the way."""
-    while play.coordinator.view().scored < round:
+    while play.coordinator.view.scored < round:
         furthest = min(round, play.published)
         for name in hosts:
             if furthest >= C:
@@ -70,7 +70,7 @@ def seated(effects: list[Effect]) -> dict[str, list[int]]:
 
 def leaving(play: Play) -> list[tuple[int, list[int]]]:
     """Return the departures of a game."""
-    return [(each.round, each.agents.tolist()) for each in play.coordinator.view().departures]
+    return [(each.round, each.agents.tolist()) for each in play.coordinator._state.departures]
 
 
 def announced(effects: list[Effect]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What happens to a coordinator, and what it has done: the events it takes in and the effects it gives out."""
+"""The events that a coordinator's engine handles, and the effects that it asks its shell for."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ from slaternet_coordinator.engine.saved import SavedGame
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """A process asks for a place."""
+    """A process asks to join."""
 
     name: str
     join: Join
@@ -33,8 +33,7 @@ class Opened:
 
     name: str
     opening: Opening
-    stale: bool = False
-    """It has not heard of the newest seating."""
+    stale: bool = False  # it has not received the newest seating
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +48,16 @@ MemberMessage = Description | Progress | Checkpointed | Waiting | Holding | Fini
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A process says something on its control stream."""
+    """A message has arrived on the control stream of a process."""
 
     name: str
     body: MemberMessage
-    stale: bool = False
-    """It was said before the newest seating was heard."""
+    stale: bool = False  # it was sent before the newest seating was received
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A process has been away for longer than anyone is waited for."""
+    """A process has been away for longer than the operator allows."""
 
     name: str
 
@@ -71,12 +69,12 @@ class StopAsked:
 
 @dataclass(frozen=True, slots=True)
 class HoldExpired:
-    """Hosts had their time to answer Hold."""
+    """The time to answer Hold is over."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quiet:
-    """No host has joined for `gathering_seconds` since the one with this number."""
+    """The gathering period has ended without a new host after arrival number `arrivals`."""
 
     arrivals: int
 
@@ -86,7 +84,7 @@ Event = Joined | Opened | StreamClosed | Said | Lost | StopAsked | HoldExpired |
 
 @dataclass(frozen=True, slots=True)
 class Admit:
-    """Answer to a join; a control stream of an older incarnation ends."""
+    """Answer a join, and end the control stream of an older incarnation."""
 
     incarnation: int
     ticket: bytes
@@ -94,14 +92,14 @@ class Admit:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Store how the game stands; nobody may see an effect after it before that is done."""
+    """Store the game; the effects that follow must not be seen before that is done."""
 
-    memory: SavedGame
+    saved: SavedGame
 
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """A message on a process's control stream; lost if there is none, and said again when one opens."""
+    """Send a message on a process's control stream; without one it is dropped, and sent again when one opens."""
 
     name: str
     body: ControlDown
@@ -109,26 +107,22 @@ class Tell:
 
 @dataclass(frozen=True, slots=True)
 class Announce:
-    """Something that the operator must hear of."""
+    """Report something to the operator."""
 
     what: str
 
 
 @dataclass(frozen=True, slots=True)
-class AwaitHolding:
-    """Give hosts their time to answer Hold, then say HoldExpired."""
+class Schedule:
+    """Handle an event after a delay."""
+
+    seconds: float
+    event: HoldExpired | Quiet
 
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Everyone has acknowledged: the coordinator may go."""
+    """End the coordinator: every process has acknowledged the end of the game."""
 
 
-@dataclass(frozen=True, slots=True)
-class AwaitQuiet:
-    """Give further hosts their time to come, then say Quiet with the same number."""
-
-    arrivals: int
-
-
-Effect = Admit | Keep | Tell | Announce | AwaitHolding | AwaitQuiet | Leave
+Effect = Admit | Keep | Tell | Announce | Schedule | Leave

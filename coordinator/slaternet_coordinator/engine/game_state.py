@@ -1,10 +1,10 @@
-"""The state of a game, which the coordinator's engine alone changes, and the frozen views that others get of it.
+"""The state of a game, which only the coordinator's engine changes, and the frozen view that others get of it.
 
-gathering   processes join; the adversary describes its plugin; hosts are seated when all are there
+gathering   processes join; the adversary describes its plugin; when all have joined, hosts get their seats
 playing     W_t is published up to min(slowest host, last scored round, M + 2C) + L
-stopping    nothing more is published; hosts say how far they are; the last round S is settled and told
+stopping    nothing more is published; hosts report how far they are; the last round S is fixed and sent
 over        every host has played the last round and the summary is written; all acknowledge and leave
-failed      a process said that it cannot go on
+failed      a process has reported that it cannot go on
 """
 
 from dataclasses import dataclass
@@ -14,16 +14,16 @@ import numpy as np
 
 from slaternet.attendance import Attendance
 from slaternet.limits import Limits
-from slaternet.model import Departure, Progress
+from slaternet.model import Progress, Role, Seating, Standby
 from slaternet_coordinator.engine.publication import Publication
-from slaternet_coordinator.engine.roster import Roster
-from slaternet_coordinator.engine.rules import Rules
+from slaternet_coordinator.engine.roster import Member, Roster
+from slaternet_coordinator.engine.rules import Policy, Rules
 from slaternet_coordinator.engine.saved import SavedGame
 from slaternet_coordinator.graphs import Graph
 
 
 class Phase(StrEnum):
-    """Where the game stands."""
+    """The phase of a game."""
 
     GATHERING = "gathering"
     PLAYING = "playing"
@@ -38,7 +38,7 @@ class Phase(StrEnum):
 
     @property
     def ended(self) -> bool:
-        """Whether nothing is played any more, however it went."""
+        """Whether no more rounds are played, after success or failure."""
         return self in (Phase.OVER, Phase.FAILED)
 
 
@@ -47,82 +47,83 @@ class GameView:
     """The game at one moment."""
 
     phase: Phase
-    scored: int
-    """The last round scored."""
-    published: int
-    """The last round whose topology is published."""
-    low_water: int
-    """M, as it was last announced: nobody asks again for what came before it."""
-    last: int | None
-    """The last round of the game; None while a game without end goes on."""
-    settled: int | None
-    """The last round, once it can no longer change; None while the game may still be stopped."""
-    epoch: int
-    """How many seatings there have been."""
-    departures: tuple[Departure, ...]
-    """Which agents leave before the end, in ascending rounds."""
-    departed: bool
-    """Whether agents have left that were to play on."""
+    scored: int  # the last round scored
+    published: int  # the last round whose topology is published
+    low_water: int  # M, as it was last announced: no host asks again for what came before it
+    last: int | None  # the last round of the game; None while a game without end goes on
+    settled: int | None  # the last round, once it cannot change; None while the game may still be stopped
+    epoch: int  # how many seatings there have been
+    departed: bool  # whether agents have departed that the spec does not let depart
     failure: str
-    missing: str
-    """Who must still come before the game can begin; empty once it has begun."""
+    missing: str  # what must still arrive before the game can begin; empty once it has begun
 
 
 class GameState:
-    """All that changes in a game."""
+    """Everything that changes in a game."""
 
     def __init__(self, graph: Graph, rules: Rules, secret: bytes, limits: Limits) -> None:
         self.rules = rules
-        self.register = Roster(rules, secret, limits)
+        self.roster = Roster(rules, secret, limits)
         self.publication = Publication(graph, rules.agents, limits)
         self.publication.depart(rules.departures)
         self.phase = Phase.GATHERING
         self.failure = ""
         self.score = Progress(0)
         self.last = rules.rounds
-        self.stopped = False  # the last round was settled by a stop
+        self.stopped = False  # a stop has fixed the last round
         self.epoch = 0
         self.departures = rules.departures
         self.departed = False
 
     @property
     def settled(self) -> int | None:
-        """The last round, once it can no longer change."""
+        """The last round, once it cannot change."""
         return self.last if self.stopped or self.phase is Phase.OVER else None
 
-    def memory(self) -> SavedGame:
-        """Return what must survive the coordinator."""
+    def seating(self, member: Member) -> Seating | Standby:
+        """Return what a process must know of the others and of the game, or that there is no seat for it."""
+        if not member.plays:
+            return Standby()
+        peers = tuple(self.roster.peer(host, member) for host in self.roster.players if host is not member)
+        adversary, description = None, None
+        if member.role is Role.HOST and self.roster.adversary is not None:
+            adversary, description = self.roster.peer(self.roster.adversary, member), self.roster.description
+        recall, low_water = self.rules.policy is not Policy.WAIT, self.publication.low_water
+        return Seating(member.seats, peers, adversary, description, self.departures, low_water, recall)
+
+    def saved(self) -> SavedGame:
+        """Return what must survive a restart of the coordinator."""
         return SavedGame(
             phase=self.phase,
             published=self.publication.last,
             low_water=self.publication.low_water,
             settled=self.last if self.stopped else None,
             failure=self.failure,
-            description=None if self.phase is Phase.GATHERING else self.register.description,
+            description=None if self.phase is Phase.GATHERING else self.roster.description,
             epoch=self.epoch,
             departures=self.departures,
-            members=tuple(member.entry for member in self.register),
+            members=tuple(member.entry for member in self.roster),
         )
 
-    def restore(self, memory: SavedGame, secret: bytes) -> None:
+    def restore(self, saved: SavedGame, secret: bytes) -> None:
         """Restore the state that an older incarnation of the coordinator has stored."""
-        self.phase = Phase(memory.phase)
-        self.publication.last, self.publication.low_water = memory.published, memory.low_water
-        if memory.settled is not None:
-            self.last, self.stopped = memory.settled, True
-        self.failure = memory.failure
-        self.register.description = memory.description
-        if memory.epoch:
-            self.epoch, self.departures = memory.epoch, memory.departures
-            self.publication.depart(memory.departures)
-            planned, settled = (
-                Attendance(self.rules.agents, each) for each in (self.rules.departures, memory.departures)
+        self.phase = Phase(saved.phase)
+        self.publication.last, self.publication.low_water = saved.published, saved.low_water
+        if saved.settled is not None:
+            self.last, self.stopped = saved.settled, True
+        self.failure = saved.failure
+        self.roster.description = saved.description
+        if saved.epoch:
+            self.epoch, self.departures = saved.epoch, saved.departures
+            self.publication.depart(saved.departures)
+            planned, actual = (
+                Attendance(self.rules.agents, each) for each in (self.rules.departures, saved.departures)
             )
-            self.departed = not np.array_equal(planned.ends, settled.ends)
-        self.register.restore(secret, memory.members, begun=memory.epoch > 0)
+            self.departed = not np.array_equal(planned.ends, actual.ends)
+        self.roster.restore(secret, saved.members, begun=saved.epoch > 0)
 
     def view(self) -> GameView:
-        """Return how the game stands now."""
+        """Return the game as it is now."""
         return GameView(
             phase=self.phase,
             scored=self.score.round,
@@ -131,8 +132,7 @@ class GameState:
             last=self.last,
             settled=self.settled,
             epoch=self.epoch,
-            departures=self.departures,
             departed=self.departed,
             failure=self.failure,
-            missing=self.register.missing() if self.phase is Phase.GATHERING else "",
+            missing=self.roster.missing() if self.phase is Phase.GATHERING else "",
         )

@@ -1,8 +1,8 @@
-"""Which rounds of the graph are published: enough that no host waits, and none from which a host could not restart.
+"""How far ahead the graph is published: far enough that no host waits, never beyond what every host can recover.
 
 C   Limits.checkpoint_every
 L   Limits.window
-M   the low-water mark: nobody asks again for what came before it
+M   the low-water mark: no host asks again for what came before it
 
 published <= min(slowest finished round, last scored round, M + 2C) + L
 """
@@ -23,10 +23,10 @@ def slowest(players: Sequence[Member]) -> int:
 
 
 def low_water(players: Sequence[Member], limits: Limits) -> int:
-    """Return M as the hosts stand: the last round that each of them can go on from.
+    """Return the newest M that these hosts allow: the last round from which each of them can continue.
 
-    A host that writes checkpoints goes on from one of them, any other from the last round it has finished. Where some
-    write checkpoints M is a round that all of those have one of.
+    A host that writes checkpoints continues from one of them, any other from the last round it has finished. Where some
+    write checkpoints, M is a round of which all of those have one.
     """
     mark = min((host.mark if host.durable else host.round for host in players), default=0)
     return mark - mark % limits.checkpoint_every if any(host.durable for host in players) else mark
@@ -46,14 +46,15 @@ class Publication:
         """M, which only grows."""
 
     def depart(self, departures: Sequence[Departure]) -> None:
-        """Take in who leaves the game and when, all the departures that are known."""
+        """Replace all departures that are known."""
         self._attendance = Attendance(self._agents, departures)
         self._cutter = Cutter(self._graph, self._limits, self._attendance)
 
     def awaited(self, players: Sequence[Member]) -> Sequence[Member]:
-        """Return the hosts that have something to play, or to keep, yet: not those whose agents have all left the game.
+        """Return the hosts that still have a round to play or a checkpoint to write.
 
-        One that has yet to write its last checkpoint is awaited, too: it could not come back from a later mark.
+        A host whose agents have all departed is awaited until its last checkpoint: it could not restart from a later
+        mark.
         """
         if self._attendance.full:
             return players
@@ -64,28 +65,30 @@ class Publication:
                 awaited.append(host)
         return awaited
 
-    def extend(self, players: Sequence[Member], scored: int, end: int | None) -> list[list[Topology]]:
-        """Publish further rounds of a game that ends with `end`, and return them batch by batch; none where too few.
+    def extend(self, players: Sequence[Member], scored: int, end: int | None) -> list[tuple[str, Topology]]:
+        """Publish further rounds of a game that ends with `end`; return each host's name with its topology.
 
-        BadSpec or PluginFailed where the graph gives what cannot be published.
+        Nothing is published where too few rounds would be. BadSpec or PluginFailed where the graph is not valid.
         """
         limits, awaited = self._limits, self.awaited(players)
         mark = max(self.low_water, low_water(awaited, limits))
         frontier = min(slowest(awaited), scored, mark + 2 * limits.checkpoint_every) + limits.window
         if end is not None:
             frontier = min(frontier, end)
-        # A quarter of the window at a time: few messages, and nobody waits for them.
+        # A quarter of the window at a time: few messages, and no host waits for them.
         step = frontier - self.last
         if step <= 0 or (step < limits.window // 4 and frontier != end):
             return []
         self.low_water = mark
-        batches = list(self._cut(self.last + 1, frontier, players))
+        published = list(self._cut(self.last + 1, frontier, players))
         self.last = frontier
-        return batches
+        return published
 
-    def since(self, have: int, players: Sequence[Member]) -> Iterator[list[Topology]]:
-        """Yield what is published beyond the round `have`, batch by batch, a topology for each host."""
+    def since(self, have: int, players: Sequence[Member]) -> Iterator[tuple[str, Topology]]:
+        """Yield what is published after the round `have`: each host's name with its topology, batch by batch."""
         return self._cut(have + 1, self.last, players)
 
-    def _cut(self, first: int, last: int, players: Sequence[Member]) -> Iterator[list[Topology]]:
-        return self._cutter.cut(first, last, [host.seats for host in players], self.low_water)
+    def _cut(self, first: int, last: int, players: Sequence[Member]) -> Iterator[tuple[str, Topology]]:
+        names, seats = [host.name for host in players], [host.seats for host in players]
+        for batch in self._cutter.cut(first, last, seats, self.low_water):
+            yield from zip(names, batch, strict=True)

@@ -1,98 +1,59 @@
-"""The register of a game: which processes have joined, under which incarnation, with which tickets and seats."""
+"""The roster of a game: which processes have joined, under which incarnation, with which tickets and seats."""
 
 import hmac
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 
-import numpy as np
-
-from slaternet import tickets as identity
+from slaternet import tickets
 from slaternet.errors import Mismatch, Superseded, Unknown
 from slaternet.limits import LIMITS, Limits
-from slaternet.model import (
-    COORDINATOR,
-    PROTOCOL,
-    Agents,
-    Departure,
-    Description,
-    Join,
-    Opening,
-    Peer,
-    Refusal,
-    Role,
-    Seating,
-)
+from slaternet.model import COORDINATOR, PROTOCOL, Description, HostStatus, Join, Opening, Peer, Refusal, Role
 from slaternet.spec.seat_request import SeatRequest
 from slaternet_coordinator.engine.rules import Rules
 from slaternet_coordinator.engine.saved import SavedMember
 from slaternet_coordinator.engine.seat_allocation import SeatAllocation
 
 _KEPT = tuple(each.name for each in fields(SavedMember))
-"""What of a `Member` survives the coordinator."""
-
-
-@dataclass(frozen=True, slots=True)
-class MemberView:
-    """One process of the game at one moment."""
-
-    name: str
-    role: Role
-    seats: int
-    round: int
-    connected: bool
-    gone: bool
-    lost: bool
-    spare: bool
+"""The fields of a `Member` that are stored."""
 
 
 @dataclass(slots=True, eq=False)
-class Member:
-    """A process of the game, as the coordinator knows it."""
+class Member(SavedMember):
+    """A process of the game, with what it reports again after a restart of the coordinator."""
 
-    name: str
-    role: Role
-    address: str
-    wish: SeatRequest
-    incarnation: int
-    durable: bool = False  # it can come back after its death
     connected: bool = False
-    gone: bool = False  # it was connected, and is no more
-    lost: bool = False  # given up: it is never let in again
-    seats: Agents = field(default_factory=lambda: np.empty(0, np.intp))
+    gone: bool = False  # its control stream has ended
     round: int = 0  # finished; of the adversary: scored
-    mark: int = 0  # the round of its newest checkpoint
-    reached: int = 0  # nobody in its seats has entered a round beyond this one before
     waits_in: int = 0  # the round that it cannot play yet
     waits_for: tuple[str, ...] = ()
     holding: int | None = None  # its answer to Hold
     finished: bool = False
-    acknowledged: bool = False
     refused: tuple[Refusal, ...] = ()  # at its own server
 
     @property
     def plays(self) -> bool:
-        """Whether the game needs it; once the seats are shared out, a host without one is a spare."""
+        """Whether the game needs it: once the seats are assigned, a host without one is a spare."""
         return self.role is Role.ADVERSARY or bool(self.seats.size)
 
     @property
     def entry(self) -> SavedMember:
-        """What must be remembered of it."""
+        """What is stored of it."""
         return SavedMember(**{name: getattr(self, name) for name in _KEPT})
 
-    def view(self, *, spare: bool) -> MemberView:
-        """Return how it stands now; the register knows whether it is a spare."""
-        there = self.connected, self.gone, self.lost
-        return MemberView(self.name, self.role, len(self.seats), self.round, *there, spare)
+    def status(self, *, spare: bool) -> HostStatus:
+        """Return its state now; the roster knows whether it is a spare."""
+        seats, connected, lost = len(self.seats), self.connected, self.lost
+        return HostStatus(self.name, self.address, seats, self.round, connected, self.role, spare=spare, lost=lost)
 
     def go_back(self, mark: int, reached: int) -> None:
-        """Let a host play again from a mark, up to a round that was entered before."""
+        """Make a host play again from a mark; rounds up to `reached` were entered before."""
         self.round = self.mark = mark
         self.reached = max(self.reached, reached)
         self.waits_in, self.waits_for, self.holding, self.finished = 0, (), None, False
 
 
 def check_kept(member: Member) -> None:
-    """Refuse a process that was given up: others play its agents, and two must not."""
+    """Refuse a process that was given up: another host plays its agents, or they have departed."""
     if member.lost:
         raise Mismatch(
             f"{member.name} was away for too long and is given up: its agents are played elsewhere, or have departed; "
@@ -101,7 +62,7 @@ def check_kept(member: Member) -> None:
 
 
 class Roster:
-    """Admits processes, knows who is missing, shares out the seats; who then has none is a spare."""
+    """Admits processes, finds what is missing, assigns the seats; a host that then has none is a spare."""
 
     def __init__(self, rules: Rules, secret: bytes, limits: Limits = LIMITS) -> None:
         self._rules = rules
@@ -114,14 +75,12 @@ class Roster:
         self.description: Description | None = None
         self.arrivals = 0
         """How often a host has joined."""
-        self.players: list[Member] = []
-        """The hosts that have seats, in the order of joining."""
 
     def __getitem__(self, name: str) -> Member:
         return self._members[name]
 
     def get(self, name: str) -> Member | None:
-        """Return the process of a name, if there is one."""
+        """Return the process of a name, if it has joined."""
         return self._members.get(name)
 
     def __iter__(self) -> Iterator[Member]:
@@ -136,6 +95,11 @@ class Roster:
         return [member for member in self if member.role is Role.HOST]
 
     @property
+    def players(self) -> list[Member]:
+        """The hosts that have seats, in the order of joining."""
+        return [host for host in self.hosts if host.seats.size]
+
+    @property
     def adversary(self) -> Member | None:
         """The adversary, once it has joined."""
         return next((member for member in self if member.role is Role.ADVERSARY), None)
@@ -146,15 +110,9 @@ class Roster:
         seated = {host.name for host in self.players} if self._begun else set(self._seats.seated)
         return {host.name for host in self.hosts if not host.lost} - seated
 
-    def is_spare(self, member: Member) -> bool:
-        """Whether a process is a host for which there is no seat."""
-        if member.role is not Role.HOST or member.lost:
-            return False
-        return not member.seats.size if self._begun else member.name not in self._seats.seated
-
     @property
-    def orphaned(self) -> list[Member]:
-        """The hosts that are lost while their seats have not been given to others."""
+    def lost_with_seats(self) -> list[Member]:
+        """The hosts that are lost while no other host has their seats."""
         return [host for host in self.players if host.lost]
 
     @property
@@ -162,14 +120,10 @@ class Roster:
         """The hosts that have seats and are not lost."""
         return [host for host in self.players if not host.lost]
 
-    def known(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Return those of some names that stand for a process of the game, as many as are worth remembering."""
-        return tuple(name for name in names if name in self or name == COORDINATOR)[: self._limits.awaited]
-
     def admit(self, name: str, join: Join) -> Member:
-        """Enter a process, or a new incarnation of one; refuse what could not play this game.
+        """Enter a process, or a new incarnation of one; refuse a process that cannot play this game.
 
-        A process that comes back into a game that has begun keeps its seats.
+        A process that returns to a game that has begun keeps its seats.
         """
         self.compare(name, join)
         known = self._members.get(name)
@@ -178,30 +132,28 @@ class Roster:
         elsewhere = {COORDINATOR, Role.ADVERSARY} if join.role is Role.HOST else {COORDINATOR}
         if name in elsewhere or (known is not None and known.role is not join.role):
             raise Mismatch(f"the name {name} is taken by another role; choose another --name")
+        incarnation, wish = 1 if known is None else known.incarnation + 1, SeatRequest(join.seats, join.agents)
+        member = Member(name, join.role, join.address, incarnation, join.durable, wish)
         if known is not None and self._begun and known.plays:
-            return self._readmit(known, join)
-        wish = SeatRequest(join.seats, join.agents)
-        if join.role is Role.HOST:
+            member.wish, member.seats = known.wish, known.seats
+        elif join.role is Role.HOST:
             self._check_host(name, wish)
         elif self.adversary is not None and known is None:
             raise Mismatch("the game has its adversary already; stop one of the two")
         else:
             self.description = None  # that of an older incarnation
-        incarnation = 1 if known is None else known.incarnation + 1
-        member = self._members[name] = Member(name, join.role, join.address, wish, incarnation, join.durable)
+        self._members[name] = member
         if join.role is Role.HOST:
-            self._await_others(member, anew=known is not None)
-        return member
-
-    def _readmit(self, known: Member, join: Join) -> Member:
-        life = known.incarnation + 1
-        member = Member(known.name, known.role, join.address, known.wish, life, join.durable, seats=known.seats)
-        self._members[known.name] = member
-        self.players = [member if host is known else host for host in self.players]
+            self.arrivals += 1
+            self._quiet = False
+            if known is None:
+                self._seats.offer(name, member.wish)
+            else:
+                self._seats = self._granted()
         return member
 
     def compare(self, name: str, join: Join) -> None:
-        """Refuse a process that speaks, plays or computes otherwise than this game."""
+        """Refuse a process whose protocol, spec or arithmetic differs from that of this game."""
         if join.protocol != PROTOCOL:
             raise Mismatch(
                 f"{name} speaks protocol {join.protocol} and the coordinator protocol {PROTOCOL}; "
@@ -228,24 +180,15 @@ class Roster:
         if not self._begun and not others.full and (objection := others.objection(name, wish)):
             raise Mismatch(objection)
 
-    def _await_others(self, host: Member, *, anew: bool) -> None:
-        """Let a host that has come hold others up: it may not be the last."""
-        self.arrivals += 1
-        self._quiet = False
-        if anew:
-            self._seats = self._granted()
-        else:
-            self._seats.offer(host.name, host.wish)
-
     def _granted(self, without: str = "") -> SeatAllocation:
-        """Return the seats as those ask for them who are there; who is gone holds none before the game has begun."""
+        """Return the seats that the hosts request; before the game has begun a host that is gone holds none."""
         seats = SeatAllocation(self._rules.agents, self._rules.hosts)
         for host in self.hosts:
             if not host.gone and host.name != without:
                 seats.offer(host.name, host.wish)
         return seats
 
-    def note(self, member: Member, *, connected: bool) -> None:
+    def set_connected(self, member: Member, *, connected: bool) -> None:
         """Record that a process's control stream is open, or has ended."""
         before, member.connected, member.gone = member.gone, connected, not connected
         if self._begun or member.gone == before:
@@ -253,12 +196,12 @@ class Roster:
         if member.role is Role.HOST:
             self._seats = self._granted()
         elif member.gone:
-            self.description = None  # it is said again when the adversary is back
+            self.description = None  # the adversary sends it again when it returns
 
-    def calm(self, arrivals: int) -> None:
-        """Record that no host has joined for a while, unless another has since the `arrivals` that were counted.
+    def mark_quiet(self, arrivals: int) -> None:
+        """Mark gathering as quiet if no host has joined after arrival `arrivals`.
 
-        A host that has joined and opened no stream in that time has died, and holds no seats.
+        Hosts that have joined but opened no control stream in that time lose their seats.
         """
         self._quiet = arrivals == self.arrivals
         if self._quiet and not self._begun:
@@ -267,7 +210,7 @@ class Roster:
             self._seats = self._granted()
 
     def missing(self) -> str:
-        """Say who must still come before the game can begin; empty when all are there."""
+        """Return what must still arrive before the game can begin; empty when nothing must."""
         if self.adversary is None or self.adversary.gone:
             return "the adversary"
         if self.description is None:
@@ -276,38 +219,29 @@ class Roster:
             return missing
         if not (self._seats.settled or self._quiet):
             return f"further agent hosts, until none has come for {self._limits.gathering_seconds:g} s"
-        # in a game that has begun no process can be started again
-        unheard = [name for name in self._seats.seated if not self[name].connected]
-        if len(unheard) > 1:
-            return f"{len(unheard)} agent hosts to connect"
-        return f"{unheard[0]} to connect" if unheard else ""
+        # once the game has begun, a process without --state cannot be restarted
+        unconnected = [name for name in self._seats.seated if not self[name].connected]
+        if len(unconnected) > 1:
+            return f"{len(unconnected)} agent hosts to connect"
+        return f"{unconnected[0]} to connect" if unconnected else ""
 
     def begin(self) -> None:
-        """Share out the seats."""
+        """Assign the seats."""
         self._begun = True
-        for name, agents in self._seats.shared().items():
+        for name, agents in self._seats.assigned().items():
             self[name].seats = agents
-        self.players = [host for host in self.hosts if host.seats.size]
-
-    def reseat(self, adopter: Member) -> None:
-        """Give the seats of those who are lost to another host."""
-        for host in self.orphaned:
-            adopter.seats = np.union1d(adopter.seats, host.seats)
-            host.seats = host.seats[:0]
-        self.players = [host for host in self.hosts if host.seats.size]
 
     def restore(self, secret: bytes, entries: Iterable[SavedMember], *, begun: bool) -> None:
-        """Take up what is remembered; who was there before the game has begun holds no seats until it is back."""
+        """Restore the processes that were stored; before the game has begun they hold no seats until they return."""
         self._secret = secret
         self._begun = begun
         for each in entries:
             self._members[each.name] = Member(**{name: getattr(each, name) for name in _KEPT}, gone=not begun)
-        self.players = [host for host in self.hosts if host.seats.size]
         self.arrivals = len(self.hosts)
 
     def ticket(self, member: Member, server: str = COORDINATOR) -> bytes:
         """Return the ticket that a process presents to a server, by default to the coordinator."""
-        return identity.ticket(self._secret, member.name, member.incarnation, server)
+        return tickets.ticket(self._secret, member.name, member.incarnation, server)
 
     def identify(self, name: str, opening: Opening) -> Member:
         """Return the member whose newest incarnation presents its ticket."""
@@ -321,22 +255,7 @@ class Roster:
         check_kept(member)
         return member
 
-    def seating(
-        self, member: Member, departures: tuple[Departure, ...] = (), low_water: int = 0, *, recall: bool = False
-    ) -> Seating:
-        """Return what a seated process must know of the others, and of how the game is taken up."""
-        peers = tuple(self._peer(host, member) for host in self.players if host is not member)
-        adversary, description = None, None
-        if member.role is Role.HOST and self.adversary is not None:
-            adversary, description = self._peer(self.adversary, member), self.description
-        return Seating(member.seats, peers, adversary, description, departures, low_water, recall)
-
-    def _peer(self, other: Member, receiver: Member) -> Peer:
-        return Peer(
-            other.name,
-            other.address,
-            other.incarnation,
-            other.seats,
-            present=self.ticket(receiver, other.name),
-            accept=self.ticket(other, receiver.name),
-        )
+    def peer(self, other: Member, receiver: Member) -> Peer:
+        """Return what one process must know of another, with the tickets between the two."""
+        present, accept = self.ticket(receiver, other.name), self.ticket(other, receiver.name)
+        return Peer(other.name, other.address, other.incarnation, other.seats, present=present, accept=accept)

@@ -7,7 +7,7 @@ from slaternet.model import Departure
 
 
 class Policy(StrEnum):
-    """What becomes of the agents of a host that never comes back."""
+    """What happens to the agents of a host that does not return."""
 
     WAIT = "wait"
     REPLACE = "replace"
@@ -15,7 +15,7 @@ class Policy(StrEnum):
 
 
 LOST_AFTER = 60.0
-"""For how many seconds a host may be away before it is lost, unless it is waited for."""
+"""Seconds that a host may be away before it is lost, unless the policy is to wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,17 +23,11 @@ class Rules:
     """What is fixed about a game before any process joins it."""
 
     agents: int
-    hosts: int | None
-    """How many agent hosts get seats; None: those that have joined when no further one joins."""
-    rounds: int | None
-    """The last round; None: the game goes on until it is stopped."""
-    fingerprint: str = ""
-    """Of the coordinator's numerics; compared at joining where the game is `reproducible`."""
+    hosts: int | None  # how many agent hosts get seats; None: those that have joined when no further one joins
+    rounds: int | None  # the last round; None: the game goes on until it is stopped
+    fingerprint: str = ""  # of the coordinator's numerics; compared at joining where the game is `reproducible`
     reproducible: bool = True
-    spec: str = ""
-    """SHA-256 of the spec."""
+    spec: str = ""  # SHA-256 of the spec
     policy: Policy = Policy.WAIT
-    departures: tuple[Departure, ...] = ()
-    """The departures that the spec plans."""
-    together: bool = False
-    """All agents are one learner, which each host has a replica of."""
+    departures: tuple[Departure, ...] = ()  # the departures that the spec plans
+    together: bool = False  # all agents are one learner, and each host has a replica of it

@@ -1,7 +1,4 @@
-"""What a coordinator must remember to go on after its death: how the game stands, and who plays it.
-
-All else is said again by the processes themselves once they are back on their streams.
-"""
+"""What a coordinator stores of a game, to continue it after a restart; the processes send the rest again."""
 
 from dataclasses import dataclass, field
 
@@ -11,7 +8,7 @@ from slaternet.model import Agents, Departure, Description, Role
 from slaternet.spec.seat_request import EVEN, SeatRequest
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class SavedMember:
     """One process of the game."""
 
@@ -19,36 +16,25 @@ class SavedMember:
     role: Role
     address: str
     incarnation: int
-    durable: bool = False
+    durable: bool = False  # it can restart from its state
     wish: SeatRequest = EVEN
     seats: Agents = field(default_factory=lambda: np.empty(0, np.intp))
-    mark: int = 0
-    """The round of its newest checkpoint that counts."""
-    reached: int = 0
-    """Nobody in its seats has entered a round beyond this one before."""
-    acknowledged: bool = False
-    """It knows that the game is over, and has left."""
-    lost: bool = False
-    """It was given up, and is never let in again."""
+    mark: int = 0  # the round of its newest checkpoint that counts
+    reached: int = 0  # no host has entered a later round in its seats
+    acknowledged: bool = False  # it has received the end of the game, and has left
+    lost: bool = False  # it was given up, and is never admitted again
 
 
 @dataclass(frozen=True, slots=True)
 class SavedGame:
-    """How the game stands."""
+    """The game and its processes."""
 
     phase: str = "gathering"
-    published: int = 0
-    """The last round whose topology is published."""
-    low_water: int = 0
-    """M, which only grows."""
-    settled: int | None = None
-    """The last round, where a stop has settled it."""
+    published: int = 0  # the last round whose topology is published
+    low_water: int = 0  # M, which only grows
+    settled: int | None = None  # the last round, where a stop has fixed it
     failure: str = ""
-    description: Description | None = None
-    """What the adversary's plugin is; None before the game has begun."""
-    epoch: int = 0
-    """How many seatings there have been."""
-    departures: tuple[Departure, ...] = ()
-    """Which agents leave before the end, in ascending rounds."""
-    members: tuple[SavedMember, ...] = ()
-    """The processes that have joined, in the order of joining."""
+    description: Description | None = None  # of the adversary's plugin; None before the game has begun
+    epoch: int = 0  # how many seatings there have been
+    departures: tuple[Departure, ...] = ()  # which agents leave before the end, in ascending rounds
+    members: tuple[SavedMember, ...] = ()  # the processes that have joined, in the order of joining

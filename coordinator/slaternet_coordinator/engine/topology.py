@@ -1,4 +1,4 @@
-"""Cutting W_t by hosts: each host gets the rows of its own agents, and the list of rows it owes to others."""
+"""Cutting W_t by hosts: each host gets the rows of its own agents, and the list of rows that it must send."""
 
 from collections.abc import Iterator, Sequence
 
@@ -28,7 +28,7 @@ class Cutter:
             until = min(last, self._attendance.until(first))
             matrix = self._graph.matrices(first, min(self._batch, until + 1 - first))
             check(matrix, first)
-            # of each host those who play the round; where all have left, all of them: they hear themselves alone
+            # of each host the agents that play the round; where all have departed, all: each has weight on itself alone
             players = [self._attendance.of(own, first) for own in seats]
             rows = [some if some.size else own for some, own in zip(players, seats, strict=True)]
             yield cut(first, matrix, rows, low_water)
@@ -50,15 +50,9 @@ def _rows(first: int, matrix: Matrix, own: Agents, debts: Agents, low_water: int
     rounds, n = matrix.rounds, matrix.agents
     pieces = [matrix.starts[r * n + low : r * n + high + 1] for r in range(rounds) for low, high in runs]
     lengths = np.concatenate([starts[1:] - starts[:-1] for starts in pieces])
-    return Topology(
-        first,
-        rounds,
-        np.concatenate(([0], np.cumsum(lengths))),
-        np.concatenate([matrix.columns[starts[0] : starts[-1]] for starts in pieces]),
-        np.concatenate([matrix.weights[starts[0] : starts[-1]] for starts in pieces]),
-        debts,
-        low_water,
-    )
+    columns = np.concatenate([matrix.columns[starts[0] : starts[-1]] for starts in pieces])
+    weights = np.concatenate([matrix.weights[starts[0] : starts[-1]] for starts in pieces])
+    return Topology(first, rounds, np.concatenate(([0], np.cumsum(lengths))), columns, weights, debts, low_water)
 
 
 def _debts(matrix: Matrix, seats: Sequence[Agents]) -> list[Agents]:
@@ -66,7 +60,7 @@ def _debts(matrix: Matrix, seats: Sequence[Agents]) -> list[Agents]:
     hosts, rounds, agents = len(seats), matrix.rounds, matrix.agents
     if hosts == 1:
         return [np.empty((0, 3), dtype=np.intp)]
-    owner = np.full(agents, -1, dtype=np.intp)  # of those who have left nobody is owed anything
+    owner = np.full(agents, -1, dtype=np.intp)  # agents that have departed are owed no rows
     for host, own in enumerate(seats):
         owner[own] = host
     receiver, sender = np.repeat(np.tile(owner, rounds), matrix.lengths), owner[matrix.columns]

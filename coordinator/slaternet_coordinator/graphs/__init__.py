@@ -1,4 +1,4 @@
-"""Time-varying graphs: what they are, their weights, and Assumption 4."""
+"""Time-varying graphs, their weights, and Assumption 4."""
 
 from slaternet_coordinator.graphs.base import Graph, Matrix
 from slaternet_coordinator.graphs.survivors import check_departures

@@ -17,7 +17,7 @@ _REMEDY = "correct the graph's weights"
 
 
 def check(matrix: Matrix, first: int, who: str = "graph.name") -> None:
-    """Raise BadSpec unless in every round weights are positive, rows and columns sum to 1, everyone listens to itself.
+    """Raise BadSpec unless in every round weights are positive, diagonal included, and rows and columns sum to 1.
 
     The matrix holds consecutive rounds from `first` on, checked all at once: it is done for every round played. The
     sentence begins with `who`, the key that gave the weights.
@@ -44,7 +44,7 @@ def check(matrix: Matrix, first: int, who: str = "graph.name") -> None:
 
 
 def connects(graph: Graph, rounds: int) -> bool:
-    """Say whether rounds 1..rounds together connect all agents; stops at the first round where they do."""
+    """Return whether rounds 1..rounds together connect all agents; stop at the first round where they do."""
     forest = _Forest()
     return any(forest.add(graph.matrix(t), t) is not None for t in range(1, rounds + 1))
 
@@ -66,7 +66,7 @@ class Windows:
         """None as long as not even all rounds together connect."""
 
     def add(self, matrix: Matrix, t: int) -> None:
-        """Take in the graph of round t."""
+        """Add the graph of round t."""
         latest = self._forest.add(matrix, t)
         if latest is not None:
             # No window that ends before the first connected one may lie within 1..rounds, so B is at least its end.
@@ -74,7 +74,7 @@ class Windows:
 
 
 class _Forest:
-    """The spanning forest of the newest edges: it tells the latest start of a connected window that ends now.
+    """The spanning forest of the newest edges: it gives the latest start of a connected window that ends now.
 
     A window start..end is connected exactly if the spanning tree of greatest edge rounds uses no edge older than
     `start`. A round's edges enter as stars, one for each group they connect, which connect the same agents.
@@ -84,7 +84,7 @@ class _Forest:
         self._edges: list[tuple[int, int, int]] = []  # (round, agent, agent), newest first
 
     def add(self, matrix: Matrix, t: int) -> int | None:
-        """Take in the edges of round t; return the latest start of a connected window start..t, if there is one."""
+        """Add the edges of round t; return the latest start of a connected window start..t, if there is one."""
         shape = (matrix.agents, matrix.agents)
         entries = csr_array((matrix.weights, matrix.columns, matrix.starts), shape=shape)
         group = connected_components(entries, directed=False)[1]
@@ -100,7 +100,7 @@ class _Forest:
 
 
 def _join(parent: list[int], one: int, other: int) -> bool:
-    """Unite the groups of two agents; say whether they were apart."""
+    """Unite the groups of two agents; return whether they were apart."""
     one, other = _root(parent, one), _root(parent, other)
     parent[one] = other
     return one != other

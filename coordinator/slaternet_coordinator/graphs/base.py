@@ -1,12 +1,12 @@
-"""A time-varying graph and its weights, as everyone else uses them.
+"""A time-varying graph and its weights.
 
     W_t    Matrix   weights[starts[i] : starts[i + 1]] are what agent i gives to the agents of the same slice of
                     `columns`, which ascends and contains i itself
 
 A matrix may hold several rounds one below the other: row r n + i is agent i's in the r-th of them. A graph is built as
 Graph(agents, seed, **numbers) and asked for any rounds, in any order. The random ones draw round t from the stream with
-block t of a purpose of their own, so that everyone who knows the spec knows them, and make the matrices of many rounds
-at a time, because numpy's calls cost more than the numbers of one round.
+block t of a purpose of their own, so that the spec determines them, and make the matrices of many rounds at a time,
+because numpy's calls cost more than the numbers of one round.
 """
 
 import abc

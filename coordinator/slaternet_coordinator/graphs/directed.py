@@ -16,7 +16,7 @@ Hops = Annotated[list[int], Field(min_length=1), "a list of one or more whole nu
 
 
 class DirectedCirculant(Periodic):
-    """Agent i hears i - h (mod n) for every hop h, the same in every round; doubly stochastic as every circulant is.
+    """Agent i receives from i - h (mod n) for every hop h, the same in every round: a circulant, so doubly stochastic.
 
     The weights: "metropolis", hops and the agent itself alike; "uniform", 1/n for every hop; or a list of one number
     for each hop, which leaves the rest to the agent itself.

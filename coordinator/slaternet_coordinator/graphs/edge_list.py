@@ -16,14 +16,14 @@ from slaternet_coordinator.graphs.base import Matrix
 from slaternet_coordinator.graphs.weights import Weights, entries, share, weighed
 
 _MOST_ROWS = 1 << 26
-"""Rounds times agents of a list: a round number far beyond the others is rather a mistake."""
+"""Most rounds times agents of a list: a round number far beyond the others is probably a mistake."""
 
 Edge = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
 class EdgeList:
-    """What a list says: `weights` is None where it gives none, `source` begins the sentences about it."""
+    """The content of a list: `weights` is None where it gives none, `source` begins error messages about it."""
 
     source: str
     agents: int
@@ -44,7 +44,7 @@ class EdgeList:
         return self._matrix(np.concatenate((low, high)), np.concatenate((high, low)), both)
 
     def directed(self, weights: Weights) -> Matrix:
-        """Return the rounds, an edge (i, j) meaning that i hears j; BadSpec where that is not balanced.
+        """Return the rounds, an edge (i, j) meaning that i receives from j; BadSpec where that is not balanced.
 
         Unless the list weighs them, all edges of a round weigh the same: 1 / (1 + its largest degree), or 1/n.
         """
@@ -61,19 +61,19 @@ class EdgeList:
         return first + self.edges[:, 1], first + self.edges[:, 2]
 
     def _matrix(self, to: Agents, by: Agents, weights: Array) -> Matrix:
-        hears, heard = (np.bincount(rows, weights, self.rounds * self.agents) for rows in (to, by))
-        worst = int(np.abs(hears - heard).argmax())
-        if abs(hears[worst] - heard[worst]) > LIMITS.stochastic:
+        received, sent = (np.bincount(rows, weights, self.rounds * self.agents) for rows in (to, by))
+        worst = int(np.abs(received - sent).argmax())
+        if abs(received[worst] - sent[worst]) > LIMITS.stochastic:
             raise BadSpec(
-                f"{self.source} is not balanced, because {self._place(worst)} hears others with weight "
-                f"{hears[worst]:g} and is heard with {heard[worst]:g}; make the two equal for every agent, or set "
+                f"{self.source} is not balanced, because {self._place(worst)} receives with weight "
+                f"{received[worst]:g} and sends with {sent[worst]:g}; make the two equal for every agent, or set "
                 "graph.directed = false"
             )
-        largest = int(hears.argmax())
-        if not hears[largest] < 1.0:
+        largest = int(received.argmax())
+        if not received[largest] < 1.0:
             raise BadSpec(
-                f"{self.source} leaves an agent no weight on itself, because {self._place(largest)} hears others with "
-                f"weight {hears[largest]:g}; keep that below 1"
+                f"{self.source} leaves an agent no weight on itself, because {self._place(largest)} receives with "
+                f"weight {received[largest]:g}; keep that below 1"
             )
         return entries(self.agents, to, by % self.agents, weights, self.rounds)
 
@@ -102,7 +102,7 @@ def parse(text: str, agents: int, source: str, *, directed: bool) -> EdgeList:
 
 
 def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number and the fields of every line that says something, but not of headings."""
+    """Yield the number and the fields of every line that is neither empty nor a heading."""
     begun = False
     for number, line in enumerate(text.splitlines(), start=1):
         fields = line.partition("#")[0].replace(",", " ").split()

@@ -25,7 +25,7 @@ class FileGraph(Periodic):
 
     An .npz holds `W` (rounds x n x n), as `slaternet graph --out` writes it; it is directed unless all of it is
     symmetric. Any other file is a list of edges (see `edge_list`): both ways, or with `directed` only [W_t]_ij, i
-    hears j. Where the list gives no weights, `weights` chooses them. All rounds are checked here, before a game begins.
+    receives from j. Where the list gives no weights, `weights` chooses them. The constructor checks all rounds.
     """
 
     @checked("graph")
@@ -78,7 +78,7 @@ def _array(data: bytes, who: str) -> NDArray[Any]:
 
 
 def _symmetric(matrix: Matrix) -> bool:
-    """Say whether in every round i gives to j what j gives to i."""
+    """Return whether in every round i gives to j what j gives to i."""
     n, rows = matrix.agents, matrix.rows()
     there = rows * n + matrix.columns
     back = (rows - rows % n + matrix.columns) * n + rows % n

@@ -1,4 +1,4 @@
-"""Graphs whose structure is known in advance: ring, complete, exponential, hypercube, torus, nobody with anybody."""
+"""Graphs with a fixed structure: ring, complete, exponential, hypercube, torus, and none."""
 
 import math
 
@@ -19,9 +19,8 @@ class Ring(Periodic):
     @checked("graph")
     def __init__(self, agents: int, seed: int, *, weights: Weights = "metropolis") -> None:
         del seed  # nothing is drawn
-        around = ((i, (i + 1) % agents) for i in range(agents))
-        pairs = {(min(i, j), max(i, j)) for i, j in around if i != j}
-        super().__init__([weighed(weights, agents, np.array(sorted(pairs), dtype=np.intp).reshape(-1, 2))])
+        i = np.arange(agents)
+        super().__init__([weighed(weights, agents, _pairs(agents, i, (i + 1) % agents))])
 
 
 class Complete(Periodic):
@@ -37,8 +36,8 @@ class Exponential(Periodic):
     """Every agent with those 1, 2, 4, 8, ... places away.
 
     Static, undirected: i and i +- 2^k (mod n) for all 2^k < n. With one_peer the usual one-peer exponential graph
-    (Ying et al. 2021), directed: with tau = ceil(log2 n), in round t agent i hears i - 2^((t - 1) mod tau) alone, which
-    weighs as much as itself. For n a power of two, tau rounds of it average exactly: their product is 11'/n.
+    (Ying et al. 2021), directed: in round t agent i receives from i - 2^((t - 1) mod tau) alone, tau = ceil(log2 n),
+    with the weight that it gives itself. For n a power of two, tau rounds average exactly: their product is 11'/n.
     """
 
     @checked("graph")
@@ -90,7 +89,7 @@ class Torus(Periodic):
 
 
 class Nobody(Periodic):
-    """Nobody with anybody: W_t = I, so nothing is sent."""
+    """No edges: W_t = I, so nothing is sent."""
 
     def __init__(self, agents: int, seed: int) -> None:
         del seed  # nothing is drawn

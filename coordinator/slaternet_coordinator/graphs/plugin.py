@@ -1,4 +1,4 @@
-"""A user's graph: whatever its code raises is one sentence for the operator."""
+"""A user's graph: every error of its code becomes one sentence for the operator."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -9,7 +9,7 @@ from slaternet_coordinator.graphs.base import Graph, Matrix
 
 
 class Foreign(Graph):
-    """The graph that a plugin makes, each call of it within `calling(method)`; it needs no more than `matrix(t)`."""
+    """The graph of a plugin, each call of it within `calling(method)`; the plugin needs only `matrix(t)`."""
 
     def __init__(
         self, name: str, calling: Callable[[str], AbstractContextManager[None]], make: Callable[[], Any]

@@ -1,9 +1,9 @@
-"""The graph of a game that agents leave: from round E on it is one for those who stay.
+"""The graph of a game from which agents depart: from round E on it connects the agents that stay.
 
-It is made as the first one was, for their number, their positions mapped in index order. Where no such graph can be
-made (a file holds the graph of all, a hypercube is for powers of two) the weight between an agent that stays and one
-that has left goes to the diagonal of the one that stays. Either way W_t is doubly stochastic over all agents, and over
-those who stay: an agent that has left hears itself alone.
+It is built like the first one, for their number, their positions mapped in index order. Where no such graph can be
+built (a file holds the graph of all, a hypercube is for powers of two) the weight between an agent that stays and one
+that has departed goes to the diagonal of the one that stays. Either way W_t is doubly stochastic over all agents, and
+over those that stay: an agent that has departed has weight on itself alone.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ from slaternet_coordinator.graphs.base import Batched, Graph, Matrix, stack
 
 
 class Departing(Batched):
-    """A graph, and those that come after it as agents leave."""
+    """A graph, and those that replace it as agents depart."""
 
     def __init__(self, graph: Graph, attendance: Attendance) -> None:
         self.directed = graph.directed
@@ -53,7 +53,7 @@ class Departing(Batched):
 
 
 def check_departures(spec: Spec, graph: Graph) -> None:
-    """Raise BadSpec where agents cannot leave a game: what is left of a directed graph may be no averaging any more."""
+    """Raise BadSpec where agents cannot depart: the rest of a directed graph may not be doubly stochastic."""
     if graph.directed:
         raise BadSpec(
             f"graph.name = {spec.graph.name} is directed, and agents cannot leave a game on a directed graph; "
@@ -67,7 +67,7 @@ def check_departures(spec: Spec, graph: Graph) -> None:
 
 
 def _widened(matrix: Matrix, players: Agents, agents: int) -> Matrix:
-    """Return the matrix of those who play as one over all agents."""
+    """Return the matrix of the agents that play as one over all agents."""
     rounds = matrix.rounds
     rows = (players + agents * np.arange(rounds)[:, None]).ravel()
     lengths = np.ones(rounds * agents, dtype=np.intp)
@@ -84,7 +84,7 @@ def _widened(matrix: Matrix, players: Agents, agents: int) -> Matrix:
 
 
 def _without(matrix: Matrix, players: Agents) -> Matrix:
-    """Return a matrix in which the agents that have left hear nobody, and nobody hears them."""
+    """Return a matrix in which the agents that have departed have no edges."""
     agents = matrix.agents
     plays = np.zeros(agents, dtype=bool)
     plays[players] = True

@@ -1,8 +1,8 @@
 """Doubly stochastic weights on the edges of graphs, undirected and directed.
 
 Undirected edges come as (E, 2) rows r n + i of a matrix of several rounds, each pair of a round once with i < j, in any
-order; a directed edge is one entry [W_t]_ij: i hears j. Matrices are made for every round, many rounds at a time, so
-they are put together by sorting keys in numpy instead of by a sparse-matrix library.
+order; a directed edge is one entry [W_t]_ij: i receives from j. Matrices are made for every round, many rounds at a
+time, so they are assembled by sorting keys in numpy instead of by a sparse-matrix library.
 """
 
 import functools
@@ -14,7 +14,7 @@ from slaternet.model import Agents, Array
 from slaternet_coordinator.graphs.base import Matrix
 
 Weights = Literal["metropolis", "uniform"]
-"""How `graph.weights` says that edges are weighed."""
+"""The choices of `graph.weights`."""
 
 
 def weighed(weights: Weights, n: int, edges: Agents, rounds: int = 1) -> Matrix:
@@ -65,7 +65,7 @@ def entries(n: int, rows: Agents, columns: Agents, weights: Array, rounds: int =
 
 
 def permutations(orders: Agents) -> Matrix:
-    """Return the mean of the identity and c permutations: i hears orders[r, k, i] for k = 1..c; orders (rounds, c, n).
+    """Return the mean of the identity and c permutations: i receives from orders[r, k, i]; orders (rounds, c, n).
 
     Every doubly stochastic matrix is a weighted mean of permutations (Birkhoff), and every such mean is one.
     """

@@ -1,4 +1,4 @@
-"""From a spec to the coordinator that plays it."""
+"""Builds the engine of a coordinator from a spec."""
 
 from slaternet.errors import BadSpec
 from slaternet.limits import Limits

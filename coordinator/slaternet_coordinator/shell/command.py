@@ -14,40 +14,30 @@ from slaternet_coordinator.engine.rules import LOST_AFTER, Policy
 
 HostsOption = Annotated[
     int | None,
-    typer.Option(
-        envvar="SLATERNET_HOSTS", min=1, help="Agent hosts to wait for. Absent: until nobody new comes any more."
-    ),
+    typer.Option(envvar="SLATERNET_HOSTS", min=1, help="Agent hosts to wait for. Absent: until no further host joins."),
 ]
 
-at_the_centre = with_process_options(name="coordinator", listen="127.0.0.1:7000", without=("coordinator", "advertise"))
-"""Gives a command the options of a coordinator's station."""
-
+coordinator_options = with_process_options(
+    name="coordinator", listen="127.0.0.1:7000", without=("coordinator", "advertise")
+)
+"""Gives a command the options of a coordinator's process."""
 
 PolicyOption = Annotated[
     Policy,
     typer.Option(
         envvar="SLATERNET_POLICY",
-        help="A host that never comes back: wait for it; replace it, another plays its agents; or let them leave.",
+        help="A host that does not return: wait for it; replace it, another plays its agents; or let them leave.",
     ),
 ]
 LostAfterOption = Annotated[
     float,
     typer.Option(
-        envvar="SLATERNET_LOST_AFTER",
-        min=1,
-        metavar="SECONDS",
-        help="How long a host may be away before it is lost.",
+        envvar="SLATERNET_LOST_AFTER", min=1, metavar="SECONDS", help="How long a host may be away before it is lost."
     ),
 ]
 
 
-def serve_coordinator(
-    spec: Spec,
-    station: ProcessConfig,
-    hosts: int | None,
-    policy: Policy,
-    lost_after: float,
-) -> int:
+def serve_coordinator(spec: Spec, station: ProcessConfig, hosts: int | None, policy: Policy, lost_after: float) -> int:
     """Serve until the game is over; the address is the one line on standard output."""
     from slaternet_coordinator.shell.service import CoordinatorService
 
@@ -62,7 +52,7 @@ def serve_coordinator(
     return run(service.run)
 
 
-@at_the_centre
+@coordinator_options
 def coordinator(
     spec: Annotated[Path, typer.Argument(help="A resolved spec, as a run folder holds it.")],
     station: ProcessConfig,

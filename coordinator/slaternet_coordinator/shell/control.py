@@ -1,10 +1,12 @@
-"""The coordinator's RPCs: Join, Status and Stop, and the control stream of every process."""
+"""The coordinator's server: Join, Status and Stop, the control stream of every process, and the engine's effects."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Iterable
 
 import structlog
 
 from slaternet import codec
+from slaternet.environment import Environment
 from slaternet.errors import Malformed, Mismatch, NotYours, Replaced, Superseded, WrongRun
 from slaternet.model import (
     COORDINATOR,
@@ -15,17 +17,32 @@ from slaternet.model import (
     Heartbeat,
     Join,
     Opening,
-    Progress,
     Refusals,
-    Role,
     Welcome,
 )
 from slaternet.network.certificates import Caller, CertificateRole, require_certificate
 from slaternet.network.stream import Stream
+from slaternet.refusals import RefusalCounter
 from slaternet.storage.failpoints import failpoint
 from slaternet_coordinator.engine.coordinator import Coordinator
-from slaternet_coordinator.engine.events import Admit, Effect, Joined, Opened, Said, StopAsked, StreamClosed
+from slaternet_coordinator.engine.events import (
+    Admit,
+    Announce,
+    Effect,
+    Event,
+    Joined,
+    Keep,
+    Leave,
+    Lost,
+    Opened,
+    Said,
+    Schedule,
+    StopAsked,
+    StreamClosed,
+    Tell,
+)
 from slaternet_coordinator.engine.game_state import Phase
+from slaternet_coordinator.engine.rules import Policy
 from slaternet_coordinator.shell.join_tickets import JoinTickets
 from slaternet_coordinator.shell.monitor import AbsenceMonitor, Observations
 from slaternet_coordinator.shell.register_db import RegisterWriter
@@ -34,132 +51,208 @@ log = structlog.get_logger()
 
 
 class Control:
-    """Turns requests and streams into events of the engine, and its answers into messages."""
+    """Turns requests and messages into events of the engine, and its effects into messages and timers."""
 
     def __init__(
         self,
         engine: Coordinator,
-        keeper: RegisterWriter,
-        lives: JoinTickets,
-        watch: Observations,
-        vigil: AbsenceMonitor,
+        writer: RegisterWriter,
+        refusals: RefusalCounter,
+        environment: Environment,
         *,
         spec: str,
-        patience: str,
-        execute: Callable[[list[Effect]], None],
+        policy: Policy,
+        lost_after: float,
+        over: asyncio.Event,
     ) -> None:
+        limits, random = environment.limits, environment.random
         self._engine = engine
-        self._keeper = keeper
-        self._lives = lives
-        self._watch = watch
-        self._vigil = vigil
+        self._writer = writer
+        self._limits = limits
         self._spec = spec  # TOML
-        self._patience = patience
-        self._execute = execute
+        self._over = over
+        self._patience = "the game waits for it" if policy is Policy.WAIT else f"it has {lost_after:g} s to come back"
+        self._tickets = JoinTickets(lambda: random.randbytes(limits.ticket_bytes))
+        self.observations = Observations(environment.clock, refusals, limits)
+        self._absences = AbsenceMonitor(
+            environment.clock, lost_after, engine.members, give_up=self._give_up, warn=self.observations.warn
+        )
+        self._phase = Phase.GATHERING  # as it was last logged
+        self._missing = ""
         self.run = ""
-        self.links: dict[str, Stream] = {}
+        self.streams: dict[str, Stream] = {}
         """The control stream of each process that has one."""
         self.opened: dict[str, int] = {}
         """How often each process has opened its stream."""
+        self._gone: set[str] = set()  # the processes whose stream has ended since they joined
         self.leaving = False
+
+    def expect(self, names: Iterable[str]) -> None:
+        """Expect the processes of a restored game to reconnect."""
+        for name in names:
+            self.observations.note_contact(name)
+            self._absences.expect(name, self._limits.gathering_seconds)  # it may be starting, too
+        if not (phase := self._engine.view.phase).ended:
+            self._phase = phase
+
+    def start(self) -> None:
+        """Begin, or continue, the game; the server is up."""
+        self._execute(self._engine.resume())
+        self._look_for_absences()
+
+    def _look_for_absences(self) -> None:
+        if not (self._over.is_set() or self.leaving):
+            self._absences.look()
+            asyncio.get_running_loop().call_later(self._absences.step, self._look_for_absences)
+
+    def _give_up(self, name: str) -> bool:
+        """Report a host as lost; return whether the engine gives it up."""
+        self._dispatch(Lost(name))
+        member = self._engine.member(name)
+        return member is not None and member.lost
+
+    def _dispatch(self, event: Event) -> None:
+        self._execute(self._engine.handle(event))
+
+    def _execute(self, effects: list[Effect]) -> None:
+        if self._writer.broken is not None:
+            return
+        self._log_changes()
+        for effect in effects:
+            match effect:
+                case Keep(saved):
+                    self._writer.save(saved)
+                    if self._writer.broken is not None:
+                        return  # the effects that follow must not be seen
+                case Tell(name, body):
+                    self.tell(name, body)
+                case Announce(what):
+                    self.observations.warn(what)
+                case Schedule(seconds, event):
+                    asyncio.get_running_loop().call_later(seconds, self._dispatch, event)
+                case Leave():
+                    self._over.set()
+                case Admit():
+                    pass  # `join` sends it as its answer
+
+    def _log_changes(self) -> None:
+        """Log a change of phase, and what the game waits for; after its end, allow some time for farewells."""
+        game, before, missing = self._engine.view, self._phase, self._missing
+        self._phase, self._missing = game.phase, game.missing
+        if game.missing and game.missing != missing:
+            log.info("waiting", missing=game.missing)
+        if game.phase is before:
+            return
+        if game.phase is Phase.PLAYING:
+            members = self._engine.members()
+            seated, spares = sum(each.seats > 0 for each in members), sum(each.spare for each in members)
+            log.info("the game begins", hosts=seated, spares=spares)
+        if game.phase is Phase.FAILED:
+            log.error("the game has failed", reason=game.failure)
+            self.observations.record(f"the game has failed: {game.failure}")
+        if game.phase.ended:
+            asyncio.get_running_loop().call_later(self._limits.farewell_seconds, self._over.set)
 
     def tell(self, name: str, body: ControlDown) -> None:
         """Send a message to a process, if its stream is open."""
-        if (link := self.links.get(name)) is not None:
+        if (stream := self.streams.get(name)) is not None:
             for part in codec.encode_control_down(self._head(getattr(body, "round", 0)), body):
-                link.send(part)
+                stream.send(part)
 
     def _head(self, round: int = 0) -> Head:
-        return Head(self.run, self._engine.view().epoch, round, COORDINATOR)
+        return Head(self.run, self._engine.view.epoch, round, COORDINATOR)
 
-    def _hear(self, name: str) -> None:
-        self._watch.hear(name)
-        self._vigil.hear(name)
+    def _note_contact(self, name: str) -> None:
+        self.observations.note_contact(name)
+        self._absences.note_contact(name)
 
     async def join(self, data: bytes, caller: Caller | None) -> bytes:
         """Answer Join."""
         head, join = codec.decode_join(data)
         require_certificate(caller, join.role, head.sender)
         try:
-            answer = self._admitted(head.sender, join)
+            answer = self._admit(head.sender, join)
         except Mismatch as error:
-            self._watch.trouble(str(error))
+            self.observations.record(str(error))
             raise
         return codec.encode_welcome(self._head(), answer)
 
-    def _admitted(self, name: str, join: Join) -> Welcome | Challenge:
-        """Give a process its place; one that asks for a name that is taken must show first that it lives."""
+    def _admit(self, name: str, join: Join) -> Welcome | Challenge:
+        """Admit a process; for a name that is taken, it must first redeem a ticket."""
         self._engine.compare(name, join)
-        if self._engine.member(name) is not None and not self._lives.shown(name, join.ticket):
-            return Challenge(self._lives.challenge(name))
+        if self._engine.member(name) is not None and not self._tickets.redeem(name, join.ticket):
+            return Challenge(self._tickets.challenge(name))
         effects = self._engine.handle(Joined(name, join))
-        self._hear(name)
+        self._note_contact(name)
+        self._gone.discard(name)
         admit = next(effect for effect in effects if isinstance(effect, Admit))
-        if (older := self.links.pop(name, None)) is not None:
+        if (older := self.streams.pop(name, None)) is not None:
             older.end(Superseded(f"another process has joined as {name}; give each a --name of its own"))
         log.info("joined", name=name, role=str(join.role), address=join.address)
         self._execute(effects)
-        self._keeper.check()
+        self._writer.check()
         failpoint("coordinator_during_join")
-        return Welcome(admit.incarnation, admit.ticket, self._spec, self._engine.view().low_water)
+        return Welcome(admit.incarnation, admit.ticket, self._spec, self._engine.view.low_water)
 
     async def status(self, data: bytes, caller: Caller | None) -> bytes:
         """Answer Status."""
         _, again = codec.decode_status_request(data)
-        if again and not self._engine.view().phase.ended:
-            self._watch.show()
-        status = self._engine.status(self._watch.observed())
+        if again and not self._engine.view.phase.ended:
+            self.observations.note_watcher()
+        status = self._engine.status(self.observations.observed())
         return codec.encode_status_reply(self._head(status.round), status)
 
     async def stop(self, data: bytes, caller: Caller | None) -> bytes:
         """Answer Stop."""
         head = codec.decode_stop_request(data)
         require_certificate(caller, CertificateRole.OPERATOR, head.sender)
-        self._execute(self._engine.handle(StopAsked()))
-        self._keeper.check()
-        return codec.encode_stop_reply(self._head(self._engine.view().settled or 0))
+        self._dispatch(StopAsked())
+        self._writer.check()
+        return codec.encode_stop_reply(self._head(self._engine.view.settled or 0))
 
-    async def control(self, link: Stream) -> None:
+    async def control(self, stream: Stream) -> None:
         """Serve the control stream of a process."""
-        name = await self._open(link)
+        name = await self._open(stream)
         try:
-            # what an older stream has brought in is not heard any more
-            while (data := await link.read()) is not None and self.links.get(name) is link:
-                if self._take(name, data):
+            # messages of an older stream are ignored
+            while (data := await stream.read()) is not None and self.streams.get(name) is stream:
+                if self._receive(name, data):
                     return
         finally:
-            if self.links.get(name) is link:
-                del self.links[name]
-                self._execute(self._engine.handle(StreamClosed(name)))
-                self._miss(name)
+            if self.streams.get(name) is stream:
+                del self.streams[name]
+                self._gone.add(name)
+                self._dispatch(StreamClosed(name))
+                self._report_absence(name)
 
-    def _miss(self, name: str) -> None:
-        phase, member = self._engine.view().phase, self._engine.member(name)
+    def _report_absence(self, name: str) -> None:
+        phase, member = self._engine.view.phase, self._engine.member(name)
         if phase is Phase.GATHERING and not self.leaving:
-            self._watch.miss(f"{name} has gone before the game has begun")
+            self.observations.warn(f"{name} has gone before the game has begun")
         elif phase.under_way and not self.leaving:
             spare = member is not None and member.spare
-            self._watch.miss(f"{name}, a spare, has gone" if spare else f"{name} has gone; {self._patience}")
+            self.observations.warn(f"{name}, a spare, has gone" if spare else f"{name} has gone; {self._patience}")
 
-    async def _open(self, link: Stream) -> str:
-        data = await link.read()
+    async def _open(self, stream: Stream) -> str:
+        data = await stream.read()
         head, body = codec.decode_control_up(data or b"")
         if not isinstance(body, Opening):
             raise Malformed("a control stream begins with an opening")
         self._check_run(head)
         name = head.sender
         if (member := self._engine.member(name)) is not None:
-            require_certificate(link.caller, member.role, name)
-        effects = self._engine.handle(Opened(name, body, stale=head.epoch < self._engine.view().epoch))
-        link.host = name
-        if member is not None and member.gone:
-            self._watch.meet(name)
-        self._hear(name)
-        if (older := self.links.get(name)) is not None:
+            require_certificate(stream.caller, member.role, name)
+        effects = self._engine.handle(Opened(name, body, stale=head.epoch < self._engine.view.epoch))
+        stream.host = name
+        if name in self._gone:
+            self._gone.remove(name)
+            self.observations.report_return(name)
+        self._note_contact(name)
+        if (older := self.streams.get(name)) is not None:
             older.end(Replaced("a newer stream of this process has taken over"))
-        self.links[name] = link
+        self.streams[name] = stream
         self.opened[name] = self.opened.get(name, 0) + 1
-        link.keep_alive(lambda: codec.encode_control_down(self._head(), Heartbeat())[0])
+        stream.keep_alive(lambda: codec.encode_control_down(self._head(), Heartbeat())[0])
         self._execute(effects)
         return name
 
@@ -167,25 +260,24 @@ class Control:
         if head.run != self.run:
             raise WrongRun("the coordinator was started anew and plays another run; start this process again, too")
 
-    def _take(self, name: str, data: bytes) -> bool:
-        """Take one message in; True where it was the last."""
+    def _receive(self, name: str, data: bytes) -> bool:
+        """Handle one message; return whether it was the last of its stream."""
         head, body = codec.decode_control_up(data)
         self._check_run(head)
-        epoch = self._engine.view().epoch
-        if head.sender != name or head.epoch > epoch:
+        game = self._engine.view
+        if head.sender != name or head.epoch > game.epoch:
             raise NotYours("a message must come from the process and the epoch of its stream")
-        self._hear(name)
+        self._note_contact(name)
         match body:
             case Heartbeat():
                 return False
             case Opening():
                 raise Malformed("a stream is opened once")
-        # an epoch behind ours is that of a message under way while the seating went out
-        self._execute(self._engine.handle(Said(name, body, stale=head.epoch < epoch)))
-        match body:
-            case Progress(round) if (member := self._engine.member(name)) and member.role is Role.ADVERSARY:
-                self._watch.score(round)
-            case Refusals(breaches):
-                self._watch.refuse(name, breaches)
-        # a stream ends in order only when that is kept: else it is said again, to the next life
-        return isinstance(body, Acknowledged) and self._keeper.broken is None
+        # a message with an older epoch was sent before the newest seating arrived
+        self._dispatch(Said(name, body, stale=head.epoch < game.epoch))
+        if self._engine.view.scored > game.scored:
+            self.observations.note_score(self._engine.view.scored)
+        if isinstance(body, Refusals):
+            self.observations.record_refusals(name, body.breaches)
+        # a stream ends in order only when that is stored: else the acknowledgement is sent again after a restart
+        return isinstance(body, Acknowledged) and self._writer.broken is None

@@ -1,22 +1,21 @@
-"""Tickets that show that a process lives: a Join may arrive when the process that sent it is dead."""
+"""One-time tickets for joining under a taken name: a delayed Join of a dead process cannot displace its successor."""
 
 import hmac
 from collections.abc import Callable
 
 
 class JoinTickets:
-    """Gives one ticket a name, which is good for one request; only the newest counts.
+    """Issues tickets, each valid for one request; only the newest of a name is valid.
 
-    So processes of one name take over from each other in the order in which they answered a challenge, and the delayed
-    request of one that has died takes nothing from its successor.
+    So processes of one name take over from each other in the order in which they answered a challenge.
     """
 
     def __init__(self, new_ticket: Callable[[], bytes]) -> None:
         self._new_ticket = new_ticket
         self._tickets: dict[str, bytes] = {}
 
-    def shown(self, name: str, ticket: bytes) -> bool:
-        """Whether a request holds the newest ticket of its name, which is then used up."""
+    def redeem(self, name: str, ticket: bytes) -> bool:
+        """Use up the newest ticket of a name; return whether this is it."""
         expected = self._tickets.get(name)
         if expected is None or not hmac.compare_digest(ticket, expected):
             return False
@@ -24,6 +23,6 @@ class JoinTickets:
         return True
 
     def challenge(self, name: str) -> bytes:
-        """Return the ticket with which a process shall ask again; an older one counts no more."""
+        """Return a new ticket with which a process can ask again; an older one is no longer valid."""
         ticket = self._tickets[name] = self._new_ticket()
         return ticket

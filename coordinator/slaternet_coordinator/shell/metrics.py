@@ -1,10 +1,10 @@
-"""What the coordinator tells to Prometheus beyond what every process does."""
+"""The coordinator's own Prometheus metrics."""
 
 from collections.abc import Iterator, Sequence
 
+from slaternet.model import HostStatus
 from slaternet.service.metrics import Metric, Reading
 from slaternet_coordinator.engine.game_state import GameView, Phase
-from slaternet_coordinator.engine.roster import MemberView
 
 PHASE = Metric("phase", "gauge", "1 for the phase that the game is in, 0 for the others", ("phase",))
 PUBLISHED = Metric("rounds_published", "counter", "rounds whose topology is published")
@@ -16,8 +16,8 @@ SEATED = Metric("member_seats", "gauge", "agents seated at a process; 0 of the a
 METRICS = (PHASE, PUBLISHED, SPARES, ROUND, CONNECTED, SEATED)
 
 
-def readings(game: GameView, members: Sequence[MemberView]) -> Iterator[Reading]:
-    """Read what the coordinator knows of the game and of each of its processes."""
+def readings(game: GameView, members: Sequence[HostStatus]) -> Iterator[Reading]:
+    """Yield the numbers of the game and of each of its processes."""
     yield PHASE.by((phase, int(phase is game.phase)) for phase in Phase)
     yield PUBLISHED.reads(game.published)
     yield SPARES.reads(sum(member.spare for member in members) if game.phase is not Phase.GATHERING else 0)

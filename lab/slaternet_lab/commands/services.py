@@ -12,7 +12,7 @@ from slaternet_coordinator.shell.command import (
     HostsOption,
     LostAfterOption,
     PolicyOption,
-    at_the_centre,
+    coordinator_options,
     serve_coordinator,
 )
 from slaternet_lab.commands.options import JsonOption, SetOption, SpecArgument
@@ -21,7 +21,7 @@ from slaternet_lab.commands.report import console, print_json
 AddressArgument = Annotated[str, typer.Argument(metavar="ADDRESS", help="HOST:PORT of the coordinator.")]
 
 
-@at_the_centre
+@coordinator_options
 def coordinator(
     station: ProcessConfig,
     spec: SpecArgument = None,

@@ -127,7 +127,7 @@ def extend(folder: Path, manifest: Manifest, states: Mapping[str, StateDir], spe
         if state is not coordinator:
             state.play_on(digest)
     if register_of(folder).exists():
-        with RegisterDb.reopen(register_of(folder)) as register:
+        with RegisterDb.open(register_of(folder)) as register:
             register.play_on(digest)
     coordinator.play_on(digest)
     write_spec(folder, longer)
@@ -138,8 +138,8 @@ def _restarting(folder: Path, states: Mapping[str, StateDir]) -> tuple[int, list
     """Return M, and the states of the hosts that go on from it: not those given up, or whose agents have all left."""
     if not register_of(folder).exists():
         return 0, []
-    with RegisterDb.reopen(register_of(folder)) as register:
-        game = register.recall()
+    with RegisterDb.open(register_of(folder)) as register:
+        game = register.read()
     mark = game.low_water
     attendance = Attendance(sum(member.seats.size for member in game.members), game.departures)
     playing = (each for each in game.members if not each.lost and attendance.of(each.seats, mark + 1).size)
@@ -214,8 +214,8 @@ def _saved_game(folder: Path, states: Mapping[str, StateDir]) -> SavedGame:
         if any(state.past_run for state in states.values()):
             raise _lost(folder, COORDINATOR)
         return SavedGame()
-    with RegisterDb.reopen(path) as register:
-        game, run = register.recall(), register.born.run
+    with RegisterDb.open(path) as register:
+        game, run = register.read(), register.identity.run
     # every process has stored which game it plays before the game begins
     playing = (member.name for member in game.members if not member.lost)
     for name in (COORDINATOR, *playing) if game.phase != "gathering" else ():

@@ -17,7 +17,7 @@ class Clock:
 
 
 class Watchman:
-    """A vigil over a game of two hosts, and what it has led to."""
+    """A monitor over a game of two hosts, and what it has led to."""
 
     def __init__(self, *, forgiving: bool = False) -> None:
         self.clock = Clock()
@@ -25,11 +25,11 @@ class Watchman:
         self.given_up: list[str] = []
         self.missed: list[str] = []
         self._forgiving = forgiving
-        self.vigil = AbsenceMonitor(
-            self.clock, 60.0, self.play.coordinator.members, give_up=self._give_up, miss=self.missed.append
+        self.monitor = AbsenceMonitor(
+            self.clock, 60.0, self.play.coordinator.members, give_up=self._give_up, warn=self.missed.append
         )
         for name in HOSTS:
-            self.vigil.hear(name)
+            self.monitor.note_contact(name)
 
     def _give_up(self, name: str) -> bool:
         self.given_up.append(name)
@@ -38,9 +38,9 @@ class Watchman:
 
     def pass_by(self, seconds: float) -> None:
         """Let time pass, and look as often as one should."""
-        for _ in range(round(seconds / self.vigil.step)):
-            self.clock.now += self.vigil.step
-            self.vigil.look()
+        for _ in range(round(seconds / self.monitor.step)):
+            self.clock.now += self.monitor.step
+            self.monitor.look()
 
 
 def test_who_is_away_for_too_long_is_given_up_once() -> None:
@@ -60,7 +60,7 @@ def test_who_is_heard_before_its_deadline_has_all_its_time_again() -> None:
     watchman.play.close("a")
     watchman.pass_by(59)
 
-    watchman.vigil.hear("a")
+    watchman.monitor.note_contact("a")
 
     watchman.pass_by(59)
     assert watchman.given_up == []
@@ -72,7 +72,7 @@ def test_who_is_heard_before_its_deadline_has_all_its_time_again() -> None:
 def test_who_was_there_before_the_coordinator_has_time_to_come_back(within: float, seconds: float) -> None:
     watchman = Watchman()
     watchman.play.close("a")
-    watchman.vigil.expect("a", within)
+    watchman.monitor.expect("a", within)
 
     watchman.pass_by(seconds - 1)
     assert watchman.given_up == []
@@ -106,7 +106,7 @@ def test_what_the_coordinator_has_slept_through_is_nobodys_fault() -> None:
     watchman.clock.now += 3600
     for name in HOSTS:
         watchman.play.close(name)
-    watchman.vigil.look()
+    watchman.monitor.look()
 
     watchman.pass_by(55)
     assert watchman.given_up == []
@@ -121,7 +121,7 @@ def test_one_that_is_waited_for_all_the_same_is_named_once_each_time_it_is_away(
     watchman.pass_by(200)
     assert watchman.missed == ["b has been away for 60 s; the game waits for it"]
 
-    watchman.vigil.hear("b")
+    watchman.monitor.note_contact("b")
     watchman.pass_by(200)
     assert watchman.missed == ["b has been away for 60 s; the game waits for it"] * 2
 
@@ -130,6 +130,6 @@ def test_one_that_is_waited_for_all_the_same_is_named_once_each_time_it_is_away(
 def test_it_looks_often_enough(longest: float, step: float) -> None:
     play = Play()
 
-    vigil = AbsenceMonitor(Clock(), longest, play.coordinator.members, give_up=lambda _: True, miss=print)
+    monitor = AbsenceMonitor(Clock(), longest, play.coordinator.members, give_up=lambda _: True, warn=print)
 
-    assert vigil.step == step
+    assert monitor.step == step

@@ -25,7 +25,7 @@ from slaternet.model import (
     StopAt,
     Topology,
 )
-from slaternet_coordinator.engine.events import AwaitHolding, Joined, Leave, Opened, Tell
+from slaternet_coordinator.engine.events import HoldExpired, Joined, Leave, Opened, Schedule, Tell
 from slaternet_coordinator.engine.game_state import Phase
 from slaternet_coordinator.graphs import Graph
 from slaternet_coordinator.graphs.base import Matrix
@@ -54,8 +54,8 @@ def test_whoever_comes_last_the_game_begins_when_all_are_there(order: tuple[str,
         return
     play = Play()
     for step, name in enumerate(order):
-        assert play.coordinator.view().phase is Phase.GATHERING
-        assert play.coordinator.view().epoch == 0
+        assert play.coordinator.view.phase is Phase.GATHERING
+        assert play.coordinator.view.epoch == 0
         assert bool(play.coordinator.status().waiting_for)
         if name == "description":
             play.say(EVE, Description(2))
@@ -63,8 +63,8 @@ def test_whoever_comes_last_the_game_begins_when_all_are_there(order: tuple[str,
             play.come(name)
         assert bool(play.told) is (step == 3)
 
-    assert play.coordinator.view().phase is Phase.PLAYING
-    assert play.coordinator.view().epoch == 1
+    assert play.coordinator.view.phase is Phase.PLAYING
+    assert play.coordinator.view.epoch == 1
     for name in EVERYONE:
         assert isinstance(play.told[name][0], Seating)
     assert rounds_of(play.topologies("a")) == list(range(1, LIMITS.window + 1))
@@ -103,7 +103,7 @@ def test_before_the_seating_nothing_is_played_described_by_hosts_or_stopped() ->
     with pytest.raises(NotSeated, match="the game has not begun; end its processes instead"):
         play.stop()
     assert play.open("a") == []
-    assert play.coordinator.view().phase is Phase.GATHERING
+    assert play.coordinator.view.phase is Phase.GATHERING
 
 
 def test_only_the_newest_incarnation_opens_a_stream() -> None:
@@ -188,7 +188,7 @@ def test_progress_said_again_takes_nothing_back() -> None:
         4.0,
     )
     assert [host.round for host in status.hosts] == [24, 20, 20]
-    assert play.coordinator.view().low_water == 20
+    assert play.coordinator.view.low_water == 20
 
 
 def test_nobody_has_come_to_a_round_that_is_not_published() -> None:
@@ -201,7 +201,7 @@ def test_nobody_has_come_to_a_round_that_is_not_published() -> None:
     assert play.advance(64) != []
     play.stop()
     play.say("a", Holding(3))
-    assert play.coordinator.view().last is None  # b's refused answer counts for nothing
+    assert play.coordinator.view.last is None  # b's refused answer counts for nothing
 
 
 class Swelling(Graph):
@@ -261,7 +261,7 @@ def test_weights_that_are_not_doubly_stochastic_are_never_published() -> None:
     play.advance(40)
 
     assert play.published == 64
-    assert play.coordinator.view().phase is Phase.FAILED
+    assert play.coordinator.view.phase is Phase.FAILED
     assert "sums to" in play.coordinator.status().failure
 
 
@@ -316,15 +316,15 @@ def test_the_last_round_is_the_furthest_that_a_host_has_entered() -> None:
     play = Play(rounds=None).begin()
     play.advance(10)
 
-    assert play.stop() == [Tell("a", Hold()), Tell("b", Hold()), AwaitHolding()]
-    assert play.coordinator.view().phase is Phase.STOPPING
+    assert play.stop() == [Tell("a", Hold()), Tell("b", Hold()), Schedule(LIMITS.hold_seconds, HoldExpired())]
+    assert play.coordinator.view.phase is Phase.STOPPING
     assert play.stop() == []
     assert play.advance(40) == []  # nothing more is published
     assert play.say("a", Holding(41)) == []
     assert play.coordinator.status().rounds == 0  # not settled yet
     assert play.say("b", Holding(43)) == [Tell(name, StopAt(43)) for name in EVERYONE]
 
-    assert (play.coordinator.view().last, play.coordinator.status().rounds) == (43, 43)
+    assert (play.coordinator.view.last, play.coordinator.status().rounds) == (43, 43)
     assert play.expire() == []
     assert play.say("a", Holding(60)) == []  # settled is settled
     assert play.published == 64
@@ -339,7 +339,7 @@ def test_a_silent_host_counts_as_the_last_published_round() -> None:
 
     assert play.expire() == [Tell(name, StopAt(80)) for name in EVERYONE]
     assert play.say("b", Holding(18)) == []
-    assert play.coordinator.view().last == 80
+    assert play.coordinator.view.last == 80
 
 
 def test_a_game_stopped_before_its_first_round_plays_one() -> None:
@@ -356,7 +356,7 @@ def test_a_game_with_an_end_may_be_stopped_before_it() -> None:
     play.say("a", Holding(3))
     play.say("b", Holding(2))
 
-    assert play.coordinator.view().last == 3
+    assert play.coordinator.view.last == 3
 
 
 # The end
@@ -373,7 +373,7 @@ def test_the_game_is_over_when_all_have_finished_and_the_summary_is_written(orde
     assert play.coordinator.status().phase == "playing"
     assert play.say(order[2], Finished()) == [Tell(name, GameOver()) for name in EVERYONE]
 
-    assert play.coordinator.view().phase is Phase.OVER
+    assert play.coordinator.view.phase is Phase.OVER
     assert play.say(order[2], Finished()) == []
     assert play.say("a", Failed("too late to matter")) == []
     assert play.stop() == []
@@ -386,7 +386,7 @@ def test_one_process_that_cannot_go_on_ends_the_game_for_all() -> None:
         Tell(name, GameOver("adversary: the plugin raised")) for name in EVERYONE
     ]
 
-    assert play.coordinator.view().phase is Phase.FAILED
+    assert play.coordinator.view.phase is Phase.FAILED
     assert play.coordinator.status().failure == "adversary: the plugin raised"
     assert play.say("a", Failed("another thing")) == []
     assert play.advance(60) == []

@@ -115,19 +115,19 @@ def test_the_digest_of_a_file_is_that_of_its_bytes(tmp_path: Path) -> None:
         (
             "1 0 2\n1 1 0\n1 2 1\n2 0 1\n",
             {"directed": True},
-            " is not balanced, because in round 2 agent 0 hears others with weight 0.5 and is heard with 0; make the "
+            " is not balanced, because in round 2 agent 0 receives with weight 0.5 and sends with 0; make the "
             "two equal for every agent, or set graph.directed = false",
         ),
         (
             "1 0 1 .5\n1 1 0 .25\n",
             {"directed": True},
-            " is not balanced, because in round 1 agent 0 hears others with weight 0.5 and is heard with 0.25; make "
+            " is not balanced, because in round 1 agent 0 receives with weight 0.5 and sends with 0.25; make "
             "the two equal for every agent, or set graph.directed = false",
         ),
         (
             "1 0 1 .5\n1 1 2 .5\n",
             {},
-            " leaves an agent no weight on itself, because in round 1 agent 1 hears others with weight 1; keep that "
+            " leaves an agent no weight on itself, because in round 1 agent 1 receives with weight 1; keep that "
             "below 1",
         ),
         ("", {}, " holds no edge; write lines of round, i, j and perhaps a weight"),

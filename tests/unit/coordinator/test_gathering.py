@@ -21,7 +21,7 @@ from slaternet.model import (
     Topology,
     Waiting,
 )
-from slaternet_coordinator.engine.events import AwaitQuiet, Leave, MemberMessage, Tell
+from slaternet_coordinator.engine.events import Leave, MemberMessage, Quiet, Schedule, Tell
 from slaternet_coordinator.engine.game_state import Phase
 
 
@@ -43,13 +43,13 @@ def test_seats_are_shared_once_nobody_new_came_for_a_while() -> None:
     play.say(EVE, Description(2))
 
     for arrivals, name in enumerate(("a", "b"), 1):
-        assert AwaitQuiet(arrivals) in play.join(name)
+        assert Schedule(LIMITS.gathering_seconds, Quiet(arrivals)) in play.join(name)
         play.open(name)
     assert play.calm(1) == []  # somebody came since
     assert play.waiting_for == f"further agent hosts, until none has come for {LIMITS.gathering_seconds:g} s"
     assert play.calm(2) != []
 
-    assert play.coordinator.view().phase is Phase.PLAYING
+    assert play.coordinator.view.phase is Phase.PLAYING
     assert seats(play) == {"a": 4, "b": 4}
 
 
@@ -66,11 +66,11 @@ def test_quiet_description_and_host_may_come_in_any_order(order: tuple[str, ...]
     }
 
     for step in order:
-        assert play.coordinator.view().phase is Phase.GATHERING
+        assert play.coordinator.view.phase is Phase.GATHERING
         assert play.waiting_for
         steps[step]()
 
-    assert play.coordinator.view().phase is Phase.PLAYING
+    assert play.coordinator.view.phase is Phase.PLAYING
 
 
 def test_a_host_that_comes_again_is_waited_for_like_a_new_one() -> None:
@@ -79,7 +79,7 @@ def test_a_host_that_comes_again_is_waited_for_like_a_new_one() -> None:
     play.say(EVE, Description(2))
     play.join("a")
 
-    assert AwaitQuiet(2) in play.join("a")
+    assert Schedule(LIMITS.gathering_seconds, Quiet(2)) in play.join("a")
     play.open("a")
     assert play.calm(1) == []
     assert play.calm(2) != []
@@ -95,7 +95,7 @@ def test_the_game_begins_at_once_when_all_seats_are_asked_for() -> None:
 
     play.come("c", wanting_agents(1, 3, 4, 6, 7))
 
-    assert play.coordinator.view().phase is Phase.PLAYING
+    assert play.coordinator.view.phase is Phase.PLAYING
     assert seats(play) == {"a": 0, "b": 3, "c": 5}
     assert spares(play) == ["a"]
     seating = play.told["b"][0]
@@ -144,7 +144,7 @@ def test_a_host_that_is_back_before_the_beginning_may_be_the_last_that_was_missi
 
     told = play.open("a")
 
-    assert play.coordinator.view().phase is Phase.PLAYING
+    assert play.coordinator.view.phase is Phase.PLAYING
     assert {type(body) for body in told} >= {Seating, Topology}
     assert [type(body) for body in play.told["a"]].count(Seating) == 1
 
@@ -161,7 +161,7 @@ def test_a_host_that_dies_between_joining_and_its_stream_does_not_get_into_a_gam
 
     play.come("a")  # started again
 
-    assert play.coordinator.view().phase is Phase.PLAYING
+    assert play.coordinator.view.phase is Phase.PLAYING
     assert seats(play) == {"a": 4, "b": 4}
 
 
@@ -171,9 +171,9 @@ def test_who_has_opened_no_stream_once_it_is_quiet_holds_no_seats(hosts: int | N
     play.come(EVE)
     play.say(EVE, Description(2))
     play.join("a", join)
-    assert AwaitQuiet(2) in play.join("b")
+    assert Schedule(LIMITS.gathering_seconds, Quiet(2)) in play.join("b")
     play.open("b")
-    assert play.coordinator.view().phase is Phase.GATHERING
+    assert play.coordinator.view.phase is Phase.GATHERING
 
     assert play.calm(2) != []
 
@@ -220,7 +220,7 @@ def with_spare(rounds: int = 5) -> Play:
 def test_the_game_waits_for_no_spare_and_a_spare_hears_when_it_is_over() -> None:
     play = with_spare(rounds=200)
     play.advance(16)
-    assert play.coordinator.view().low_water == 16
+    assert play.coordinator.view.low_water == 16
 
     for name in ("a", "b"):
         play.say(name, Finished())
@@ -245,7 +245,7 @@ def test_hold_and_stop_are_for_those_who_play() -> None:
     play.stop()
     assert play.say("a", Holding(3)) == []
     assert Tell("c", StopAt(4)) not in play.say("b", Holding(4))
-    assert play.coordinator.view().last == 4
+    assert play.coordinator.view.last == 4
 
 
 @pytest.mark.parametrize("body", [Progress(3), Holding(3), Finished(), Waiting(1, ("a",))])
@@ -260,11 +260,11 @@ def test_a_spare_that_fails_leaves_alone() -> None:
     play = with_spare()
 
     assert play.say("c", Failed("no memory")) == [Tell("c", GameOver("c: no memory"))]
-    assert play.coordinator.view().phase is Phase.PLAYING
+    assert play.coordinator.view.phase is Phase.PLAYING
 
 
 def test_only_hosts_wait_for_somebody() -> None:
-    with pytest.raises(NotYours, match="only hosts say whom they wait for"):
+    with pytest.raises(NotYours, match="only hosts report which processes they wait for"):
         with_spare().say(EVE, Waiting(1, ("a",)))
 
 

@@ -13,24 +13,24 @@ def lives_of_a_game() -> JoinTickets:
 
 
 def test_a_ticket_shows_once_that_its_holder_lives() -> None:
-    lives = lives_of_a_game()
-    ticket = lives.challenge("agent-1")
+    tickets = lives_of_a_game()
+    ticket = tickets.challenge("agent-1")
 
-    assert [lives.shown("agent-1", ticket) for _ in range(2)] == [True, False]
+    assert [tickets.redeem("agent-1", ticket) for _ in range(2)] == [True, False]
 
 
 def test_only_the_newest_ticket_of_a_name_counts() -> None:
-    lives = lives_of_a_game()
-    dead, living = lives.challenge("agent-1"), lives.challenge("agent-1")
+    tickets = lives_of_a_game()
+    dead, living = tickets.challenge("agent-1"), tickets.challenge("agent-1")
 
-    assert not lives.shown("agent-1", dead)
-    assert lives.shown("agent-1", living)
+    assert not tickets.redeem("agent-1", dead)
+    assert tickets.redeem("agent-1", living)
 
 
 @pytest.mark.parametrize("ticket", [b"", bytes(32)])
 def test_whoever_was_not_challenged_shows_nothing(ticket: bytes) -> None:
-    lives = lives_of_a_game()
-    others = lives.challenge("agent-2")
+    tickets = lives_of_a_game()
+    others = tickets.challenge("agent-2")
 
-    assert not lives.shown("agent-1", ticket)
-    assert not lives.shown("agent-1", others)
+    assert not tickets.redeem("agent-1", ticket)
+    assert not tickets.redeem("agent-1", others)

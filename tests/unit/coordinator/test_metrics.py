@@ -8,7 +8,7 @@ from slaternet_coordinator.shell.metrics import readings
 
 
 def told(play: Play) -> dict[str, dict[tuple[str, ...], Number]]:
-    return {each.metric.name: each.numbers for each in readings(play.coordinator.view(), play.coordinator.members())}
+    return {each.metric.name: each.numbers for each in readings(play.coordinator.view, play.coordinator.members())}
 
 
 def test_before_the_game_begins_nobody_is_a_spare() -> None:

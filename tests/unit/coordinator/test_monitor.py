@@ -24,7 +24,7 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def watch(clock: Clock) -> Observations:
+def observations(clock: Clock) -> Observations:
     return Observations(clock, RefusalCounter())
 
 
@@ -63,63 +63,63 @@ def test_reports_close_together_take_no_memory_and_lose_no_round() -> None:
     assert pace.rate(1.0) == pytest.approx(99_999)
 
 
-def test_silence_is_counted_from_the_last_word(clock: Clock, watch: Observations) -> None:
-    watch.hear("a")
+def test_silence_is_counted_from_the_last_word(clock: Clock, observations: Observations) -> None:
+    observations.note_contact("a")
     clock.now += 3
-    watch.hear("b")
+    observations.note_contact("b")
     clock.now += 4
 
-    assert watch.observed().silent == {"a": 7.0, "b": 4.0}
+    assert observations.observed().silent == {"a": 7.0, "b": 4.0}
 
 
-def test_who_goes_and_who_comes_back_is_said_aloud_and_taken_down(clock: Clock, watch: Observations) -> None:
-    watch.hear("a")
+def test_who_goes_and_who_comes_back_is_said_aloud_and_taken_down(clock: Clock, observations: Observations) -> None:
+    observations.note_contact("a")
     with capture_logs() as logs:
-        watch.miss("a has gone; the game waits for it")
+        observations.warn("a has gone; the game waits for it")
         clock.now += 12.4
-        watch.meet("a")
+        observations.report_return("a")
 
     said = ["a has gone; the game waits for it", "a is back after 12 s"]
     assert [(each["log_level"], each["event"]) for each in logs] == list(zip(("warning", "info"), said, strict=True))
-    assert [each.what for each in watch.observed().troubles] == said
+    assert [each.what for each in observations.observed().troubles] == said
 
 
-def test_the_last_troubles_are_told_with_their_age_each_once(clock: Clock, watch: Observations) -> None:
-    watch.trouble("a has gone")
+def test_the_last_troubles_are_told_with_their_age_each_once(clock: Clock, observations: Observations) -> None:
+    observations.record("a has gone")
     clock.now += 5
-    watch.trouble("b has gone")
+    observations.record("b has gone")
     clock.now += 1
-    watch.trouble("a has gone")
+    observations.record("a has gone")
     clock.now += 1
-    assert watch.observed().troubles == (Incident(2.0, "b has gone"), Incident(1.0, "a has gone"))
+    assert observations.observed().troubles == (Incident(2.0, "b has gone"), Incident(1.0, "a has gone"))
 
     for number in range(100):
-        watch.trouble(f"trouble {number}")
-    told = [each.what for each in watch.observed().troubles]
+        observations.record(f"trouble {number}")
+    told = [each.what for each in observations.observed().troubles]
     assert told == [f"trouble {number}" for number in range(100 - LIMITS.troubles, 100)]
 
 
 def test_breaches_are_troubles_wherever_they_were_counted(clock: Clock) -> None:
     own = RefusalCounter()
-    watch = Observations(clock, own)
+    observations = Observations(clock, own)
     own.count(Malformed("no"), "a")
     own.count(Mismatch("a sentence of its own is told for this"), "")
-    watch.refuse("adversary", (Refusal("OverBudget", "b", 1),))
-    watch.refuse("adversary", (Refusal("OverBudget", "b", 1), Refusal("Unknown", "", 1)))
+    observations.record_refusals("adversary", (Refusal("OverBudget", "b", 1),))
+    observations.record_refusals("adversary", (Refusal("OverBudget", "b", 1), Refusal("Unknown", "", 1)))
 
-    assert [each.what for each in watch.observed().troubles] == [
+    assert [each.what for each in observations.observed().troubles] == [
         "coordinator has refused a message of a: Malformed",
         "adversary has refused a message of b: OverBudget",
         "adversary has refused a message of a stranger: Unknown",
     ]
-    assert watch.observed().refused == own.all
+    assert observations.observed().refused == own.all
     own.count(OverBudget("no"), "b")
-    assert watch.observed().troubles[-1].what == "coordinator has refused a message of b: OverBudget"
+    assert observations.observed().troubles[-1].what == "coordinator has refused a message of b: OverBudget"
 
 
-def test_the_pace_is_observed(clock: Clock, watch: Observations) -> None:
-    watch.score(10)
+def test_the_pace_is_observed(clock: Clock, observations: Observations) -> None:
+    observations.note_score(10)
     clock.now += 2
-    watch.score(50)
+    observations.note_score(50)
 
-    assert watch.observed().rounds_per_second == pytest.approx(20)
+    assert observations.observed().rounds_per_second == pytest.approx(20)

@@ -30,7 +30,7 @@ from slaternet.model import (
 )
 from slaternet.spec.seat_request import SeatRequest
 from slaternet_coordinator.engine.coordinator import Coordinator
-from slaternet_coordinator.engine.events import AwaitHolding, AwaitQuiet, Effect, Keep, Leave, MemberMessage
+from slaternet_coordinator.engine.events import Effect, HoldExpired, Keep, Leave, MemberMessage, Quiet, Schedule
 from slaternet_coordinator.engine.game_state import Phase
 from slaternet_coordinator.engine.rules import Rules
 from slaternet_coordinator.engine.saved import SavedGame, SavedMember
@@ -56,13 +56,13 @@ def test_what_was_kept_is_recalled_by_the_next_life(path: Path) -> None:
     )
     memory = SavedGame("stopping", 192, 64, 190, "", Description(2, history=1, code="c0de" * 16))
     with RegisterDb.open(path, BORN) as archive:
-        assert archive.recall() == SavedGame()
-        archive.keep(SavedGame(members=(a, b)))
-        archive.keep(replace(memory, members=(replace(a, incarnation=2), b)))
+        assert archive.read() == SavedGame()
+        archive.save(SavedGame(members=(a, b)))
+        archive.save(replace(memory, members=(replace(a, incarnation=2), b)))
 
     with RegisterDb.open(path, replace(BORN, run="another", secret=bytes(32))) as archive:
-        assert archive.born == BORN
-        recalled = archive.recall()
+        assert archive.identity == BORN
+        recalled = archive.read()
 
     entries = recalled.members
     assert replace(recalled, members=()) == memory
@@ -75,13 +75,13 @@ def test_what_was_kept_is_recalled_by_the_next_life(path: Path) -> None:
 
 def test_forgetting_leaves_nothing(path: Path) -> None:
     with RegisterDb.open(path, BORN) as archive:
-        archive.keep(SavedGame("playing", 64))
-        RegisterDb.forget(path)
+        archive.save(SavedGame("playing", 64))
+        RegisterDb.remove(path)
     assert not list(path.parent.iterdir())
 
     with RegisterDb.open(path, replace(BORN, run="another")) as archive:
-        assert archive.born.run == "another"
-        assert archive.recall() == SavedGame()
+        assert archive.identity.run == "another"
+        assert archive.read() == SavedGame()
 
 
 class Failing:
@@ -98,16 +98,16 @@ class Failing:
 
 def test_nothing_of_a_change_that_was_cut_short_remains(path: Path) -> None:
     with RegisterDb.open(path, BORN) as archive:
-        archive.keep(SavedGame("playing", 64))
+        archive.save(SavedGame("playing", 64))
         connection = archive._connection
         archive._connection = Failing(connection)  # type: ignore[assignment]
         with pytest.raises(RunFailed, match=f"{path} cannot be used: disk I/O error; see to its disk"):
-            archive.keep(SavedGame("playing", 80))
+            archive.save(SavedGame("playing", 80))
 
         archive._connection = connection
-        assert archive.recall() == SavedGame("playing", 64)
-        archive.keep(SavedGame("playing", 96))
-        assert archive.recall().published == 96
+        assert archive.read() == SavedGame("playing", 64)
+        archive.save(SavedGame("playing", 96))
+        assert archive.read().published == 96
 
 
 def scribble(path: Path) -> None:
@@ -145,7 +145,7 @@ def emptied(path: Path) -> None:
 def test_a_bit_that_has_changed_is_noticed_wherever_it_stands(path: Path, tmp_path: Path) -> None:
     memory, hosts = SavedGame("playing", 192, 64), tuple(SavedMember(name, Role.HOST, f"{name}:1", 1) for name in "abc")
     with RegisterDb.open(path, BORN) as archive:  # and killed: nothing is tidied up
-        archive.keep(replace(memory, members=hosts))
+        archive.save(replace(memory, members=hosts))
         files = {each.name: each.read_bytes() for each in tmp_path.iterdir() if not each.name.endswith("-shm")}
     (there := tmp_path / "there").mkdir()
     kept, noticed = files[path.name], 0
@@ -156,22 +156,22 @@ def test_a_bit_that_has_changed_is_noticed_wherever_it_stands(path: Path, tmp_pa
         (there / path.name).write_bytes(flipped)
         try:
             with RegisterDb.open(there / path.name, BORN) as archive:
-                assert archive.born == BORN
-                recalled = archive.recall()
+                assert archive.identity == BORN
+                recalled = archive.read()
                 assert replace(recalled, members=()) == memory
                 assert [each.address for each in recalled.members] == ["a:1", "b:1", "c:1"]
         except (BadSpec, RunFailed):
             noticed += 1
-        RegisterDb.forget(there / path.name)
+        RegisterDb.remove(there / path.name)
     assert noticed
 
 
 def test_a_phase_that_is_none_is_damage(path: Path) -> None:
     with RegisterDb.open(path, BORN) as archive:
-        archive.keep(SavedGame("plaxing"))
+        archive.save(SavedGame("plaxing"))
 
         with pytest.raises(BadSpec, match=f"^{path} is damaged"):
-            archive.recall()
+            archive.read()
 
 
 @pytest.mark.parametrize(
@@ -202,12 +202,12 @@ def test_a_game_that_nobody_has_joined_may_become_that_of_another_spec(path: Pat
 
     another = GameIdentity("run-2", bytes(32), "feed" * 16)
     with RegisterDb.open(path, another) as archive:
-        assert archive.born == another
+        assert archive.identity == another
 
 
 def test_the_register_of_another_spec_is_refused(path: Path) -> None:
     with RegisterDb.open(path, BORN) as archive:
-        archive.keep(SavedGame(members=(SavedMember("a", Role.HOST, "here:1", 1),)))
+        archive.save(SavedGame(members=(SavedMember("a", Role.HOST, "here:1", 1),)))
 
     with pytest.raises(BadSpec, match=f"holds a game of spec {BORN.spec[:16]}, not of spec feed.*--fresh"):
         RegisterDb.open(path, replace(BORN, spec="feed" * 16))
@@ -215,13 +215,13 @@ def test_the_register_of_another_spec_is_refused(path: Path) -> None:
 
 def test_a_full_disk_is_named_and_what_was_kept_stays(path: Path) -> None:
     with RegisterDb.open(path, BORN) as archive:
-        archive.keep(SavedGame("playing", 64))
+        archive.save(SavedGame("playing", 64))
         archive._connection.execute("PRAGMA max_page_count = 1")  # the database may not grow
         crowd = tuple(SavedMember(f"agent-{k}", Role.HOST, "here:1", 1, seats=np.arange(1000)) for k in range(100))
         with pytest.raises(RunFailed, match=f"there is no room for {path}; .*free space and start again"):
-            archive.keep(SavedGame("playing", 80, members=crowd))
+            archive.save(SavedGame("playing", 80, members=crowd))
 
-        assert archive.recall() == SavedGame("playing", 64)
+        assert archive.read() == SavedGame("playing", 64)
 
 
 # The coordinator's next life
@@ -241,7 +241,7 @@ class Lives(Play):
     def _note(self, effects: list[Effect]) -> list[Effect]:
         for effect in effects:
             if isinstance(effect, Keep):
-                self.archive.keep(effect.memory)
+                self.archive.save(effect.saved)
             self.leaves |= isinstance(effect, Leave)
         return super()._note(effects)
 
@@ -255,7 +255,7 @@ class Lives(Play):
         self.archive.close()
         self.archive = RegisterDb.open(self._path, BORN)
         self.coordinator = Coordinator(GRAPH, Rules(agents=N, hosts=len(HOSTS), rounds=self._rounds), b"")
-        self.coordinator.restore(self.archive.recall(), self.archive.born.secret)
+        self.coordinator.restore(self.archive.read(), self.archive.identity.secret)
         effects = self._note(self.coordinator.resume())
         for name in list(self.tickets):
             if Acknowledged() in self.said.get(name, []):
@@ -285,7 +285,7 @@ def story(play: Lives) -> Iterator[None]:
     play.join("b", LASTING)  # it was dead in between, and goes on from the mark
     play.said["b"] = []
     yield
-    play.open("b", have=play.coordinator.view().low_water)
+    play.open("b", have=play.coordinator.view.low_water)
     yield
     play.stop()
     yield
@@ -293,7 +293,7 @@ def story(play: Lives) -> Iterator[None]:
         play.say(name, Holding(3 * C + 1))
         yield
     for name in EVERYONE:
-        play.say(name, Progress(play.coordinator.view().last or 0, 1.0, 1.0))
+        play.say(name, Progress(play.coordinator.view.last or 0, 1.0, 1.0))
         play.say(name, Finished())
         yield
     for name in EVERYONE:
@@ -347,9 +347,9 @@ def test_wherever_the_coordinator_dies_its_next_life_tells_the_same(tmp_path: Pa
             if step == death:
                 play.die()
         assert outcome(play) == outcome(reference), death
-        assert (play.coordinator.view().last, play.coordinator.view().low_water) == (
-            reference.coordinator.view().last,
-            reference.coordinator.view().low_water,
+        assert (play.coordinator.view.last, play.coordinator.view.low_water) == (
+            reference.coordinator.view.last,
+            reference.coordinator.view.low_water,
         )
         assert play.leaves
         play.archive.close()
@@ -364,7 +364,7 @@ def test_a_coordinator_may_die_at_every_step(tmp_path: Path) -> None:
         play.die()
 
     assert outcome(play) == outcome(reference)
-    assert play.coordinator.view().phase is Phase.OVER
+    assert play.coordinator.view.phase is Phase.OVER
     play.archive.close()
     reference.archive.close()
 
@@ -404,9 +404,9 @@ def test_a_game_that_was_begun_and_not_yet_published_is_published_by_the_next_li
     for name in EVERYONE:
         play.come(name)
     play.say(EVE, Description(2))
-    begun = next(keep for keep in play.kept if keep.memory.phase == "playing")
-    assert begun.memory.published == 0
-    play.archive.keep(begun.memory)
+    begun = next(keep for keep in play.kept if keep.saved.phase == "playing")
+    assert begun.saved.published == 0
+    play.archive.save(begun.saved)
     play.told.clear()
 
     play.die()
@@ -420,9 +420,9 @@ def test_the_next_life_waits_for_answers_that_the_last_one_has_waited_for(path: 
     play = Lives(path, None)
     play.begin()
     play.stop()
-    assert play.die() == [AwaitHolding()]
+    assert play.die() == [Schedule(LIMITS.hold_seconds, HoldExpired())]
     assert play.expire()
-    assert play.coordinator.view().last == play.published
+    assert play.coordinator.view.last == play.published
     play.archive.close()
 
 
@@ -430,7 +430,7 @@ def test_hosts_that_may_still_come_are_waited_for_anew() -> None:
     coordinator = Coordinator(GRAPH, Rules(agents=N, hosts=None, rounds=None), b"")
     coordinator.restore(SavedGame(members=(SavedMember("a", Role.HOST, "here:1", 1),)), b"")
 
-    assert coordinator.resume() == [AwaitQuiet(1)]
+    assert coordinator.resume() == [Schedule(LIMITS.gathering_seconds, Quiet(1))]
 
 
 def test_a_failure_is_told_by_the_next_life(path: Path) -> None:
@@ -461,5 +461,5 @@ def test_a_last_round_that_is_settled_is_told_by_the_next_life_whoever_answers(p
 
     for name in EVERYONE:
         assert play.told[name][-1] == StopAt(12)
-    assert (play.coordinator.view().last, play.coordinator.view().settled) == (12, 12)
+    assert (play.coordinator.view.last, play.coordinator.view.settled) == (12, 12)
     play.archive.close()

@@ -27,7 +27,7 @@ def test_a_host_that_is_lost_is_kept_as_lost_before_the_others_are_told_to_hold(
     effects = play.coordinator.handle(Lost("b"))
 
     assert isinstance(effects[0], Keep)
-    assert [(entry.name, entry.lost) for entry in effects[0].memory.members if entry.lost] == [("b", True)]
+    assert [(entry.name, entry.lost) for entry in effects[0].saved.members if entry.lost] == [("b", True)]
     assert [each for each in effects if isinstance(each, Tell)] == [Tell(name, Hold()) for name in ("a", "c", "d")]
     assert announced(effects) == ["b is lost"]
 
@@ -111,7 +111,7 @@ def test_under_leave_one_who_stays_plays_the_agents_of_the_lost_host_before_they
     assert seated(effects) == {"a": [0, 1, 2, 3], "c": [4, 5], "d": [6, 7]}
     assert leaving(play) == [(106, [2, 3])]
     assert announced(effects) == ["b is lost: a plays its agents through round 105, then they depart"]
-    assert play.coordinator.view().epoch == 2
+    assert play.coordinator.view.epoch == 2
     assert [(each.name, each.seats, each.lost, each.spare) for each in play.coordinator.status().hosts[1:3]] == [
         ("a", 4, False, False),
         ("b", 0, True, False),
@@ -120,7 +120,7 @@ def test_under_leave_one_who_stays_plays_the_agents_of_the_lost_host_before_they
 
 def test_everyone_hears_of_the_new_seating_and_is_told_the_topology_from_the_mark_on() -> None:
     play = played(begun(), 100)
-    mark, published = play.coordinator.view().low_water, play.published
+    mark, published = play.coordinator.view.low_water, play.published
     assert mark == C
     play.lose("b")
 
@@ -139,14 +139,14 @@ def test_everyone_hears_of_the_new_seating_and_is_told_the_topology_from_the_mar
         assert rounds == list(range(mark + 1, published + 1))
     assert play.published == published
     kept = play.kept[-1]
-    assert (kept.memory.epoch, [each.round for each in kept.memory.departures]) == (2, [106])
-    assert {entry.name: (len(entry.seats), entry.lost) for entry in kept.memory.members if entry.name != EVE} == {
+    assert (kept.saved.epoch, [each.round for each in kept.saved.departures]) == (2, [106])
+    assert {entry.name: (len(entry.seats), entry.lost) for entry in kept.saved.members if entry.name != EVE} == {
         "a": (4, False),
         "b": (0, True),
         "c": (2, False),
         "d": (2, False),
     }
-    assert {each.mark for each in kept.memory.members if each.name != EVE and not each.lost} == {mark}
+    assert {each.mark for each in kept.saved.members if each.name != EVE and not each.lost} == {mark}
 
 
 def test_under_replace_a_spare_plays_on_in_place_of_the_lost_host() -> None:
@@ -213,7 +213,7 @@ def test_an_adopter_that_is_lost_leaves_with_its_own_agents_and_hands_the_others
     # 105 was entered in the first seating: agents 0 and 1 may have bought it
     assert leaving(play) == [(106, [0, 1, 2, 3])]
     assert seated(effects) == {"c": [0, 1, 2, 3, 4, 5], "d": [6, 7]}
-    assert play.coordinator.view().epoch == 3
+    assert play.coordinator.view.epoch == 3
 
 
 def test_later_losses_make_later_departures() -> None:

@@ -33,13 +33,13 @@ def test_what_hosts_say_of_the_older_seating_is_ignored_and_what_the_adversary_s
     play = played(begun(), 100)
     play.lose("b")
     hold(play, a=105, c=103, d=104)
-    mark = play.coordinator.view().low_water
+    mark = play.coordinator.view.low_water
 
     for body in (Progress(100), Checkpointed(C), Waiting(105, ("b",)), Holding(105), Finished()):
         assert play.say("a", body, stale=True) == []
     play.say(EVE, Progress(101), stale=True)
 
-    assert play.coordinator.view().scored == 101
+    assert play.coordinator.view.scored == 101
     a = next(each for each in play.coordinator.status().hosts if each.name == "a")
     assert (a.round, a.waits_for) == (mark, ())
     assert not any(member.finished for member in play.register)
@@ -47,19 +47,19 @@ def test_what_hosts_say_of_the_older_seating_is_ignored_and_what_the_adversary_s
 
 def test_all_go_back_to_the_mark_which_never_falls_and_nothing_more_is_published_while_they_hold() -> None:
     play = played(begun(), 80)
-    mark, published = play.coordinator.view().low_water, play.published
+    mark, published = play.coordinator.view.low_water, play.published
     play.advance(published, "b")
     play.lose("b")
     assert play.say("a", Checkpointed(C)) == []
     assert play.advance(published, "a", "c", "d", EVE) == []
     hold(play, a=published, c=published, d=published)
 
-    assert play.coordinator.view().low_water == mark
+    assert play.coordinator.view.low_water == mark
     assert {each.round for each in play.coordinator.status().hosts if each.seats} == {mark}
-    assert not any(keep.memory.published > published for keep in play.kept)
+    assert not any(keep.saved.published > published for keep in play.kept)
 
     played(play, 5 * C, ("a", "c", "d"))
-    assert play.coordinator.view().low_water > mark
+    assert play.coordinator.view.low_water > mark
 
 
 def test_a_host_that_comes_back_while_others_hold_is_told_to_hold_too() -> None:
@@ -104,7 +104,7 @@ def test_an_adoption_waits_until_one_is_there_who_adopts() -> None:
     for name in ("a", "c", "d"):
         play.close(name)
     play.open("d", have=play.published)
-    assert play.coordinator.view().epoch == 1
+    assert play.coordinator.view.epoch == 1
 
     assert seated(hold(play, d=20))["d"] == [2, 3, 6, 7]
 
@@ -119,7 +119,7 @@ def test_a_stop_settles_the_last_round_and_then_the_seats_are_given_on() -> None
 
     effects = play.lose("b")
 
-    assert play.coordinator.view().settled == play.published  # nobody knows how far b has come
+    assert play.coordinator.view.settled == play.published  # nobody knows how far b has come
     for name in ("a", "c", "d"):
         bodies = [each.body for each in effects if isinstance(each, Tell) and each.name == name]
         last = max(index for index, body in enumerate(bodies) if isinstance(body, Seating))
@@ -132,7 +132,7 @@ def test_a_host_that_is_lost_after_the_stop_is_settled_holds_nobody_up() -> None
     play = played(begun(), 100)
     play.stop()
     hold(play, a=103, b=101, c=104, d=102)
-    assert play.coordinator.view().settled == 104
+    assert play.coordinator.view.settled == 104
 
     effects = play.lose("b")
 
@@ -141,7 +141,7 @@ def test_a_host_that_is_lost_after_the_stop_is_settled_holds_nobody_up() -> None
     for name in ("a", "c", "d", EVE):
         play.say(name, Progress(104))
         play.say(name, Finished())
-    assert play.coordinator.view().phase is Phase.OVER
+    assert play.coordinator.view.phase is Phase.OVER
 
 
 def test_a_stop_while_hosts_hold_for_a_lost_one_goes_on_from_what_they_have_said() -> None:
@@ -153,7 +153,7 @@ def test_a_stop_while_hosts_hold_for_a_lost_one_goes_on_from_what_they_have_said
     assert [each.name for each in stopped if isinstance(each, Tell)] == ["d"]
     effects = hold(play, d=101)
 
-    assert play.coordinator.view().settled == play.published
+    assert play.coordinator.view.settled == play.published
     assert seated(effects)["a"] == [0, 1, 2, 3]
     assert leaving(play) == []
 
@@ -165,11 +165,11 @@ def test_a_stop_that_settles_while_nobody_is_there_gives_the_seats_to_the_first_
     for name in ("a", "c", "d"):
         play.close(name)
     play.expire()
-    assert (play.coordinator.view().settled, play.coordinator.view().epoch) == (play.published, 1)
+    assert (play.coordinator.view.settled, play.coordinator.view.epoch) == (play.published, 1)
 
     bodies = play.open("d", have=play.published)
 
-    assert play.coordinator.view().epoch == 2
+    assert play.coordinator.view.epoch == 2
     assert isinstance(bodies[0], Seating)
     assert bodies[0].seats.tolist() == [2, 3, 6, 7]
     assert bodies[-1] == StopAt(play.published)
@@ -182,12 +182,12 @@ def test_a_game_ends_without_those_who_are_lost() -> None:
     effects: list[Effect] = []
     for name in ("a", "c", "d", EVE):
         play.say(name, Finished())
-    assert play.coordinator.view().phase is Phase.OVER
+    assert play.coordinator.view.phase is Phase.OVER
     for name in ("a", "c", "d", EVE):
         assert GameOver() in play.told[name]
         effects = play.say(name, Acknowledged())
     assert effects == [Leave()]
-    assert play.coordinator.view().departed
+    assert play.coordinator.view.departed
 
 
 def test_what_the_adversary_has_finished_stays_finished() -> None:
@@ -199,8 +199,8 @@ def test_what_the_adversary_has_finished_stays_finished() -> None:
     for name in ("a", "c", "d"):
         play.say(name, Finished())
 
-    assert play.coordinator.view().phase is Phase.OVER
-    assert not play.coordinator.view().departed
+    assert play.coordinator.view.phase is Phase.OVER
+    assert not play.coordinator.view.departed
 
 
 def test_what_a_host_had_entered_before_it_was_replaced_counts_when_the_game_is_stopped() -> None:
@@ -212,7 +212,7 @@ def test_what_a_host_had_entered_before_it_was_replaced_counts_when_the_game_is_
     play.stop()
     hold(play, a=C + 1, c=C + 2, d=C + 1)
 
-    assert play.coordinator.view().settled == published
+    assert play.coordinator.view.settled == published
 
 
 def test_a_host_whose_agents_have_all_left_is_awaited_until_its_last_checkpoint_is_kept() -> None:
@@ -224,12 +224,12 @@ def test_a_host_whose_agents_have_all_left_is_awaited_until_its_last_checkpoint_
     for name in ("b", "c", "d"):
         play.say(name, Checkpointed(C))
     play.advance(play.published, "b", "c", "d", EVE)
-    assert play.coordinator.view().low_water == 0
+    assert play.coordinator.view.low_water == 0
 
     play.say("a", Checkpointed(C))
     played(play, 5 * C, ("b", "c", "d"))
 
-    assert play.coordinator.view().low_water > C
+    assert play.coordinator.view.low_water > C
 
 
 # Whatever happens
@@ -255,20 +255,20 @@ class Hosts:
             self.play.coordinator.handle(Lost(name))
         elif action == "return" and not member.connected and not member.lost:
             self.play.come(name, LASTING)
-            self.entered[name] = coordinator.view().low_water
+            self.entered[name] = coordinator.view.low_water
         elif member.connected and member.seats.size:
             self._enter(member, 0 if action == "hold" else count)
-        if coordinator.view().epoch > self.epoch:
-            self.epoch = coordinator.view().epoch
-            self.entered = dict.fromkeys(self.names, coordinator.view().low_water)
+        if coordinator.view.epoch > self.epoch:
+            self.epoch = coordinator.view.epoch
+            self.entered = dict.fromkeys(self.names, coordinator.view.low_water)
 
     def _enter(self, member: Member, count: int) -> None:
-        if self.play.register.orphaned:  # and so it holds
+        if self.play.register.lost_with_seats:  # and so it holds
             self.play.say(member.name, Holding(self.entered[member.name]))
             return
         entered = min(self.entered[member.name] + count, self.play.published)
         self.entered[member.name] = entered
-        playing = Attendance(N, self.play.coordinator.view().departures).of(member.seats, entered)
+        playing = Attendance(N, self.play.coordinator._state.departures).of(member.seats, entered)
         self.bought[playing] = np.maximum(self.bought[playing], entered)
         self.play.say(member.name, Progress(max(entered - 1, 0)))
 
@@ -296,7 +296,7 @@ def test_every_agent_has_one_host_and_who_stays_has_bought_nothing_before_others
         seats = [agent for host in play.register.players for agent in host.seats.tolist()]
         assert sorted(seats) == list(range(N))
         assert any(not host.lost for host in play.register.hosts)
-        now = Attendance(N, play.coordinator.view().departures)
+        now = Attendance(N, play.coordinator._state.departures)
         for first in set(now.ends.tolist()) - set(before.ends.tolist()):
             assert policy is Policy.LEAVE
             staying = now.players(first)

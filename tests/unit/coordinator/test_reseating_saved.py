@@ -39,10 +39,10 @@ def test_departures_epoch_and_the_lost_are_recalled(tmp_path: Path) -> None:
     memory = SavedGame("playing", 192, 64, description=Description(2), epoch=3, departures=departures)
     with RegisterDb.open(tmp_path / "register", BORN) as archive:
         members = (SavedMember("a", Role.HOST, "here:1", 1, lost=True), SavedMember("b", Role.HOST, "there:1", 1))
-        archive.keep(replace(memory, members=members))
+        archive.save(replace(memory, members=members))
 
     with RegisterDb.open(tmp_path / "register", BORN) as archive:
-        recalled = archive.recall()
+        recalled = archive.read()
 
     assert recalled.epoch == 3
     assert [(each.round, each.agents.tolist()) for each in recalled.departures] == [(20, [3]), (120, [0, 65535])]
@@ -66,7 +66,7 @@ class Mortal(Play):
             if self.effects_left is not None:
                 self.effects_left -= 1
             if isinstance(effect, Keep):
-                self.archive.keep(effect.memory)
+                self.archive.save(effect.saved)
             seen.append(effect)
         return super()._note(seen)
 
@@ -80,7 +80,7 @@ class Mortal(Play):
         self.effects_left = None
         rules = Rules(agents=N, hosts=3, rounds=None, policy=Policy.LEAVE)
         self.coordinator = Coordinator(GRAPH, rules, b"")
-        self.coordinator.restore(self.archive.recall(), BORN.secret)
+        self.coordinator.restore(self.archive.read(), BORN.secret)
         self._note(self.coordinator.resume())
         for name in (EVE, "a", "c"):
             news = self.news(name)
@@ -121,7 +121,7 @@ def begun(folder: Path) -> Mortal:
     for name in THREE:
         play.come(name, LASTING)
     play.say(EVE, Description(2))
-    while play.coordinator.view().scored < 100:
+    while play.coordinator.view.scored < 100:
         furthest = min(100, play.published)
         for name in THREE:
             if furthest >= C:
@@ -144,8 +144,8 @@ def test_wherever_the_coordinator_dies_the_lost_host_is_given_up_once_and_for_al
             play.answer()
 
     coordinator = play.coordinator
-    assert coordinator.view().epoch == 2
-    assert [each.round for each in coordinator.view().departures] == [106]
+    assert coordinator.view.epoch == 2
+    assert [each.round for each in coordinator._state.departures] == [106]
     assert {host.name for host in play.register.players} == {"a", "c"}
     with pytest.raises(Mismatch, match="given up"):
         play.join("b", LASTING)

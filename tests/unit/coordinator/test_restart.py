@@ -48,7 +48,7 @@ def lasting(rounds: int | None = None, *, hosts: tuple[Join, ...] = (LASTING, LA
 
 def played(play: Play, round: int, checkpoint: int = 0) -> Play:
     """Let everyone come to a round, as far as the topology lets them, and hosts write their checkpoints."""
-    while play.coordinator.view().scored < round:
+    while play.coordinator.view.scored < round:
         furthest = min(round, play.published)
         for name in HOSTS:
             for mark in range(C, min(furthest, checkpoint) + 1, C):
@@ -85,11 +85,11 @@ def test_nothing_is_published_from_which_someone_could_not_come_back(
             marks[name] = done[name] - done[name] % every
             play.say(name, Checkpointed(marks[name]))
 
-        mark = play.coordinator.view().low_water
+        mark = play.coordinator.view.low_water
         assert before <= mark <= min(marks[host] if durable[host] else done[host] for host in HOSTS)
         assert not any(lasts) or mark % every == 0
         assert play.published <= min(min(done.values()), mark + 2 * every) + window
-        assert [keep.memory.low_water for keep in play.kept][-1] == mark  # before anyone heard of it
+        assert [keep.saved.low_water for keep in play.kept][-1] == mark  # before anyone heard of it
         assert play.told[EVE][-1] == LowWater(mark)
         assert max(each.low_water for host in HOSTS for each in play.topologies(host)) == mark
         before = mark
@@ -104,12 +104,12 @@ def test_a_game_waits_two_checkpoints_and_a_window_beyond_the_mark_and_goes_on_w
     assert play.say("a", Checkpointed(2 * C)) == []
     told = play.say("b", Checkpointed(C))
 
-    assert play.coordinator.view().low_water == C
+    assert play.coordinator.view.low_water == C
     assert play.published == 3 * C + L
     assert Tell(EVE, LowWater(C)) in told
     keep = play.kept[-1]
-    assert (keep.memory.low_water, keep.memory.published) == (C, 3 * C + L)
-    assert {entry.name: entry.mark for entry in keep.memory.members} == {EVE: 0, "a": 2 * C, "b": C}
+    assert (keep.saved.low_water, keep.saved.published) == (C, 3 * C + L)
+    assert {entry.name: entry.mark for entry in keep.saved.members} == {EVE: 0, "a": 2 * C, "b": C}
 
 
 @given(rounds=st.lists(st.integers(1, 30), min_size=1, max_size=20))
@@ -134,7 +134,7 @@ def test_what_is_told_of_topology_and_mark_was_kept_before(rounds: list[int]) ->
 
 def test_a_coordinator_whose_memory_is_older_than_what_it_has_told_goes_no_further() -> None:
     play = lasting()
-    play.coordinator.restore(replace(play.kept[-1].memory, published=L - 1), bytes(32))
+    play.coordinator.restore(replace(play.kept[-1].saved, published=L - 1), bytes(32))
 
     with pytest.raises(Diverged, match=rf"a holds the topology up to round {L} .* none after round {L - 1}: its state"):
         play.open("a", L)
@@ -149,7 +149,7 @@ def test_beside_hosts_without_checkpoints_the_mark_is_a_round_that_the_others_ha
     play.advance(C + 20, "b", EVE)
     play.advance(C + 40, "a")
 
-    assert (play.coordinator.view().low_water, play.published) == (C, C + 20 + L)
+    assert (play.coordinator.view.low_water, play.published) == (C, C + 20 + L)
 
 
 def test_a_checkpoint_says_that_its_round_is_finished() -> None:
@@ -181,7 +181,7 @@ def test_only_hosts_that_play_have_checkpoints_and_only_of_rounds_that_are_publi
 
 def test_a_host_that_comes_back_keeps_its_seats_and_is_announced_to_all() -> None:
     play = played(lasting(), 3 * C, checkpoint=2 * C)
-    mark, published = play.coordinator.view().low_water, play.published
+    mark, published = play.coordinator.view.low_water, play.published
     assert mark == 2 * C
     play.say("a", Holding(1))
     play.close("a")
@@ -190,8 +190,8 @@ def test_a_host_that_comes_back_keeps_its_seats_and_is_announced_to_all() -> Non
 
     play.join("a", replace(LASTING, address="elsewhere:9"))
 
-    assert play.coordinator.view().epoch == 1
-    assert {each.name: each.incarnation for each in play.kept[-1].memory.members} == {EVE: 1, "a": 2, "b": 1}
+    assert play.coordinator.view.epoch == 1
+    assert {each.name: each.incarnation for each in play.kept[-1].saved.members} == {EVE: 1, "a": 2, "b": 1}
     for name in (EVE, "b"):
         (seating,) = play.told[name]
         assert isinstance(seating, Seating)
@@ -222,18 +222,18 @@ def test_the_mark_never_falls_and_the_game_waits_for_who_is_back() -> None:
     play.advance(published, "b", EVE)
     assert play.published == published
     play.say("a", Progress(2 * C + 5))
-    assert (play.coordinator.view().low_water, play.published) == (2 * C, published)
+    assert (play.coordinator.view.low_water, play.published) == (2 * C, published)
     for name in HOSTS:
         play.say(name, Checkpointed(3 * C))
     play.advance(published, "a")
 
-    assert play.coordinator.view().low_water == 3 * C
+    assert play.coordinator.view.low_water == 3 * C
     assert play.published > published
 
 
 def test_the_mark_does_not_overtake_a_host_that_plays_again_what_it_had_checkpoints_of() -> None:
     play = played(lasting(), C, checkpoint=C)
-    assert (play.coordinator.view().low_water, play.published) == (C, 2 * C)
+    assert (play.coordinator.view.low_water, play.published) == (C, 2 * C)
     play.say("a", Checkpointed(2 * C))
     play.close("a")
     play.come("a", LASTING)
@@ -242,10 +242,10 @@ def test_the_mark_does_not_overtake_a_host_that_plays_again_what_it_had_checkpoi
     play.say(EVE, Progress(2 * C))
     play.say("a", Progress(2 * C - L // 2))
     assert play.published > 2 * C
-    assert play.coordinator.view().low_water == C
+    assert play.coordinator.view.low_water == C
 
     play.say("a", Checkpointed(2 * C))
-    assert play.coordinator.view().low_water == 2 * C
+    assert play.coordinator.view.low_water == 2 * C
 
 
 def test_nobody_may_forget_what_one_that_is_back_has_yet_to_ask_for_again() -> None:
@@ -256,11 +256,11 @@ def test_nobody_may_forget_what_one_that_is_back_has_yet_to_ask_for_again() -> N
 
     play.say("b", Checkpointed(3 * C))
     play.advance(play.published)
-    assert play.coordinator.view().low_water == 2 * C  # its checkpoint of an older life does not count
+    assert play.coordinator.view.low_water == 2 * C  # its checkpoint of an older life does not count
     play.say("a", Checkpointed(3 * C))
     play.advance(play.published)
 
-    assert play.coordinator.view().low_water == 3 * C
+    assert play.coordinator.view.low_water == 3 * C
 
 
 @pytest.mark.parametrize("before", [False, True])
@@ -293,8 +293,8 @@ def test_an_adversary_comes_back_with_the_plugin_it_had() -> None:
     with pytest.raises(Mismatch, match=r"another plugin: it was .*constraints=2.* now .*constraints=3"):
         play.say(EVE, Description(3))
     assert play.say(EVE, Description(2)) == []
-    assert play.coordinator.view().scored == C
-    assert play.coordinator.view().phase is Phase.PLAYING
+    assert play.coordinator.view.scored == C
+    assert play.coordinator.view.phase is Phase.PLAYING
 
 
 def test_who_comes_back_while_the_game_stops_hears_so_and_counts_for_all_it_may_have_entered() -> None:
@@ -306,10 +306,10 @@ def test_who_comes_back_while_the_game_stops_hears_so_and_counts_for_all_it_may_
 
     assert play.come("a", LASTING)[-1] == Hold()
     play.say("b", Holding(12))
-    assert play.coordinator.view().last is None
+    assert play.coordinator.view.last is None
     play.say("a", Holding(0))
 
-    assert play.coordinator.view().last == published
+    assert play.coordinator.view.last == published
     play.come("b", LASTING)
     assert play.told["b"][-1] == StopAt(published)
 
@@ -336,7 +336,7 @@ def test_who_died_before_it_could_write_down_that_the_game_is_over_is_told_again
 
     assert play.come("a")[-1] == GameOver()
     assert play.say("a", Acknowledged()) == [Leave()]
-    assert all(each.acknowledged for each in play.kept[-1].memory.members)
+    assert all(each.acknowledged for each in play.kept[-1].saved.members)
     effects = play.join("b")
     assert isinstance(effects[0], Admit)
     assert play.say("a", Acknowledged()) == []  # the one that is back is waited for

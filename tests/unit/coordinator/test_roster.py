@@ -6,9 +6,11 @@ import pytest
 
 from slaternet.errors import Mismatch, Superseded, Unknown
 from slaternet.limits import LIMITS, Limits
-from slaternet.model import PROTOCOL, Description, Join, Opening, Role
+from slaternet.model import PROTOCOL, Description, Join, Opening, Role, Seating
+from slaternet_coordinator.engine.game_state import GameState
 from slaternet_coordinator.engine.roster import Roster
 from slaternet_coordinator.engine.rules import Rules
+from slaternet_coordinator.graphs.fixed import Complete
 
 SECRET = bytes(range(32))
 HOST = Join(Role.HOST, "localhost:1", 0, PROTOCOL, "print")
@@ -31,7 +33,7 @@ def wanting_agents(*agents: int) -> Join:
 
 
 def come(game: Roster, name: str, join: Join) -> None:
-    game.note(game.admit(name, join), connected=True)
+    game.set_connected(game.admit(name, join), connected=True)
 
 
 def ticket(holder: str, incarnation: int, server: str) -> bytes:
@@ -85,17 +87,17 @@ def test_a_host_that_is_lost_before_the_game_has_begun_keeps_no_seat_until_it_is
     game.admit("c", HOST)
     assert game.spares == {"c"}
 
-    game.note(first, connected=True)
-    game.note(first, connected=False)
+    game.set_connected(first, connected=True)
+    game.set_connected(first, connected=False)
     assert game.spares == {"a"}
-    game.note(first, connected=True)
+    game.set_connected(first, connected=True)
     assert game.spares == {"c"}
-    game.note(second, connected=False)
+    game.set_connected(second, connected=False)
     assert game.spares == {"b"}
 
     game.begin()
     assert [(host.name, host.seats.tolist()) for host in game.players] == [("a", [0, 1]), ("c", [2, 3])]
-    game.note(second, connected=True)
+    game.set_connected(second, connected=True)
     assert game.spares == {"b"}
 
 
@@ -209,9 +211,9 @@ def test_who_is_missing_is_said_until_all_are_there() -> None:
     assert game.missing() == "1 of 2 agent hosts"
     game.admit("b", HOST)
     assert game.missing() == "2 agent hosts to connect"
-    game.note(game["a"], connected=True)
+    game.set_connected(game["a"], connected=True)
     assert game.missing() == "b to connect"
-    game.note(game["b"], connected=True)
+    game.set_connected(game["b"], connected=True)
     assert game.missing() == ""
 
     seats = register(hosts=None)
@@ -220,13 +222,13 @@ def test_who_is_missing_is_said_until_all_are_there() -> None:
     assert seats.missing() == "agent hosts for 10 of 10 seats"
     come(seats, "a", wanting(3))
     assert seats.missing() == "agent hosts for 7 of 10 seats"
-    seats.calm(seats.arrivals)
+    seats.mark_quiet(seats.arrivals)
     assert seats.missing() == "agent hosts for 7 of 10 seats"
     come(seats, "b", HOST)
     assert seats.missing() == "further agent hosts, until none has come for 15 s"
-    seats.calm(seats.arrivals - 1)
+    seats.mark_quiet(seats.arrivals - 1)
     assert seats.missing()
-    seats.calm(seats.arrivals)
+    seats.mark_quiet(seats.arrivals)
     assert seats.missing() == ""
     come(seats, "c", wanting(2))
     assert seats.missing()  # somebody new has come
@@ -241,9 +243,9 @@ def test_an_adversary_that_is_lost_before_the_game_has_begun_is_missing_until_it
     game.description = Description(2)
     assert game.missing() == ""
 
-    game.note(eve, connected=False)
+    game.set_connected(eve, connected=False)
     assert game.missing() == "the adversary"
-    game.note(eve, connected=True)
+    game.set_connected(eve, connected=True)
     assert game.missing() == "the adversary's plugin"
 
 
@@ -280,7 +282,9 @@ def test_a_new_incarnation_shuts_out_the_older() -> None:
 
 
 def test_a_seating_names_the_others_with_tickets_for_both_directions() -> None:
-    game = register(agents=5, hosts=3)
+    rules = Rules(agents=5, hosts=3, rounds=None, fingerprint="print")
+    state = GameState(Complete(5, 1), rules, SECRET, LIMITS)
+    game = state.roster
     eve = game.admit("eve", ADVERSARY)
     game.description = Description(2, code="c0de")
     for name in ("a", "b", "c"):
@@ -288,7 +292,8 @@ def test_a_seating_names_the_others_with_tickets_for_both_directions() -> None:
     game.admit("b", HOST)
     game.begin()
 
-    seating = game.seating(game["b"])
+    seating = state.seating(game["b"])
+    assert isinstance(seating, Seating)
     assert seating.seats.tolist() == [2, 3]
     assert [(peer.name, peer.incarnation, peer.seats.tolist()) for peer in seating.peers] == [
         ("a", 1, [0, 1]),
@@ -301,7 +306,8 @@ def test_a_seating_names_the_others_with_tickets_for_both_directions() -> None:
     assert (seating.adversary.name, seating.adversary.address) == ("eve", "localhost:2")
     assert seating.adversary.present == ticket("b", 2, "eve")
 
-    hers = game.seating(eve)
+    hers = state.seating(eve)
+    assert isinstance(hers, Seating)
     assert (hers.seats.size, hers.adversary, hers.description) == (0, None, None)
     assert [peer.name for peer in hers.peers] == ["a", "b", "c"]
     assert hers.peers[1].accept == seating.adversary.present

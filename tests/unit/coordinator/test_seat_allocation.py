@@ -49,7 +49,7 @@ def test_every_agent_has_one_seat_everyone_what_he_asked_for_and_nobody_waits_wi
     if seats.missing():
         return
 
-    given = seats.shared()
+    given = seats.assigned()
 
     assert sorted(agent for own in given.values() for agent in own.tolist()) == list(range(agents))
     assert list(given) == seats.seated
@@ -64,7 +64,7 @@ def test_every_agent_has_one_seat_everyone_what_he_asked_for_and_nobody_waits_wi
 
 
 def test_counts_and_shares_get_blocks_in_the_order_of_joining() -> None:
-    given = offered(10, 4, [SHARE, SeatRequest(3), SHARE, SHARE]).shared()
+    given = offered(10, 4, [SHARE, SeatRequest(3), SHARE, SHARE]).assigned()
 
     assert [own.tolist() for own in given.values()] == [[0, 1, 2], [3, 4, 5], [6, 7], [8, 9]]
 
@@ -73,7 +73,7 @@ def test_where_too_few_agents_are_left_the_last_to_share_are_spares() -> None:
     seats = offered(4, None, [SHARE, SHARE, ids(0, 3), SHARE])
 
     assert seats.seated == ["host-0", "host-1", "host-2"]
-    assert {name: own.tolist() for name, own in seats.shared().items()} == {
+    assert {name: own.tolist() for name, own in seats.assigned().items()} == {
         "host-0": [1],
         "host-1": [2],
         "host-2": [0, 3],

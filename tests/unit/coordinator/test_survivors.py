@@ -188,10 +188,10 @@ def test_nobody_waits_for_a_host_whose_agents_have_all_left() -> None:
     assert (a.seats.tolist(), b.seats.tolist()) == ([0, 1, 2, 3], [4, 5, 6, 7])
 
     play.advance(2, "a", "b", EVE)
-    at_first = play.coordinator.view().published
+    at_first = play.coordinator.view.published
     for t in range(3, 21):
         play.advance(t, "b", EVE)
 
     assert at_first == 10
-    assert play.coordinator.view().published == 28
-    assert play.coordinator.view().low_water > 2  # the other has gone on, and nothing of the first is wanted again
+    assert play.coordinator.view.published == 28
+    assert play.coordinator.view.low_water > 2  # the other has gone on, and nothing of the first is wanted again

@@ -94,7 +94,7 @@ def test_neither_hosts_nor_the_order_of_messages_matter_where_agents_leave(
 
     world.play()
 
-    assert world.coordinator.view().phase is Phase.OVER
+    assert world.coordinator.view.phase is Phase.OVER
     found = summary(tmp_path / "world")
     assert (found["digest"], found["hosts"]) == (alone["digest"], hosts)
     for key in ("cumulative_loss", "cumulative_violation", "zero_loss", "zero_violation", "departures"):

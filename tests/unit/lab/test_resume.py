@@ -72,7 +72,7 @@ def leave_behind(folder: Path, memory: SavedGame = OVER, spec: Spec | None = Non
     journal.close()
     with RegisterDb.open(register_of(folder), GameIdentity(RUN, bytes(32), spec.digest())) as archive:
         members = {name: Role(role) for name, role in manifest.roles.items() if name != "coordinator"}
-        archive.keep(replace(memory, members=tuple(_entry(*each) for each in members.items())))
+        archive.save(replace(memory, members=tuple(_entry(*each) for each in members.items())))
     for name in CONCLUSIONS if memory.phase == "over" else ():
         (folder / name).write_text("of 100 rounds")
     return folder
@@ -84,11 +84,11 @@ def _entry(name: str, role: Role) -> SavedMember:
 
 def lose_second(folder: Path, *departures: Departure) -> None:
     """Have the second host given up, and all that it kept with it: the first has its agents, which may leave."""
-    with RegisterDb.reopen(register_of(folder)) as archive:
-        memory = archive.recall()
+    with RegisterDb.open(register_of(folder)) as archive:
+        memory = archive.read()
         adversary, first, second = memory.members
         adopter, lost = replace(first, seats=np.arange(4)), replace(second, seats=np.empty(0, np.intp), lost=True)
-        archive.keep(replace(memory, epoch=2, departures=departures, members=(adversary, adopter, lost)))
+        archive.save(replace(memory, epoch=2, departures=departures, members=(adversary, adopter, lost)))
     shutil.rmtree(states_of(folder) / "agent-2")
 
 
@@ -115,9 +115,9 @@ def standing(folder: Path) -> Standing:
     for name in manifest.roles:
         held = json.loads((states_of(folder) / name / "state.json").read_text())
         states[name] = (held["spec"], held["over"])
-    with RegisterDb.reopen(register_of(folder)) as archive:
-        memory = archive.recall()
-        assert archive.born == GameIdentity(RUN, bytes(32), spec.digest())
+    with RegisterDb.open(register_of(folder)) as archive:
+        memory = archive.read()
+        assert archive.identity == GameIdentity(RUN, bytes(32), spec.digest())
     kept = [Checkpoints(states_of(folder) / name / "checkpoints", name, RUN, spec.digest()) for name in manifest.agents]
     ends = [entry for entry in chronicle.read(folder) if isinstance(entry, StopAt)]
     return Standing(
@@ -361,16 +361,16 @@ def test_a_host_that_was_given_up_is_neither_started_nor_missed(
     assert resumption.spec.run.rounds == 300
     kept = Checkpoints(states_of(tmp_path) / "agent-1" / "checkpoints", "agent-1", RUN, resumption.spec.digest())
     assert kept.read(MARK) == b"agent-1"
-    with RegisterDb.reopen(register_of(tmp_path)) as archive:
-        memory = archive.recall()
+    with RegisterDb.open(register_of(tmp_path)) as archive:
+        memory = archive.read()
     assert (memory.phase, memory.epoch, len(memory.departures)) == ("playing", 2, len(departures))
     assert [entry.name for entry in memory.members if entry.lost] == ["agent-2"]
 
 
 def test_a_host_whose_agents_have_all_left_needs_no_checkpoint(tmp_path: Path) -> None:
     leave_behind(tmp_path)
-    with RegisterDb.reopen(register_of(tmp_path)) as archive:
-        archive.keep(replace(archive.recall(), departures=(Departure(40, SEATS["agent-2"]),)))
+    with RegisterDb.open(register_of(tmp_path)) as archive:
+        archive.save(replace(archive.read(), departures=(Departure(40, SEATS["agent-2"]),)))
     (states_of(tmp_path) / "agent-2" / "checkpoints" / "000064").unlink()
 
     assert prepare(tmp_path, rounds=300).lost == set()

@@ -294,7 +294,7 @@ def test_the_number_of_hosts_and_the_order_of_messages_do_not_matter(hosts: int,
 
     world.play()
 
-    assert world.coordinator.view().phase is Phase.OVER
+    assert world.coordinator.view.phase is Phase.OVER
     found = summary(tmp_path / "world")
     assert (found["digest"], found["hosts"]) == (alone["digest"], hosts)
     for key in ("cumulative_loss", "cumulative_violation", "zero_loss", "zero_violation"):
@@ -310,10 +310,10 @@ def test_a_game_without_end_that_is_stopped_is_the_simulation_of_what_it_wrote(
 
     world.play(stop_after)
 
-    assert world.coordinator.view().phase is Phase.OVER
+    assert world.coordinator.view.phase is Phase.OVER
     found = summary(tmp_path / "world")
     written = Spec.parse((tmp_path / "world" / "spec.toml").read_text(), source="again")
-    assert written.run.rounds == found["rounds"] == world.coordinator.view().last
+    assert written.run.rounds == found["rounds"] == world.coordinator.view.last
     assert simulated(written, tmp_path / "again")["digest"] == found["digest"]
 
 
@@ -323,7 +323,7 @@ def test_games_longer_than_the_window_go_on_without_waiting_for_anyone(tmp_path:
 
     world.play()
 
-    assert world.coordinator.view().phase is Phase.OVER
+    assert world.coordinator.view.phase is Phase.OVER
     assert summary(tmp_path / "world")["digest"] == simulated(spec, tmp_path / "alone")["digest"]
 
 
