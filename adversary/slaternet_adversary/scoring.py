@@ -1,9 +1,9 @@
 """Scores of a round: (1/n) sum_i f_t(x_i) and (1/n) sum_i ||[g_t(x_i)]_+||, with the global f_t and g_t.
 
-f_t = (1/n) sum_j f_{j,t} and g_t = col(g_{1,t}, ..., g_{n,t}) are known to nobody but the adversary. A plugin's
+f_t = (1/n) sum_j f_{j,t} and g_t = col(g_{1,t}, ..., g_{n,t}) are known only to the adversary. A plugin's
 `network_loss` and `network_violation` are used where it has them; otherwise every agent's functions are evaluated at
-every decision. The work is cut into pieces of bounded size whose bounds follow from the game alone, so that the sums do
-not depend on timing.
+every decision. The work is cut into pieces of bounded size that depend on the game alone, so that sums do not depend
+on timing.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from slaternet_adversary.api import Round
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """What the decisions of a round are worth, averaged over the agents, beside the baseline that never moves."""
+    """The scores of a round, averaged over the agents, and those of the zero baseline."""
 
     round: int
     loss: float
@@ -50,11 +50,12 @@ class NetworkScore:
         self._step = max(1, LIMITS.chunk_bytes // row)
 
     def step(self) -> bool:
-        """Do one piece of the work; say whether it was the last."""
+        """Do one piece of the work; return whether it was the last."""
         here = slice(self._done, self._done + self._step)
         points = self._points[here]
         if self._network_loss is None:
-            self.loss[here] = _checked(self._pairwise_loss(self._agents, points), points)
+            loss = self._functions.loss(self._agents, _everywhere(self._agents, points)).mean(axis=0)
+            self.loss[here] = _checked(loss, points)
         elif not self._done:  # at once: its cost does not grow with points times agents
             self.loss = _checked(self._network_loss(self._agents, self._points), self._points)
         violation = self._network_violation or self._pairwise_violation
@@ -62,13 +63,8 @@ class NetworkScore:
         self._done += len(points)
         return self._done == len(self._points)
 
-    def _pairwise_loss(self, agents: Agents, points: Array) -> Array:
-        """Return the average loss at points (N, p), every agent's function evaluated at each of them."""
-        loss: Array = self._functions.loss(agents, _everywhere(agents, points)).mean(axis=0)
-        return loss
-
     def _pairwise_violation(self, agents: Agents, points: Array) -> Array:
-        """Return the norm of the stacked violations at points (N, p), evaluated likewise."""
+        """Return the norm of the stacked violations at points (N, p), every agent evaluated at each of them."""
         excess = np.maximum(self._functions.constraint(agents, _everywhere(agents, points)), 0.0)
         norm: Array = np.sqrt((excess * excess).sum(axis=(0, 2)))
         return norm
@@ -93,9 +89,8 @@ class Scoring:
 
     def step(self) -> Scored | None:
         """Do one piece of the work; return the score when it was the last."""
-        return self._sum_up() if self._network.step() else None
-
-    def _sum_up(self) -> Scored:
+        if not self._network.step():
+            return None
         losses, violations, n = self._network.loss, self._network.violation, len(self._x)
         return Scored(
             self._round,

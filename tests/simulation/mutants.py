@@ -111,10 +111,10 @@ def committed_after_granted() -> Iterator[Any]:
 
 @mutant("What was bought is forgotten with the process.")
 def volatile_ledger() -> Iterator[Any]:
-    def make(redo: Any) -> Any:
-        return lambda runtime, entry: None if isinstance(entry, Purchase) else redo(runtime, entry)
+    def make(apply_entry: Any) -> Any:
+        return lambda runtime, entry: None if isinstance(entry, Purchase) else apply_entry(runtime, entry)
 
-    yield instead(Runtime, "redo", make)
+    yield instead(Runtime, "apply_entry", make)
 
 
 @mutant("What a crash has torn stays in the journal, and is written on after.")

@@ -25,7 +25,7 @@ from slaternet_adversary.journal.compaction import JournalTrimmer
 from slaternet_adversary.journal.entries import Entry, Purchase
 from slaternet_adversary.journal.journal import JOURNAL, AdversaryJournal, read
 from slaternet_adversary.journal.snapshot import Snapshot
-from slaternet_adversary.shell.run_folder import RunFolder, retract
+from slaternet_adversary.shell.run_folder import RunFolder, remove_conclusions
 
 N, P, M, T = 3, 2, 2, 4
 BOX = Box(P, -1.0, 1.0)
@@ -186,11 +186,11 @@ class Life:
         try:
             if again:
                 for entry in opened.replay():
-                    runtime.redo(entry)
+                    runtime.apply_entry(entry)
                     for round in range(1, entry.round + 1) if isinstance(entry, Snapshot) else ():
-                        runtime.rehearse(round)
+                        runtime.replay_functions(round)
                     runtime.handle(LowWater(self.low_water))
-                said = runtime.recovered()
+                said = runtime.finish_recovery()
             work(runtime, said)
         finally:
             runtime.close()
@@ -256,7 +256,7 @@ def undisturbed(kind: Kind, folder: Path) -> tuple[dict[str, Any], int]:
 
 def played_on(life: Life, hosts: Hosts, rounds: int) -> tuple[Life, Hosts]:
     """Return a game that is over with another last round, as `slaternet resume --rounds` leaves it."""
-    retract(life.folder)
+    remove_conclusions(life.folder)
     journal = AdversaryJournal.resume(life.folder, "id", disk=life.disk)
     for _ in journal.replay():
         pass

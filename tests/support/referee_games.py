@@ -68,7 +68,7 @@ def question(host: str, t: int) -> Question:
 def evaluated(effect: Evaluate) -> Evaluated:
     asked = effect.asked.question
     f = asked.points.sum(axis=2) + asked.round
-    return Evaluated(effect.host, asked.round, asked.agents, Values(f, np.stack((f, -f), axis=2)))
+    return Evaluated(effect.asked.host, asked.round, asked.agents, Values(f, np.stack((f, -f), axis=2)))
 
 
 def scored(t: int) -> Scored:

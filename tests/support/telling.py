@@ -40,12 +40,12 @@ class Telling:
         self.runtime.work()
         return self._take()
 
-    def redo(self, entry: Entry) -> None:
-        self.runtime.redo(entry)
+    def apply_entry(self, entry: Entry) -> None:
+        self.runtime.apply_entry(entry)
         assert self._take() == []
 
-    def recovered(self) -> list[Told]:
-        self.runtime.recovered()
+    def finish_recovery(self) -> list[Told]:
+        self.runtime.finish_recovery()
         return self._take()
 
     @property
@@ -56,8 +56,8 @@ class Telling:
     def totals(self) -> tuple[float, float, float, float]:
         return self.runtime.totals
 
-    def rehearse(self, round: int) -> None:
-        self.runtime.rehearse(round)
+    def replay_functions(self, round: int) -> None:
+        self.runtime.replay_functions(round)
 
     def close(self) -> None:
         self.runtime.close()

@@ -5,7 +5,7 @@ the busiest traffic: with traffic = 1, sum_j x_j = 1 serves it. Money is per rou
 best a simplex, {x >= 0, sum x <= size}.
 
     f_{i,t}(x) = sum_j c_{ij,t} x_j + congestion/2 x_j^2           power at its price, and waiting where it is crowded
-    g_{i,t}(x) = a_{i,t} - sum_j x_j                               whatever arrives is served
+    g_{i,t}(x) = a_{i,t} - sum_j x_j                               all traffic is served
                  x_j - C_{j,t}                     j = i mod p     capacity of the site that front-end i watches
 
     c_{ij,t} = price_j (1 + swing E_{j,t} + volatility v) + distance D_ij      E_{j,t} the hour's power market at site j
@@ -28,7 +28,7 @@ from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 from slaternet.fields import checked
 from slaternet.model import Array
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
-from slaternet_adversary.builtin.forms import Part, Separable, Uniform, along, ladder
+from slaternet_adversary.builtin.forms import Part, RandomNumbers, Separable, along, ladder
 
 # hour by hour from midnight
 _POWER = np.ravel(
@@ -81,8 +81,8 @@ class DataCenter(Adversary):
         self._matrix = np.full((n, 2, p), -1.0)
         self._matrix[:, 1] = 0.0
         self._matrix[np.arange(n), 1, self._watched] = 1.0
-        self._markets = Uniform(game, "functions", n, p + 1)
-        self._repairs = Uniform(game, "repairs", p, 1)
+        self._markets = RandomNumbers(game, "functions", n, p + 1)
+        self._repairs = RandomNumbers(game, "repairs", p, 1)
 
     @property
     def slater_point(self) -> Array:
@@ -93,20 +93,20 @@ class DataCenter(Adversary):
 
     @property
     def margin(self) -> float:
-        """What the Slater point leaves to every constraint."""
+        """The room that the Slater point leaves to every constraint."""
         return 0.5 * (self._capacity * (1.0 - self._repair) - self._traffic - self._noise) / self.game.dimension
 
     def play(self, round: int, past: History | None = None) -> Separable:
         """Return the functions of any round; they depend on nothing but the seed."""
         del past  # oblivious
         n, p = self.game.agents, self.game.dimension
-        uniform, time = self._markets.at(round), round / self._day
+        uniform, time = self._markets.uniform(round), round / self._day
 
         market = 1.0 + self._swing * along(_POWER, time - np.arange(p) / p)
         slope = self._prices * (market + self._volatility * (2.0 * uniform[:, :p] - 1.0)) + self._far
 
         arrivals = self._traffic * along(_TRAFFIC, time - np.arange(n) / n) + self._noise * (2.0 * uniform[:, p] - 1.0)
-        capacity = self._capacity / p * (1.0 - self._repair * self._repairs.at(round)[:, 0])
+        capacity = self._capacity / p * (1.0 - self._repair * self._repairs.uniform(round)[:, 0])
         bound = np.stack((-arrivals, capacity[self._watched]), axis=1)
         return Separable(self._curvature, slope, np.zeros(n), self._matrix, bound)
 

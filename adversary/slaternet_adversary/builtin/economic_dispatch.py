@@ -29,7 +29,7 @@ from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 from slaternet.fields import checked
 from slaternet.model import Array
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
-from slaternet_adversary.builtin.forms import Separable, Uniform, along, ladder
+from slaternet_adversary.builtin.forms import RandomNumbers, Separable, along, ladder
 
 # hour by hour from midnight
 _DEMAND = np.ravel(
@@ -87,8 +87,13 @@ class EconomicDispatch(Adversary):
         n, p = game.agents, game.dimension
         self._curvature = np.full((n, p), curvature)
         self._operated = np.arange(n) % p
-        self._matrix = self._rows()
-        self._uniform = Uniform(game, "functions", n, p + 2)
+        shares = 0.5 + np.array([game.stream("shares", agent).random(p) for agent in range(n)])
+        shares /= np.add.reduce(shares, axis=-1)[:, None]
+        self._matrix = np.zeros((n, 3, p))  # B, the same in every round
+        self._matrix[:, 0] = -shares
+        self._matrix[np.arange(n), 1, self._operated] = 1.0
+        self._matrix[np.arange(n), 2, self._operated] = -1.0
+        self._numbers = RandomNumbers(game, "functions", n, p + 2)
 
     @property
     def slater_point(self) -> Array:
@@ -99,7 +104,7 @@ class EconomicDispatch(Adversary):
         """Return the functions of any round; they depend on nothing but the seed."""
         del past  # oblivious
         n, p = self.game.agents, self.game.dimension
-        uniform, time = self._uniform.at(round), round / self._day
+        uniform, time = self._numbers.uniform(round), round / self._day
 
         market = 1.0 + self._swing * along(_FUEL, time)
         slope = self._prices * (market + self._volatility * (2.0 * uniform[:, :p] - 1.0))
@@ -109,17 +114,6 @@ class EconomicDispatch(Adversary):
         plan = (self._level + self._roam * along(_PLAN, time - np.arange(p) / p))[self._operated]
         bound = np.stack((renewable - demand, plan + self._ramp, self._ramp - plan), axis=1)
         return Separable(self._curvature, slope, np.zeros(n), self._matrix, bound)
-
-    def _rows(self) -> Array:
-        """Return B, (n, 3, p), the same in every round."""
-        n, p = self.game.agents, self.game.dimension
-        shares = 0.5 + np.array([self.game.stream("shares", agent).random(p) for agent in range(n)])
-        shares /= np.add.reduce(shares, axis=-1)[:, None]
-        rows = np.zeros((n, 3, p))
-        rows[:, 0] = -shares
-        rows[np.arange(n), 1, self._operated] = 1.0
-        rows[np.arange(n), 2, self._operated] = -1.0
-        return rows
 
     def _check_slater(self, margin: float) -> None:
         if self._ramp < self._roam + margin:

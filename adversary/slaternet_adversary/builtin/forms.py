@@ -1,11 +1,11 @@
 """The functions and random numbers that the built-in adversaries are made of.
 
-Functions    losses that are squares of linear residuals, under linear constraints
-Separable    losses that are a sum over coordinates, a parabola each, under linear constraints
-Part         a part of a whole, as an option
-Uniform      random numbers for every row and round
-along        a day's course, through the entries of a table
-ladder       a number for each coordinate, from cheap to dear
+Functions        losses that are squares of linear residuals, under linear constraints
+Separable        losses that are a sum over coordinates, a parabola each, under linear constraints
+Part             a part of a whole, as an option
+RandomNumbers    uniform and normal numbers for every row and round
+along            a day's course, through the entries of a table
+ladder           a number for each coordinate, from cheap to dear
 """
 
 from typing import Annotated
@@ -23,38 +23,20 @@ Part = Annotated[float, Field(ge=0, lt=1), "at least 0 and below 1"]
 class Functions:
     """Every agent's functions in one round: the rows of A and B stacked, and what is subtracted from them.
 
-    What agents are told is computed by products summed over the last axis, exact to the bit whoever is asked about.
+    Values are products summed over the last axis, so that an agent's bits do not depend on the others in a question.
     Scores are for the observer alone and may use BLAS.
     """
 
-    __slots__ = ("_asked", "_rows", "_values", "matrix", "offset")
+    __slots__ = ("_asked", "_rows", "_values", "a", "b", "bound", "matrix", "offset", "theta")
 
     def __init__(self, matrix: Array, offset: Array, rows: int) -> None:
         self.matrix = matrix  # (n, rows + m, p)
         self.offset = offset  # (n, rows + m)
+        self.a, self.b = matrix[:, :rows], matrix[:, rows:]  # (n, rows, p), (n, m, p)
+        self.theta, self.bound = offset[:, :rows], offset[:, rows:]  # (n, rows), (n, m)
         self._rows = rows
         self._asked = b""
         self._values = np.empty(0)
-
-    @property
-    def a(self) -> Array:
-        """A, (n, rows, p)."""
-        return self.matrix[:, : self._rows]
-
-    @property
-    def theta(self) -> Array:
-        """theta, (n, rows)."""
-        return self.offset[:, : self._rows]
-
-    @property
-    def b(self) -> Array:
-        """B, (n, m, p)."""
-        return self.matrix[:, self._rows :]
-
-    @property
-    def bound(self) -> Array:
-        """b, (n, m)."""
-        return self.offset[:, self._rows :]
 
     def loss(self, agents: Agents, points: Array) -> Array:
         """Return 1/2 |A x - theta|^2, (k, s)."""
@@ -106,7 +88,7 @@ class Functions:
     def _differences(self, agents: Agents, points: Array) -> Array:
         """Return A x - theta and B x - b side by side, (k, s, rows + m).
 
-        Loss and constraint are asked about the same points one after the other: the product is made once for both.
+        Loss and constraint are asked at the same points one after the other: the product is computed once for both.
         """
         asked = agents.tobytes() + points.tobytes()
         if asked != self._asked:
@@ -162,36 +144,43 @@ class Separable(Functions):
         return curvature.mean(axis=0), slope.mean(axis=0), float(constant.mean())
 
 
-class Uniform:
-    """Numbers uniform on [0, 1): `numbers` of them for every row (an agent, a site) and round."""
+class RandomNumbers:
+    """For every row (an agent, a site) and round: numbers uniform on [0, 1), and standard normal ones.
 
-    def __init__(self, game: Game, purpose: str, rows: int, numbers: int) -> None:
+    They are drawn in whole blocks of rounds, so that a longer game begins with the same numbers.
+    """
+
+    def __init__(self, game: Game, purpose: str, rows: int, uniform: int, normal: int = 0) -> None:
         self._game = game
         self._purpose = purpose
-        self._rows = rows
-        self._numbers = numbers
-        self._length = block_length(numbers)
-        self._drawn: tuple[int, Array] | None = None
+        length = block_length(uniform + normal)
+        self._uniform, self._normal = np.empty((rows, length, uniform)), np.empty((rows, length, normal))
+        self._block = -1
 
-    def at(self, round: int) -> Array:
-        """Return those of a round, (rows, numbers); they depend on the seed alone."""
-        block, offset = locate(round, self._length)
-        if self._drawn is None or self._drawn[0] != block:
-            self._drawn = (block, self._draw(block))
-        return self._drawn[1][:, offset]
+    def uniform(self, round: int) -> Array:
+        """Return the uniform numbers of a round, (rows, uniform); they depend on the seed alone."""
+        return self._at(round)[0]
 
-    def _draw(self, block: int) -> Array:
-        """Return a block's numbers, (rows, rounds, numbers); whole also where the game ends inside."""
-        uniform = np.empty((self._rows, self._length, self._numbers))
-        for row in range(self._rows):
-            self._game.stream(self._purpose, row, block).random(out=uniform[row])
-        return uniform
+    def normal(self, round: int) -> Array:
+        """Return the normal numbers of a round, (rows, normal)."""
+        return self._at(round)[1]
+
+    def _at(self, round: int) -> tuple[Array, Array]:
+        block, offset = locate(round, self._uniform.shape[1])
+        if block != self._block:
+            self._uniform, self._normal = np.empty_like(self._uniform), np.empty_like(self._normal)
+            for row in range(len(self._uniform)):
+                generator = self._game.stream(self._purpose, row, block)
+                generator.random(out=self._uniform[row])
+                generator.standard_normal(out=self._normal[row])
+            self._block = block
+        return self._uniform[:, offset], self._normal[:, offset]
 
 
 def along(table: Array, turns: Array | float) -> Array:
-    """Return where a course stands after so many turns: straight lines through the entries, over and over.
+    """Return a periodic course after so many turns: straight lines through the entries of the table.
 
-    Lines and not sines, whose last bit differs between machines.
+    Not sines, whose last bit differs between machines.
     """
     place = np.asarray(turns, dtype=np.float64) % 1.0 * len(table)
     entry = np.floor(place)
@@ -206,7 +195,7 @@ def ladder(p: int) -> Array:
 
 
 def _of(values: Array, agents: Agents) -> Array:
-    """Return the rows of the agents named; they ascend, so as many as there are is everyone, and nothing is copied."""
+    """Return the rows of the agents, without a copy where it is all of them (agents ascend)."""
     return values if len(agents) == len(values) else values.take(agents, axis=0)
 
 

@@ -4,7 +4,7 @@
     g_{i,t}(x) = B x - b                   B (m, p) uniform on [0, 2], b (m,) uniform on [b, b + 1]
 
 x = 0 satisfies every constraint with margin b, Slater's condition. With the paper's b = 0.01 hardly any feasible point
-is better; b = 1 or 5 makes a livelier game.
+is better; b = 1 or 5 leaves more room.
 """
 
 from typing import Annotated
@@ -13,10 +13,8 @@ import numpy as np
 from pydantic import PositiveFloat, PositiveInt
 
 from slaternet.fields import checked
-from slaternet.model import Array
-from slaternet.numerics.randomness import block_length, locate
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
-from slaternet_adversary.builtin.forms import Functions
+from slaternet_adversary.builtin.forms import Functions, RandomNumbers
 
 
 class LinearRegression(Adversary):
@@ -37,17 +35,13 @@ class LinearRegression(Adversary):
         self.constraints = constraints
         self._rows = rows
         self._b = b
-        numbers = (rows + constraints) * (game.dimension + 1)
-        self._length = block_length(numbers)
-        self._drawn: tuple[int, Array, Array] | None = None
+        uniform = (rows + constraints) * game.dimension + constraints  # for A, B and b; normal numbers are the noise
+        self._numbers = RandomNumbers(game, "functions", game.agents, uniform, rows)
 
     def play(self, round: int, past: History | None = None) -> Functions:
         """Return the functions of any round; they depend on nothing but the seed."""
         del past  # oblivious
-        block, offset = locate(round, self._length)
-        if self._drawn is None or self._drawn[0] != block:
-            self._drawn = (block, *self._draw(block))
-        uniform, noise = self._drawn[1][:, offset], self._drawn[2][:, offset]
+        uniform, noise = self._numbers.uniform(round), self._numbers.normal(round)
         n, p, m, rows = self.game.agents, self.game.dimension, self.constraints, self._rows
         matrix = (2.0 * uniform[:, :-m]).reshape(n, rows + m, p)
         a = matrix[:, :rows]
@@ -56,17 +50,3 @@ class LinearRegression(Adversary):
         np.add(np.add.reduce(a.copy(), axis=-1), noise, out=bounds[:, :rows])
         np.add(uniform[:, -m:], self._b, out=bounds[:, rows:])
         return Functions(matrix, bounds, rows)
-
-    def _draw(self, block: int) -> tuple[Array, Array]:
-        """Return a block's uniform numbers, for A, B and b, and its normal ones; (n, rounds, numbers) each.
-
-        A whole block is drawn also where the game ends inside it: a longer game begins with the same functions.
-        """
-        p, m = self.game.dimension, self.constraints
-        uniform = np.empty((self.game.agents, self._length, (self._rows + m) * p + m))
-        noise = np.empty((self.game.agents, self._length, self._rows))
-        for agent in range(self.game.agents):
-            generator = self.game.stream("functions", agent, block)
-            generator.random(out=uniform[agent])
-            generator.standard_normal(out=noise[agent])
-        return uniform, noise

@@ -29,7 +29,7 @@ from slaternet.model import Agents, Array
 from slaternet.numerics.portable import sigmoid, softplus
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
 from slaternet_adversary.builtin import samples
-from slaternet_adversary.builtin.forms import Uniform
+from slaternet_adversary.builtin.forms import RandomNumbers
 
 _PIECE = 1 << 19
 """Margins, of samples at points, that are held at once while a round is scored."""
@@ -40,18 +40,16 @@ _FACTORS = 512
 class LogisticRound:
     """Every agent's functions in one round.
 
-    What agents are told is elementwise arithmetic and sums over the last axis, exact to the bit whoever is asked
-    about. Scores are for the observer alone and may use BLAS and the library's exponential.
+    Values are elementwise arithmetic and sums over the last axis, so that an agent's bits do not depend on the others
+    in a question. Scores are for the observer alone and may use BLAS and the library's exponential.
     """
 
     __slots__ = ("_budget", "_gap", "_mu", "_slack", "signed")
 
     def __init__(self, signed: Array, gap: Array | None, mu: float, slack: float, budget: float) -> None:
         self.signed = signed  # -y_r a_r', (n, rows, p)
-        self._gap = gap  # d, (n, p); None: nobody knows the groups
-        self._mu = mu
-        self._slack = slack
-        self._budget = budget
+        self._gap = gap  # d, (n, p); None where the groups are not known
+        self._mu, self._slack, self._budget = mu, slack, budget
 
     def loss(self, agents: Agents, points: Array) -> Array:
         """Return the average of ln(1 + exp(-y a'x)) plus mu/2 |x|^2, (k, s)."""
@@ -70,7 +68,7 @@ class LogisticRound:
         return gradient
 
     def constraint(self, agents: Agents, points: Array) -> Array:
-        """Return the constraints, (k, s, 3); (k, s, 1), the budget alone, where nobody knows the groups."""
+        """Return the constraints, (k, s, 3); (k, s, 1), the budget alone, where the groups are not known."""
         budget = (_square(points) - self._budget**2) / (2.0 * self._budget)
         if self._gap is None:
             return budget[..., None]
@@ -137,16 +135,13 @@ class Logistic(Adversary):
         scale: bool = True,
     ) -> None:
         super().__init__(game)
-        self._rows = rows
-        self._mu = mu
-        self._slack = slack
-        self._budget = budget
-        self._stream: _Drawn | _Dealt
+        self._mu, self._slack, self._budget = mu, slack, budget
         self._data = data
+        self._stream: _Drawn | _Dealt
         if data is None:
-            self._stream = _Drawn(game, self._rows, drift=drift, period=period, noise=noise, gap=gap)
+            self._stream = _Drawn(game, rows, drift=drift, period=period, noise=noise, gap=gap)
         else:
-            self._stream = _Dealt(game, self._rows, data, repeat=repeat, scale=scale)
+            self._stream = _Dealt(game, rows, data, repeat=repeat, scale=scale)
         self.constraints = 3 if self._stream.grouped else 1
         self.rounds = self._stream.rounds
         """Rounds it has samples for; None: any number."""
@@ -172,28 +167,21 @@ class _Drawn:
 
     def __init__(self, game: Game, rows: int, *, drift: float, period: int, noise: float, gap: float) -> None:
         self._shape = game.agents, rows, game.dimension
-        self._drift = drift
-        self._period = period
-        self._noise = noise
-        self._gap = gap
-        self._uniform = Uniform(game, "functions", game.agents, rows * (game.dimension + 2))
+        self._drift, self._period, self._noise, self._gap = drift, period, noise, gap
+        self._numbers = RandomNumbers(game, "functions", game.agents, rows * (game.dimension + 2))
 
     def at(self, round: int) -> tuple[Array, Array, Array]:
         """Return features (n, rows, p), labels and groups (n, rows) of a round."""
         n, rows, p = self._shape
-        uniform = self._uniform.at(round).reshape(n, rows, p + 2)
+        uniform = self._numbers.uniform(round).reshape(n, rows, p + 2)
         groups = np.where(uniform[..., p] < 0.5, 0.0, 1.0)
         features = 2.0 * uniform[..., :p] - 1.0
         features += self._gap * groups[..., None]
-        scores = np.add.reduce(np.multiply(features, self._separator(round), order="C"), axis=-1)
+        turns = (round / self._period - np.arange(p) / p + 0.25) % 1.0
+        separator = 1.0 + self._drift * (1.0 - np.abs(4.0 * turns - 2.0))  # w_t
+        scores = np.add.reduce(np.multiply(features, separator, order="C"), axis=-1)
         scores += self._noise * (2.0 * uniform[..., p + 1] - 1.0)
         return features, np.where(scores < 0.0, -1.0, 1.0), groups
-
-    def _separator(self, round: int) -> Array:
-        """Return w_t, (p,)."""
-        p = self._shape[2]
-        turns = (round / self._period - np.arange(p) / p + 0.25) % 1.0
-        return 1.0 + self._drift * (1.0 - np.abs(4.0 * turns - 2.0))
 
 
 class _Dealt:

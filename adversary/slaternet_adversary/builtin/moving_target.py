@@ -16,7 +16,7 @@ from pydantic import PositiveFloat, PositiveInt
 
 from slaternet.fields import checked
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
-from slaternet_adversary.builtin.forms import Functions, Uniform, along
+from slaternet_adversary.builtin.forms import Functions, RandomNumbers, along
 
 _WAVE = np.array([0.0, 1.0, 0.0, -1.0])
 
@@ -48,12 +48,12 @@ class MovingTarget(Adversary):
         self._b = b
         self._spread = abs(spread)
         p, m = game.dimension, constraints
-        self._uniform = Uniform(game, "functions", game.agents, p + m * p + m)  # for theta, B and b
+        self._numbers = RandomNumbers(game, "functions", game.agents, p + m * p + m)  # for theta, B and b
 
     def play(self, round: int, past: History | None = None) -> Functions:
         """Return the functions of any round; they depend on nothing but the seed."""
         del past  # oblivious
-        uniform = self._uniform.at(round)
+        uniform = self._numbers.uniform(round)
         n, p, m = self.game.agents, self.game.dimension, self.constraints
         matrix = np.empty((n, p + m, p))
         # mu/2 |x - theta|^2 = 1/2 |A x - A theta|^2 with A = sqrt(mu) I

@@ -1,4 +1,4 @@
-"""Fair use of shared resources: whatever the agents used most of late becomes the dearest. An adaptive adversary.
+"""Fair use of shared resources: the price of a resource rises with its recent use. An adaptive adversary.
 
 The agents agree on how much x_j of each of p resources (channels, machines, water) everyone takes. What agent i wants
 and does not get, or gets and does not want, costs it; so does what it takes, at prices that rise where the crowd is.
@@ -27,7 +27,7 @@ from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 from slaternet.fields import checked
 from slaternet.model import Array
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
-from slaternet_adversary.builtin.forms import Part, Separable, Uniform, ladder
+from slaternet_adversary.builtin.forms import Part, RandomNumbers, Separable, ladder
 
 
 class ResourceFair(Adversary):
@@ -65,7 +65,7 @@ class ResourceFair(Adversary):
         self._matrix = np.ones((n, 2, p))
         self._matrix[:, 1] = -fair / p
         self._matrix[np.arange(n), 1, np.arange(n) % p] += 1.0
-        self._uniform = Uniform(game, "functions", n, p + 1)
+        self._numbers = RandomNumbers(game, "functions", n, p + 1)
 
     @property
     def slater_point(self) -> Array:
@@ -74,24 +74,20 @@ class ResourceFair(Adversary):
 
     def play(self, round: int, past: History | None = None) -> Separable:
         """Return the functions of a round; they depend on the seed and on the last decisions."""
-        p, uniform = self.game.dimension, self._uniform.at(round)
+        p, uniform = self.game.dimension, self._numbers.uniform(round)
         wanted = self._want + self._noise * (2.0 * uniform[:, :p] - 1.0)
         constant = 0.5 * np.add.reduce(wanted * wanted, axis=-1)
         bound = np.full((self.game.agents, 2), self._slack)
         bound[:, 0] = self._budget * (1.0 + self._spread * uniform[:, p])
-        return Separable(self._curvature, self._prices(past) - wanted, constant, self._matrix, bound)
-
-    def _prices(self, past: History | None) -> Array:
-        """Return w, (p,): what resources cost after these decisions."""
-        p = self.game.dimension
         shares = np.full(p, 1.0 / p) if past is None else usage(past.decisions)
-        return self._price * ((1.0 - self._grudge) + self._grudge * p * shares)
+        prices = self._price * ((1.0 - self._grudge) + self._grudge * p * shares)  # w_{j,t}
+        return Separable(self._curvature, prices - wanted, constant, self._matrix, bound)
 
 
 def usage(decisions: Array) -> Array:
     """Return each resource's share in all that was used, (p,): decisions (h, n, p), NaN for agents that have left."""
     p = decisions.shape[-1]
-    # resource by resource, in rows that lie together: sums over the last axis are the same bits everywhere
+    # a contiguous row for each resource: sums over the last axis have the same bits on every machine
     used = np.ascontiguousarray(np.abs(decisions).reshape(-1, p).T)
     used[np.isnan(used)] = 0.0
     amounts: Array = np.add.reduce(used, axis=-1)

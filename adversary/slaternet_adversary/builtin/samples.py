@@ -39,9 +39,7 @@ def load(path: str, key: str, *, dimension: int, scale: bool) -> Samples:
     who = f"{key} = {path}"
     try:
         if Path(path).stat().st_size > _BYTES:
-            raise CannotPlay(
-                f"{who} is larger than {_BYTES >> 30} GiB, and a table is held in memory; take a part of it"
-            )
+            raise CannotPlay(f"{who} is larger than {_BYTES >> 30} GiB, and is held in memory; take a part of it")
         table = (_parquet if path.endswith(".parquet") else _csv)(Path(path), who)
     except OSError as error:
         raise CannotPlay(f"{who} cannot be read: {error.strerror or error}; correct the path") from None
@@ -119,9 +117,7 @@ def _headings(who: str, cells: Sequence[str]) -> list[str]:
 
 def _row(who: str, line: int, names: Sequence[str], cells: Sequence[str]) -> Iterator[float]:
     if len(cells) != len(names):
-        raise CannotPlay(
-            f"{who}, line {line}: {len(cells)} cells where {len(names)} columns are named; correct it there"
-        )
+        raise CannotPlay(f"{who}, line {line}: {len(cells)} cells where {len(names)} columns are named; correct it")
     for name, cell in zip(names, cells, strict=True):
         try:
             yield float(cell)
@@ -143,13 +139,12 @@ def _parquet(path: Path, who: str) -> _Table:
             table = file.read()
         columns = [table.column(name).to_numpy() for name in table.column_names]
     except pyarrow.ArrowException as error:
-        raise CannotPlay(
-            f"{who} is not a Parquet table of numbers: {str(error).partition('.')[0]}; write it anew"
-        ) from None
+        reason = str(error).partition(".")[0]
+        raise CannotPlay(f"{who} is not a Parquet table of numbers: {reason}; write it anew") from None
     for name, values in zip(table.column_names, columns, strict=True):
         if values.dtype.kind not in "fiub":
             text = f"must hold numbers, not {values.dtype}; convert or leave out the column"
             raise CannotPlay(f"{who}, column {name}: {text}")
-    # what is missing is NaN, which a table refuses
+    # a missing cell is NaN, which _Table refuses
     numbers = np.stack(columns, axis=1).astype(np.float64, copy=False)
     return _Table(who, table.column_names, numbers, range(1, len(numbers) + 1))

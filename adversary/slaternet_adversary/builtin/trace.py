@@ -17,7 +17,7 @@ With rows = 0, so that matrix and offset are B and b alone, the losses stand in 
 `numpy.savez("trace.npz", matrix=matrix, offset=offset, rows=4)` writes such a file, from any real type of number, and
 `slaternet record` does. In an uncompressed .npz the numbers of a round lie in one piece at a known place, so that a
 trace longer than memory is played round by round from a single file. It is read, not mapped into memory: a mapped file
-that is cut short ends the process without a word. Nothing is unpickled: a file must not run code.
+that is truncated would kill the process. Nothing is unpickled: a file must not run code.
 """
 
 import contextlib
@@ -135,7 +135,7 @@ class Trace:
         shape, fortran, dtype = header[np.lib.format.read_magic(file)[0]](file)
         if dtype.kind not in "fiu" or fortran:
             raise CannotPlay(f"{self._who} holds {name} as {dtype}; make it real numbers in C order")
-        # a header may say what it likes: nothing is allocated that the file does not hold
+        # the header may be wrong: allocate no more than the file holds
         if file.tell() - begin + dtype.itemsize * math.prod(shape) != info.file_size:
             raise CannotPlay(f"{self._who} holds {name} with more or fewer numbers than it says; {_HOW}")
         return _Member(dtype, shape, file.tell())
@@ -168,7 +168,7 @@ class Trace:
 
 def arrays(functions: Round) -> Mapping[str, Array]:
     """Return the arrays of a round as a trace has them; empty where it is of no form that a trace can hold."""
-    # exactly these: a subclass may mean something else by what it inherits
+    # exactly these classes: a subclass may override methods
     if type(functions) is Functions:
         return {"matrix": functions.matrix, "offset": functions.offset}
     if type(functions) is Separable:
@@ -185,7 +185,7 @@ def write(path: Path, rounds: int, rows: int, recorded: Iterable[Mapping[str, Ar
     first = next(recorded)
     part = path.with_name(f".{path.name}.part")
     with contextlib.ExitStack() as stack:
-        # an array's rounds must lie together, so each waits in a file of its own
+        # the rounds of an array must be contiguous, so each array is collected in a file of its own
         files = {name: stack.enter_context(tempfile.TemporaryFile(dir=path.absolute().parent)) for name in first}
         stack.callback(part.unlink, missing_ok=True)
         for each in itertools.chain([first], recorded):
@@ -211,6 +211,6 @@ def _times(shape: tuple[int, ...]) -> str:
 
 
 def _stamp(file: io.BufferedReader) -> tuple[int, ...]:
-    """Return what changes when a file is replaced or written to."""
+    """Return inode, size and time: they change when a file is replaced or written to."""
     status = os.fstat(file.fileno())
     return status.st_ino, status.st_size, status.st_mtime_ns

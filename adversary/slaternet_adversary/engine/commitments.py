@@ -1,11 +1,11 @@
-"""What the adversary binds itself to before it reveals anything of a round.
+"""Commitments, by which the adversary fixes a round before it reveals any value of it.
 
 The commitment of round t is SHA-256 over, one after the other,
     code       32 bytes   SHA-256 of the plugin's code; zeros where it is not known
     options    32 bytes   SHA-256 of [adversary.options] as canonical JSON (keys sorted, no spaces, ASCII)
     seed, t    8 bytes each, little-endian
     d_{t-1}    32 bytes   only where the plugin's history > 0: the digest of all decisions it may know
-so that whoever has the spec, the code and the decisions can make every round again and see that none was changed.
+so that anyone with the spec, the code and the decisions can recompute every round and check that none was changed.
 """
 
 import hashlib

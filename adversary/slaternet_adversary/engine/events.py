@@ -1,4 +1,4 @@
-"""What the referee hears and what it orders: its events and its effects."""
+"""What the referee is given and what it orders: its events and its effects."""
 
 from dataclasses import dataclass
 
@@ -13,12 +13,12 @@ class Asked:
 
     host: str
     question: Question
-    at: float = 0.0  # seconds on whatever clock those have who hand events in; here there is none
+    at: float = 0.0  # seconds by the caller's clock; the referee has none
 
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """A host tells what it has spent."""
+    """A host reports its usage."""
 
     host: str
     incarnation: int
@@ -47,14 +47,14 @@ Event = Asked | Used | Played | Evaluated | Scored | LowWater | StopAt
 
 @dataclass(frozen=True, slots=True)
 class Enter:
-    """Write an event in the journal, before anything comes of it."""
+    """Record an event in the journal, before any effect that follows from it."""
 
     event: Used | StopAt
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Write down the commitments of consecutive rounds, from `round` on, before anything of them is revealed."""
+    """Record the commitments of consecutive rounds, from `round` on, before any value of them is revealed."""
 
     round: int
     commitments: tuple[str, ...]
@@ -70,19 +70,9 @@ class Play:
 
 @dataclass(frozen=True, slots=True)
 class Evaluate:
-    """Evaluate the functions of a round at the points of a question; at its anchor those whose gradients are wanted."""
+    """Evaluate a round's functions at the points of a question, and gradients at its anchor where it asks for them."""
 
     asked: Asked
-
-    @property
-    def host(self) -> str:
-        """Who asks."""
-        return self.asked.host
-
-    @property
-    def round(self) -> int:
-        """The round that is asked about."""
-        return self.asked.question.round
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +85,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Score the decisions (n, p) of a round, which some agents or all of them play."""
+    """Score the decisions (n, p) that `agents` played in a round."""
 
     round: int
     x: Array
@@ -104,28 +94,26 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class RefereeSnapshot:
-    """The state after a round, of a game in which everyone has bought that round and nobody a later one."""
+    """The referee's state after a round that all agents have bought, when none has bought a later one."""
 
     round: int
-    rounds: int | None  # of the game, as far as was known when the functions of the next round were fixed
+    rounds: int | None  # of the game, as known when the next round's functions were fixed
     digest: bytes
     totals: tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
 class RecordRound:
-    """A round is complete: one row of the metrics, and its decisions, NaN of agents that have left."""
+    """A round is complete: one row of the metrics, and its decisions, NaN for agents that have left."""
 
     round: int
     score: Scored | None  # None: this round is not scored
     totals: tuple[float, float, float, float]  # cumulative loss, violation, and both of the baseline
-    agents: int  # that have played
+    agents: int  # how many have played
     lags: Lags
     digest: str
     x: Array
-    standing: RefereeSnapshot | None = (
-        None  # after rounds with which a burst of commitments ends: where a journal may be cut
-    )
+    standing: RefereeSnapshot | None = None  # only where a burst of commitments ends: the journal may be cut there
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""The ledger: which agent has bought what. One purchase per agent and round; the same question again is free.
+"""The ledger: one purchase per agent and round; the same question again is free.
 
-A question may speak for agents of which some have bought the round before, at another host: they pay nothing again.
+Some agents of a question may have bought the round before, at another host: for them it is a repetition.
 """
 
 from dataclasses import replace
@@ -14,14 +14,15 @@ from slaternet.model import Agents, Array, Question, ValueAndGradient, Values
 
 
 class GradientPage:
-    """The gradients of a page: every agent's anchor, whether it asked for loss and constraint, and what they are there.
+    """The gradients of a page, at the agent's index: anchors, what was asked for, values and gradients there.
 
-    There is room for the functions whose gradients the game grants, and no other is ever asked for.
+    There is room for those gradients only that the game grants.
     """
 
     __slots__ = ("_anchor", "_asked", "_constraint", "_loss")
 
-    def __init__(self, agents: int, dimension: int, constraints: int, *, loss: bool, constraint: bool) -> None:
+    def __init__(self, agents: int, dimension: int, constraints: int, gradients: tuple[bool, bool]) -> None:
+        loss, constraint = gradients
         self._asked: NDArray[np.bool_] = np.zeros((agents, 2), dtype=bool)
         self._anchor: Array = np.empty((agents, dimension))
         self._loss = ValueAndGradient(np.empty(agents), np.empty((agents, dimension))) if loss else None
@@ -29,27 +30,27 @@ class GradientPage:
         self._constraint = ValueAndGradient(np.empty(rows), np.empty((*rows, dimension))) if constraint else None
 
     def enter(self, question: Question) -> None:
-        """Write down what is asked for, and where."""
+        """Record what is asked for, and where."""
         if question.anchor is not None:
             self._asked[question.agents] = question.loss_gradient, question.constraint_gradient
             self._anchor[question.agents] = question.anchor
 
     def repeats(self, question: Question) -> bool:
-        """Whether the same was asked for before, at the same anchor."""
+        """Whether the same gradients were asked for before, at the same anchor."""
         agents, flags = question.agents, (question.loss_gradient, question.constraint_gradient)
         if not (self._asked[agents] == flags).all():
             return False
         return question.anchor is None or self._anchor[agents].tobytes() == question.anchor.tobytes()
 
     def fill(self, agents: Agents, values: Values) -> None:
-        """Write what was bought."""
+        """Store the values and gradients bought."""
         for kept, bought in ((self._loss, values.loss), (self._constraint, values.constraint)):
             if kept is not None and bought is not None:
                 kept.value[agents] = bought.value
                 kept.gradient[agents] = bought.gradient
 
     def of(self, agents: Agents) -> tuple[ValueAndGradient | None, ValueAndGradient | None]:
-        """Return what was bought of loss and constraint by agents that asked in one question."""
+        """Return value and gradient of loss and constraint for agents of one question."""
         asked = zip((self._loss, self._constraint), self._asked[agents[0]], strict=True)
         loss, constraint = (
             ValueAndGradient(kept.value[agents], kept.gradient[agents]) if kept and was else None for kept, was in asked
@@ -60,15 +61,15 @@ class GradientPage:
 class Page:
     """One round of the ledger: every agent's decision, points and values, at the agent's index.
 
-    There is room for as many points as the game grants, and for gradients where it grants any; `counts` says how many
-    points an agent has asked about. Agents that have left count as if they had asked; their decisions are NaN. While
-    every decision is its agent's first point, `x` is a view of those points.
+    There is room for as many points as the game grants; `counts` holds how many an agent has asked about. Agents that
+    have left count as if they had asked, with NaN as decision. While every decision is its agent's first point, `x` is
+    a view of those points.
     """
 
     __slots__ = ("answered", "asked", "counts", "f", "g", "points", "slopes", "x")
 
     def __init__(
-        self, agents: int, dimension: int, points: int, constraints: int, slopes: GradientPage | None, *, first: bool
+        self, agents: int, dimension: int, points: int, constraints: int, gradients: tuple[bool, bool], *, first: bool
     ) -> None:
         self.asked: NDArray[np.bool_] = np.zeros(agents, dtype=bool)
         self.counts = np.zeros(agents, dtype=np.intp)
@@ -77,16 +78,16 @@ class Page:
         self.x: Array = self.points[:, 0] if first else np.empty((agents, dimension))
         self.f: Array = np.empty((agents, points))
         self.g: Array = np.empty((agents, points, constraints))
-        self.slopes = slopes
+        self.slopes = GradientPage(agents, dimension, constraints, gradients) if any(gradients) else None
 
     def leave(self, agents: Agents) -> None:
-        """Make void what some agents may have asked: they do not play this round."""
+        """Discard what some agents may have asked: they do not play this round."""
         self.asked[agents] = True
         self.x[agents] = np.nan
 
 
 class Ledger:
-    """Purchases from the low-water mark on, and for every agent the last round it bought."""
+    """Purchases from the low-water mark on, and the last round that each agent bought."""
 
     def __init__(
         self,
@@ -110,22 +111,22 @@ class Ledger:
         self.rounds = rounds
 
     def restore(self, round: int) -> None:
-        """Begin after a round that everyone has bought, and that nobody asks about any more."""
+        """Begin after a round that all agents have bought and none will ask about again."""
         self._last.fill(round)
         self._forgotten = round + 1
 
     def page(self, round: int) -> Page:
-        """Return a round's page; it must have been bought from."""
+        """Return the page of a round in which something was bought."""
         return self._pages[round]
 
     def depart(self, attendance: Attendance) -> None:
-        """Expect nothing of agents from the round on in which they leave; what they have bought then is void."""
+        """Expect no questions of agents from the round on in which they leave; discard those they have asked."""
         self._attendance = attendance
         for round, page in self._pages.items():
-            self._excuse(page, round)
+            self._mark_departed(page, round)
 
-    def buy(self, question: Question) -> Question | None:
-        """Enter a question; return what of it is new, None if all of it was asked before in the same words."""
+    def grant(self, question: Question) -> Question | None:
+        """Record a question; return its new part, None if all of it was asked before with the same numbers."""
         if len(self._attendance.of(question.agents, question.round)) < len(question.agents):
             left = self._attendance.ends[question.agents].min()
             raise RoundNotOpen(f"a question speaks for an agent that has left the game in round {left}")
@@ -144,15 +145,15 @@ class Ledger:
         return new
 
     def _enter(self, question: Question) -> None:
-        if question.round > self._slowest() + 1 + self._window or (
-            self.rounds is not None and question.round > self.rounds
-        ):
+        bought, ends = self._last, self._attendance.ends
+        slowest = int((bought if self._attendance.full else bought[bought < ends - 1]).min())  # of agents still playing
+        last = slowest + 1 + self._window
+        if question.round > (last if self.rounds is None else min(last, self.rounds)):
             raise RoundNotOpen("the round lies outside the window of the game")
         page = self._pages.get(question.round)
         if page is None:
-            first = question.x_is_first_point
-            page = self._pages[question.round] = Page(*self._shape, self._slopes(), first=first)
-            self._excuse(page, question.round)
+            page = self._pages[question.round] = Page(*self._shape, self._gradients, first=question.x_is_first_point)
+            self._mark_departed(page, question.round)
         agents, count = question.agents, question.points.shape[1]
         page.asked[agents] = True
         page.counts[agents] = count
@@ -164,22 +165,9 @@ class Ledger:
             page.slopes.enter(question)
         self._last[agents] = question.round
 
-    def _excuse(self, page: Page, round: int) -> None:
+    def _mark_departed(self, page: Page, round: int) -> None:
         if not self._attendance.full:
             page.leave(np.flatnonzero(self._attendance.ends <= round))
-
-    def _slowest(self) -> int:
-        """Return the last round that everyone has bought who has something to buy yet."""
-        if self._attendance.full:
-            return int(self._last.min())
-        return int(self._last[self._last < self._attendance.ends - 1].min())
-
-    def _slopes(self) -> GradientPage | None:
-        if not any(self._gradients):
-            return None
-        agents, dimension, _, constraints = self._shape
-        loss, constraint = self._gradients
-        return GradientPage(agents, dimension, constraints, loss=loss, constraint=constraint)
 
     def _compare(self, question: Question) -> None:
         page = self._pages.get(question.round)
@@ -193,30 +181,24 @@ class Ledger:
             and (page.slopes is None or page.slopes.repeats(question))
         )
         if not same:
-            raise AlreadyAsked("this round's question was asked before in other words")
-
-    def last(self, agents: Agents) -> int:
-        """Return the last round that all of these agents have bought, but for those that have left before."""
-        last, ends = self._last[agents], self._attendance.ends[agents]
-        waiting = last < ends - 1
-        return int(last[waiting].min()) if waiting.any() else self._attendance.last(agents)
+            raise AlreadyAsked("this round's question was asked before with other numbers")
 
     def complete(self, round: int) -> bool:
-        """Whether every agent has bought its values of a round."""
+        """Whether every agent has asked its question of a round."""
         page = self._pages.get(round)
         return page is not None and int(np.count_nonzero(page.asked)) == len(page.asked)
 
     def values(self, round: int, agents: Agents) -> Values | None:
-        """Return the values bought, or None while they are still being evaluated."""
+        """Return the values bought, or None while they are being evaluated."""
         page = self._pages[round]
         if not page.answered[agents].all():
             return None
-        count = page.counts[agents[0]]  # of all of them: they were asked about in one question
+        count = page.counts[agents[0]]  # the same for all agents of a question
         tangents = (None, None) if page.slopes is None else page.slopes.of(agents)
         return Values(page.f[agents, :count], page.g[agents, :count], *tangents)
 
     def fill(self, round: int, agents: Agents, values: Values) -> None:
-        """Write the values of a purchase."""
+        """Store the values of a purchase."""
         page, count = self._pages[round], values.f.shape[1]
         page.f[agents, :count] = values.f
         page.g[agents, :count] = values.g
@@ -225,19 +207,15 @@ class Ledger:
         page.answered[agents] = True
 
     def forget_before(self, mark: int) -> None:
-        """Drop the pages before a round that nobody asks about any more."""
+        """Drop the pages before a round: no host will ask about them again."""
         for old in range(self._forgotten, mark):
             self._pages.pop(old, None)
         self._forgotten = max(self._forgotten, mark)
 
 
 def select_agents(question: Question, chosen: NDArray[np.bool_]) -> Question:
-    """Return what a question says for the agents chosen."""
+    """Return the part of a question that is about the agents chosen."""
     anchor = None if question.anchor is None else question.anchor[chosen]
     return replace(
-        question,
-        agents=question.agents[chosen],
-        x=question.x[chosen],
-        points=question.points[chosen],
-        anchor=anchor,
+        question, agents=question.agents[chosen], x=question.x[chosen], points=question.points[chosen], anchor=anchor
     )

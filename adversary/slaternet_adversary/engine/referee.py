@@ -1,11 +1,10 @@
-"""The referee: the adversary's engine. Grants each question once, chains the digest, orders scores, closes the game.
+"""The referee: the adversary's engine. Grants each question once, chains the digest, orders scores, ends the game.
 
-It never evaluates a function: `Play`, `Evaluate` and `Score` go out as effects and come back as events, so the rules
-stand apart from the plugin. A round's functions are fixed (`Played`) before the first question about it is evaluated.
+It never evaluates a function: `Play`, `Evaluate` and `Score` are effects whose results return as events, so the rules
+do not depend on the plugin. A round's functions are fixed (`Played`) before its first question is evaluated.
 
-Hosts may be seated anew in the middle of a game, agents may leave it. Then all hosts ask again what they have asked
-since the low-water mark; questions that are not evaluated yet stay with those who speak for their agents now. Rounds
-from a departure on are those of the agents that play them.
+In a new seating all hosts repeat their questions since the low-water mark; questions not evaluated yet pass to the
+hosts that have their agents now. From a departure on, rounds are played by the remaining agents.
 """
 
 import hashlib
@@ -44,7 +43,7 @@ from slaternet_adversary.scoring import Scored
 
 
 class Referee:
-    """Knows the rules and what has happened; knows no function."""
+    """The rules of the game and its state so far, without any function."""
 
     def __init__(
         self,
@@ -82,18 +81,18 @@ class Referee:
         self._owner = np.full(agents, -1, dtype=np.intp)
         self._attendance = Attendance(agents)
         self._apart: dict[tuple[str, int], Question | None] = {}
-        """Questions of hosts and rounds that are evaluated in pieces; None: it was asked by an older seating, and not
-        since."""
+        """By host and round: a question answered in pieces, because its agents changed hosts; None until the new host
+        has asked it."""
 
         self._played = 0
         self._playing = 0
         self._burst = limits.burst
         self._window = limits.window
         self._cuts: deque[tuple[int, int | None]] = deque()
-        """The round before each burst that is not recorded yet, and the last of the game as it was known then."""
+        """The round before each burst not recorded yet, and the game's last round as known then."""
 
         self._waiting: defaultdict[int, list[Evaluate]] = defaultdict(list)
-        self._chain = [bytes(32)]  # d_{t} of rounds not yet recorded, the last recorded one first
+        self._chain = [bytes(32)]  # d_t of the last recorded round and of those after it
         self._chained = 0
         self._recorded = 0
         self._past: list[Array] = []
@@ -118,7 +117,7 @@ class Referee:
         return self._totals
 
     def restore(self, standing: RefereeSnapshot) -> None:
-        """Take up a game after a round; before the first seating, and not where the plugin knows decisions."""
+        """Continue a game after a round. Only before the first seating, and for a plugin without history."""
         self._chained = self._recorded = self._played = self._playing = standing.round
         self._chain = [standing.digest]
         self._totals = standing.totals
@@ -126,9 +125,9 @@ class Referee:
         self._ledger.rounds = standing.rounds
 
     def seat(self, hosts: Iterable[tuple[str, Agents]], departures: Iterable[Departure] = ()) -> list[Effect]:
-        """Say which host speaks for which agents, and who leaves when; the first seating begins the game.
+        """Set the seats of each host, and the departures, which only grow; the first seating begins the game.
 
-        Of hosts that are not named any more nothing is expected. Departures only grow.
+        Nothing is expected of hosts that are not named any more.
         """
         self._attendance = Attendance(self._agents, departures)
         self._ledger.depart(self._attendance)
@@ -141,7 +140,7 @@ class Referee:
         return [*self._prepare(self._chained + 1), *self._chain_on(), *self._record()]
 
     def _reassign(self) -> None:
-        """Hand what is not evaluated yet to those who speak for its agents now; nobody hears of it until he asks."""
+        """Pass questions not evaluated yet to the hosts that have their agents now; replies wait until those ask."""
         names, waiting = list(self._hosts), self._waiting
         self._waiting = defaultdict(list)
         self._apart.clear()
@@ -155,7 +154,7 @@ class Referee:
                 self._apart[name, round] = None
 
     def handle(self, event: Event) -> list[Effect]:
-        """Take one event in and return what must now be done, in order."""
+        """Process one event and return its effects, in order."""
         match event:
             case Asked():
                 return self._grant(event)
@@ -174,23 +173,23 @@ class Referee:
                 return []
             case StopAt(last):
                 if last == self._ledger.rounds:
-                    return []  # said again
-                # where all rounds up to an earlier last one are recorded, the game is played on
+                    return []  # a repetition
+                # a game that ended at an earlier last round is played on
                 self._ledger.rounds, self._summarised = last, False
                 return [Enter(event), *self._prepare(self._chained + 1), *self._record()]
 
     def _book(self, used: Used) -> list[Effect]:
-        """Book what a host has spent; of a round that it has told already, nothing."""
+        """Record a host's usage, unless it has reported that round already."""
         if used.host not in self._accounts:
             raise NotYours("no agent is seated at this host any more")
         if used.usage.round > self._chained + 1 + self._window:
-            raise RoundNotOpen("a host tells what it has spent on rounds that it has played")
-        return [Enter(used), *self._record()] if self._accounts.tell(used.host, used.usage.round) else []
+            raise RoundNotOpen("a host reports usage of rounds that it has played")
+        return [Enter(used), *self._record()] if self._accounts.note_usage(used.host, used.usage.round) else []
 
     def _grant(self, asked: Asked) -> list[Effect]:
         host, question = asked.host, asked.question
         self._check(host, question)
-        new = self._ledger.buy(question)
+        new = self._ledger.grant(question)
         if new is not question:
             if new is None:
                 return self._reply_again(host, question)
@@ -209,7 +208,7 @@ class Referee:
         return effects + self._record() if self._recorded < self._chained else effects
 
     def _check(self, host: str, question: Question) -> None:
-        """Apply the reveal rule, as far as one question can be judged by itself."""
+        """Apply those rules that need nothing but the question."""
         agents = question.agents  # ascending
         if agents[-1] >= self._agents or np.count_nonzero(self._owner[agents] != self._hosts[host]):
             raise NotYours("a host may ask only for the agents seated there")
@@ -248,7 +247,7 @@ class Referee:
         return [Reply(done.host, Answer(done.round, done.agents, done.values))]
 
     def _prepare(self, round: int) -> list[Effect]:
-        """Commit to the functions up to a round and have them fixed; if decisions do not matter, a burst ahead."""
+        """Commit to the functions up to a round and order them; without history, a burst of rounds ahead."""
         if self._ledger.rounds is not None:
             round = min(round, self._ledger.rounds)
         if round <= self._playing:
@@ -265,9 +264,9 @@ class Referee:
         return [commit, *(Play(t, past) for t in rounds)]
 
     def _chain_on(self) -> list[Effect]:
-        """d_t = SHA-256(d_{t-1} || x_{0,t} .. x_{n-1,t}), for every round whose decisions are all in.
+        """d_t = SHA-256(d_{t-1} || x_{0,t} .. x_{n-1,t}), for every round whose decisions are known.
 
-        Agents that have left are passed over.
+        Agents that have left are skipped.
         """
         effects: list[Effect] = []
         while self._ledger.complete(self._chained + 1):
@@ -283,7 +282,7 @@ class Referee:
         return effects
 
     def _record(self) -> list[Effect]:
-        """Record every round in order that is chained and scored; the last also when every host has told its usage."""
+        """Record, in order, rounds that are chained and scored; the last one once every host has reported its usage."""
         effects: list[Effect] = []
         while self._recorded < self._chained:
             round = self._recorded + 1

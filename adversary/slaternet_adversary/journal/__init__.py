@@ -1,1 +1,1 @@
-"""The adversary's journal: what the referee was told, recorded before anyone outside can know of it."""
+"""The adversary's journal: the events given to the referee, recorded before their effects leave the process."""

@@ -1,10 +1,10 @@
 """`--journal-keep`: the journal of a game without end, cut to a snapshot and the newest rounds.
 
-A snapshot is taken where a burst of commitments ends, since all that was journalled for later rounds comes after the
-commitment to the next one. When as many rounds have followed it as are to be kept, and every host's low-water mark has
-passed it, the journal is written anew beside itself: the snapshot, the seatings, and what is of later rounds. That goes
-piece by piece between replies; at last the new one takes the place of the old. So the journal holds between one and
-about two times the rounds to be kept, and each record is written anew once.
+A snapshot is taken where a burst of commitments ends: all entries of later rounds follow the commitment to the next
+one. Once as many rounds have followed as are to be kept, and the low-water mark has passed the snapshot, a new journal
+is written beside the old one, piece by piece between replies: the snapshot, the seatings, and the entries of later
+rounds. Then it replaces the old one. So the journal holds between one and about two times the rounds to be kept, and
+each record is rewritten once.
 """
 
 from collections.abc import Callable
@@ -13,31 +13,31 @@ from contextlib import suppress
 from slaternet.errors import BadSpec, SlaternetError
 from slaternet.limits import LIMITS
 from slaternet.storage.journal import Journal
-from slaternet.storage.record_file import SealedRecord as Entered
+from slaternet.storage.record_file import SealedRecord
 from slaternet_adversary.engine.events import Commit, RecordRound
 from slaternet_adversary.engine.host_costs import NetworkTotals
 from slaternet_adversary.journal.entries import EntryKind, decode, encode
 from slaternet_adversary.journal.snapshot import Snapshot
 
 LEAST = 2 * LIMITS.checkpoint_every + LIMITS.window
-"""2C + L: how far the newest round may lie from one that a host goes back to."""
+"""2C + L: how far a restarted host may go back from the newest round."""
 
 _TIMELESS = (EntryKind.USAGE, EntryKind.STOP)
 _PIECE_BYTES = 1 << 20
-"""What is read of the old journal between two replies."""
+"""Bytes of the old journal that are copied between two replies."""
 
 
 def check_keep(rounds: int | None) -> None:
-    """Refuse to keep fewer rounds than hosts may go back."""
+    """Refuse to keep fewer rounds than a restarted host may go back."""
     if rounds is not None and rounds < LEAST:
         raise BadSpec(
-            f"--journal-keep {rounds} is too few: hosts that come back may ask about {LEAST} rounds once more; keep at "
+            f"--journal-keep {rounds} is too few: a restarted host may repeat its questions of {LEAST} rounds; keep at "
             f"least {LEAST}, or leave the option out to keep all"
         )
 
 
 class Compaction:
-    """A journal on its way to begin with a snapshot."""
+    """Rewrites a journal so that it begins with a snapshot."""
 
     def __init__(self, journal: Journal, snapshot: Snapshot) -> None:
         self._journal = journal
@@ -46,25 +46,25 @@ class Compaction:
         self._append(snapshot)
         self._left = self._rewriting.remainder
         self._reached = False
-        """Whether what follows is needed: the round after the snapshot's is committed to."""
+        """Whether the commitment to the round after the snapshot's was copied: all that follows it is needed."""
 
     def step(self, secure: Callable[[], None]) -> bool:
-        """Do a piece; when True is returned, the new journal stands in its place.
+        """Copy a piece; return True once the new journal has replaced the old one.
 
-        `secure` returns once all that follows from older rounds would survive a loss of power.
+        `secure` makes all results of older rounds survive a loss of power.
         """
         grown = self._rewriting.remainder - self._left
         for record in self._rewriting.read(max(_PIECE_BYTES, 2 * grown)):  # faster than it grows
             self._copy(record)
         self._left = self._rewriting.remainder
         if self._left:
-            self._rewriting.sync()  # piece by piece: the last one shall not have to wait for all of them
+            self._rewriting.sync()  # now, so that the last step does not have to wait for all pieces
             return False
         secure()
         self._journal.succeed(self._rewriting)
         return True
 
-    def _copy(self, record: Entered) -> None:
+    def _copy(self, record: SealedRecord) -> None:
         last = self._snapshot.round
         if record.kind == EntryKind.COMMITMENT:
             commit = decode(record)
@@ -82,12 +82,12 @@ class Compaction:
 
     def abandon(self) -> None:
         """Leave the journal as it is."""
-        with suppress(SlaternetError):  # what is left then is written over by the next one
+        with suppress(SlaternetError):  # a file left behind is overwritten by the next compaction
             self._rewriting.abandon()
 
 
 class JournalTrimmer:
-    """When a journal is cut, and where."""
+    """Decides when and where a journal is cut."""
 
     def __init__(self, journal: Journal, rounds: int) -> None:
         check_keep(rounds)
@@ -101,31 +101,27 @@ class JournalTrimmer:
         self._compaction: Compaction | None = None
 
     def begin(self, snapshot: Snapshot) -> None:
-        """Hear that the journal begins with a snapshot."""
+        """Note that the journal begins with a snapshot."""
         self._first = self._recorded = snapshot.round
 
     def record(self, record: RecordRound, network: NetworkTotals) -> None:
-        """Hear of a round that is recorded, before any later one; `network` has the costs up to it."""
+        """Note a recorded round, in order; `network` has the costs up to it."""
         self._recorded = record.round
         if record.standing is not None and self._snapshot is None and record.round >= self._first + self._rounds:
             self._snapshot = Snapshot.of(record.standing, network)
 
     def pass_mark(self, low_water: int) -> None:
-        """Hear how far every host has come that may go back."""
+        """Note the low-water mark."""
         self._low_water = max(self._low_water, low_water)
 
     @property
     def due(self) -> bool:
-        """Whether there is something to do."""
-        snapshot = self._snapshot
-        return (
-            snapshot is not None
-            and self._recorded >= snapshot.round + self._rounds
-            and self._low_water > snapshot.round
-        )
+        """Whether a piece of compaction can be done."""
+        first = None if self._snapshot is None else self._snapshot.round
+        return first is not None and self._recorded >= first + self._rounds and self._low_water > first
 
     def step(self, secure: Callable[[], None]) -> None:
-        """Do a piece of what is due; Compaction.step says what `secure` does."""
+        """Do a piece of the compaction that is due; `secure` as in Compaction.step."""
         if self._snapshot is None or not self.due:
             return
         if self._compaction is None:
@@ -135,7 +131,7 @@ class JournalTrimmer:
             self._snapshot = self._compaction = None
 
     def close(self) -> None:
-        """Have done with it: nothing is cut any more."""
+        """Abandon a compaction under way, and cut nothing any more."""
         if self._compaction is not None:
             self._compaction.abandon()
         self._snapshot = self._compaction = None

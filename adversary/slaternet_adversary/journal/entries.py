@@ -1,31 +1,36 @@
-"""The entries of the journal: what the referee was told, one record each."""
+"""The entries of the journal: every event that the referee was given, one record each."""
 
+import math
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 
 from slaternet.errors import Diverged
-from slaternet.model import Agents, Departure, Question, StopAt, ValueAndGradient, Values
+from slaternet.model import Agents, Array, Departure, Question, StopAt, Usage, ValueAndGradient, Values
 from slaternet.storage.record_file import SealedRecord
-from slaternet_adversary.engine.events import Asked, Commit, Used
-from slaternet_adversary.journal.entry_bytes import COUNT, LENGTH, PayloadReader, group_bytes, name_bytes, usage_bytes
-from slaternet_adversary.journal.snapshot import Snapshot, snapshot_bytes, snapshot_of
+from slaternet_adversary.engine.events import Asked, Commit, RefereeSnapshot, Used
+from slaternet_adversary.engine.host_costs import Total
+from slaternet_adversary.journal.snapshot import Snapshot
 from slaternet_adversary.scoring import Scored
 
 _DIGEST_BYTES = 32
 
+_COUNT = struct.Struct("<I")
+_LENGTH = struct.Struct("<H")
 _ROUND = struct.Struct("<Q")
-
 _QUESTION = struct.Struct("<IIIIBd")
-
 _SCORE = struct.Struct("<5d")
+_USAGE = struct.Struct("<QQQQQd")
+_STANDING = struct.Struct("<Q32s5d")
+_TOTAL = struct.Struct("<QQQdd")
 
 
 class EntryKind(IntEnum):
-    """What an entry is."""
+    """The kind of an entry, as the record stores it."""
 
     SEATING = 1
     COMMITMENT = 2
@@ -38,19 +43,19 @@ class EntryKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class SeatingEntry:
-    """Which host speaks for which agents, and who leaves when; with the first of them the game begins."""
+    """The seats of each host, and the departures; the first of them begins the game."""
 
     hosts: tuple[tuple[str, Agents], ...]
     epoch: int = 1
     departures: tuple[Departure, ...] = ()
 
-    def compare(self, told: "SeatingEntry") -> None:
-        """Diverged where the coordinator says something else of the same epoch."""
-        known, now = ({name: agents.tolist() for name, agents in seats.hosts} for seats in (self, told))
+    def compare(self, other: "SeatingEntry") -> None:
+        """Diverged where the coordinator's seating of the same epoch is another one."""
+        known, now = ({name: agents.tolist() for name, agents in seats.hosts} for seats in (self, other))
         if known != now:
             names = ", ".join(sorted(name for name in known | now if known.get(name) != now.get(name)))
             raise Diverged(f"the coordinator seats {names} otherwise than the journal says; put back its state")
-        left, leaving = ([(each.round, each.agents.tolist()) for each in seats.departures] for seats in (self, told))
+        left, leaving = ([(each.round, each.agents.tolist()) for each in seats.departures] for seats in (self, other))
         if left != leaving:
             raise Diverged("the coordinator has other agents leave than the journal says; put back its state")
 
@@ -70,26 +75,27 @@ def encode(entry: Entry) -> tuple[EntryKind, int, tuple[bytes, ...]]:
     """Return an entry as a record's kind and round, and its payload in pieces."""
     match entry:
         case SeatingEntry(hosts, epoch, departures):
-            seats = (name_bytes(name) + group_bytes(agents) for name, agents in hosts)
-            partings = (_ROUND.pack(each.round) + group_bytes(each.agents) for each in departures)
-            return EntryKind.SEATING, epoch, (COUNT.pack(len(hosts)), *seats, *partings)
+            seats = (_name_bytes(name) + _group_bytes(agents) for name, agents in hosts)
+            partings = (_ROUND.pack(each.round) + _group_bytes(each.agents) for each in departures)
+            return EntryKind.SEATING, epoch, (_COUNT.pack(len(hosts)), *seats, *partings)
         case Commit(round, commitments):
             return EntryKind.COMMITMENT, round, tuple(map(bytes.fromhex, commitments))
         case Purchase(asked, values):
-            return EntryKind.PURCHASE, asked.question.round, _purchase(asked, values)
+            return EntryKind.PURCHASE, asked.question.round, _purchase_bytes(asked, values)
         case Scored():
             numbers = entry.loss, entry.violation, entry.zero_loss, entry.zero_violation, entry.disagreement
             return EntryKind.SCORE, entry.round, (_SCORE.pack(*numbers),)
         case Used(host, incarnation, usage):
-            return EntryKind.USAGE, usage.round, (usage_bytes(incarnation, usage), name_bytes(host))
+            return EntryKind.USAGE, usage.round, (_usage_bytes(incarnation, usage), _name_bytes(host))
         case StopAt(last):
             return EntryKind.STOP, last, ()
-        case Snapshot():
-            return EntryKind.SNAPSHOT, entry.round, (snapshot_bytes(entry),)
+        case Snapshot(standing, skew, totals):
+            start = _STANDING.pack(standing.rounds or 0, standing.digest, *standing.totals, skew)
+            return EntryKind.SNAPSHOT, entry.round, (start, *(_total_bytes(*item) for item in totals.items()))
 
 
-def _purchase(asked: Asked, values: Values) -> tuple[bytes, ...]:
-    question, name, (k, s, m) = asked.question, asked.host.encode(), values.g.shape
+def _purchase_bytes(asked: Asked, values: Values) -> tuple[bytes, ...]:
+    question, (k, s, m) = asked.question, values.g.shape
     flags = question.loss_gradient + 2 * question.constraint_gradient + 4 * question.x_is_first_point
     arrays = [question.points, values.f, values.g]
     if not question.x_is_first_point:
@@ -100,46 +106,95 @@ def _purchase(asked: Asked, values: Values) -> tuple[bytes, ...]:
         if tangent is not None:
             arrays += tangent.value, tangent.gradient
     return (
-        _QUESTION.pack(k, s, question.x.shape[1], m, flags, asked.at) + LENGTH.pack(len(name)) + name,
+        _QUESTION.pack(k, s, question.x.shape[1], m, flags, asked.at) + _name_bytes(asked.host),
         question.agents.astype("<i8").tobytes(),
         *[np.asarray(each, "<f8").tobytes() for each in arrays],
     )
 
 
+def _name_bytes(name: str) -> bytes:
+    data = name.encode()
+    return _LENGTH.pack(len(data)) + data
+
+
+def _group_bytes(agents: Agents) -> bytes:
+    return _COUNT.pack(len(agents)) + agents.astype("<i8").tobytes()
+
+
+def _usage_bytes(incarnation: int, usage: Usage) -> bytes:
+    numbers = usage.frames, usage.bytes_sent, usage.bytes_received
+    return _USAGE.pack(incarnation, usage.round, *numbers, usage.waited)
+
+
+def _total_bytes(name: str, total: Total) -> bytes:
+    numbers = total.frames, total.bytes_sent, total.bytes_received, total.waited, total.lag
+    return _name_bytes(name) + _TOTAL.pack(*numbers) + _usage_bytes(total.incarnation, total.newest)
+
+
 def decode(record: SealedRecord) -> Entry:
-    """Return what a record says; Diverged where it is of no kind that is known."""
-    rest = _Rest(record.payload)
+    """Return the entry in a record; Diverged where its kind is not known."""
+    payload = _PayloadReader(record.payload)
     match record.kind:
         case EntryKind.SEATING:
-            return SeatingEntry(tuple(rest.seats()), record.round, tuple(rest.departures()))
+            return SeatingEntry(tuple(payload.seats()), record.round, tuple(payload.departures()))
         case EntryKind.COMMITMENT:
             digests = range(0, len(record.payload), _DIGEST_BYTES)
             return Commit(record.round, tuple(record.payload[at : at + _DIGEST_BYTES].hex() for at in digests))
         case EntryKind.PURCHASE:
-            return rest.purchase(record.round)
+            return payload.purchase(record.round)
         case EntryKind.SCORE:
-            return Scored(record.round, *rest.numbers(_SCORE))
+            return Scored(record.round, *payload.numbers(_SCORE))
         case EntryKind.USAGE:
-            incarnation, usage = rest.usage()
-            return Used(rest.name(), incarnation, usage)
+            incarnation, usage = payload.usage()
+            return Used(payload.name(), incarnation, usage)
         case EntryKind.STOP:
             return StopAt(record.round)
         case EntryKind.SNAPSHOT:
-            return snapshot_of(record.round, rest)
+            return payload.snapshot(record.round)
         case _:
             raise Diverged(f"the journal has an entry of kind {record.kind}, which is none; put back an undamaged copy")
 
 
-class _Rest(PayloadReader):
-    """What is left of an entry."""
+@dataclass(slots=True)
+class _PayloadReader:
+    """Reads a payload from front to back."""
+
+    data: bytes
+    at: int = 0
+
+    def numbers(self, layout: struct.Struct) -> tuple[Any, ...]:
+        self.at += layout.size
+        return layout.unpack_from(self.data, self.at - layout.size)
+
+    def whole(self, layout: struct.Struct) -> int:
+        (number,) = self.numbers(layout)
+        return int(number)
+
+    def name(self) -> str:
+        length = self.whole(_LENGTH)
+        self.at += length
+        return self.data[self.at - length : self.at].decode()
+
+    def agents(self, count: int) -> Agents:
+        self.at += 8 * count
+        return np.frombuffer(self.data, "<i8", count, self.at - 8 * count).astype(np.intp)
+
+    def array(self, *shape: int) -> Array:
+        count = math.prod(shape)
+        self.at += 8 * count
+        return np.frombuffer(self.data, "<f8", count, self.at - 8 * count).reshape(shape)
+
+    def usage(self) -> tuple[int, Usage]:
+        incarnation, *numbers = self.numbers(_USAGE)
+        return incarnation, Usage(*numbers)
 
     def seats(self) -> Iterator[tuple[str, Agents]]:
-        for _ in range(self.whole(COUNT)):
-            yield self.name(), self.agents(self.whole(COUNT))
+        for _ in range(self.whole(_COUNT)):
+            yield self.name(), self.agents(self.whole(_COUNT))
 
     def departures(self) -> Iterator[Departure]:
         while self.at < len(self.data):
-            yield Departure(self.whole(_ROUND), self.agents(self.whole(COUNT)))
+            yield Departure(self.whole(_ROUND), self.agents(self.whole(_COUNT)))
 
     def purchase(self, round: int) -> Purchase:
         k, s, p, m, flags, at = self.numbers(_QUESTION)
@@ -152,3 +207,13 @@ class _Rest(PayloadReader):
         constraint = ValueAndGradient(self.array(k, m), self.array(k, m, p)) if flags & 2 else None
         question = Question(round, agents, points[:, 0] if x is None else x, points, anchor, *gradients, first)
         return Purchase(Asked(host, question, at), Values(f, g, loss, constraint))
+
+    def snapshot(self, round: int) -> Snapshot:
+        rounds, digest, loss, violation, zero_loss, zero_violation, skew = self.numbers(_STANDING)
+        hosts: dict[str, Total] = {}
+        while self.at < len(self.data):
+            name, total = self.name(), Total(*self.numbers(_TOTAL))
+            total.incarnation, total.newest = self.usage()
+            hosts[name] = total
+        standing = RefereeSnapshot(round, rounds or None, digest, (loss, violation, zero_loss, zero_violation))
+        return Snapshot(standing, skew, hosts)

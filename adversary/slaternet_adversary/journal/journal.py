@@ -1,4 +1,4 @@
-"""The adversary's journal: opened, recovered, appended before anything is answered."""
+"""The adversary's journal: opened, replayed after a restart, appended to before every reply."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,36 +16,35 @@ from slaternet_adversary.engine.events import Commit
 from slaternet_adversary.journal.entries import Entry, EntryKind, Purchase, SeatingEntry, decode, encode
 
 JOURNAL = Path("journal") / "adversary"
-"""Where the journal stands in a run folder."""
+"""The path of the journal in a run folder."""
 
 
 def begun(folder: Path, *, disk: Disk = DISK) -> bool:
-    """Say whether there is a journal in a run folder."""
-    path = folder / JOURNAL
-    return path.name in disk.names(path.parent)
+    """Whether there is a journal in a run folder."""
+    return JOURNAL.name in disk.names(folder / JOURNAL.parent)
 
 
 def read(folder: Path, *, disk: Disk = DISK) -> Iterator[Entry]:
-    """Return the entries of the journal in a run folder, for whoever checks them; nothing is written."""
+    """Return the entries of the journal in a run folder, read-only."""
     return map(decode, journal.read(folder / JOURNAL, disk=disk))
 
 
 @dataclass(slots=True)
 class AdversaryJournal:
-    """The journal of a game that is played."""
+    """The journal of a game in progress."""
 
     folder: Path
     journal: Journal
     _replaying: bool = False
     _made: dict[int, str] = field(default_factory=dict)
-    """Commitments, by round, that are not written down yet."""
+    """Commitments, by round, that are not recorded yet."""
     _written: dict[int, str] = field(default_factory=dict)
-    """Commitments, by round, that an earlier life has written down and this one has not made again yet."""
+    """Commitments, by round, that a previous process has recorded and this one has not made again yet."""
     disk: Disk = DISK
     limits: Limits = LIMITS
     _attendance: Attendance = field(default_factory=lambda: Attendance(0))
     _bought: dict[int, set[int]] = field(default_factory=dict)
-    """Who has bought, by round, where not all have yet."""
+    """By round: the agents that have bought, while others have not."""
 
     @classmethod
     def begin(
@@ -72,15 +71,14 @@ class AdversaryJournal:
         disk: Disk = DISK,
         limits: Limits = LIMITS,
     ) -> Self:
-        """Go on with the journal in a run folder: `replay` it first. BadSpec where it is another game's."""
+        """Open the journal in a run folder, to be replayed first. BadSpec where it is another game's."""
         path = folder / JOURNAL
         opened = Journal.open(path, role=Role.ADVERSARY, run=run, durability=durability, disk=disk)
-        # who has begun it may have died before its name was safe: from here on it counts
-        disk.sync_folder(path.parent)
+        disk.sync_folder(path.parent)  # the previous process may have died before the directory entry was synced
         return cls(folder, opened, True, disk=disk, limits=limits)
 
     def replay(self) -> Iterator[Entry]:
-        """Return what is written, one by one; last, those commitments made meanwhile that have to be written yet."""
+        """Yield the entries recorded; last, the commitments made meanwhile, which are recorded now."""
         for record in self.journal.replay():
             entry = decode(record)
             self._completes(entry)
@@ -92,17 +90,17 @@ class AdversaryJournal:
             yield missing
 
     def append(self, entry: Entry) -> None:
-        """Write an entry down; when this returns it outlives the process.
+        """Record an entry; when this returns it outlives the process.
 
-        With the last purchase of a round of which hosts write checkpoints, a loss of power as well: checkpoints survive
-        one, and who goes on from them must find here all that came before.
+        The last purchase of a checkpoint round makes the journal survive a loss of power as well: checkpoints do, and
+        a host that continues from one must find here all that came before.
         """
         kind, round, payload = encode(entry)
         counts = kind == EntryKind.SEATING or (kind == EntryKind.PURCHASE and round % LIMITS.checkpoint_every == 0)
         self.journal.append(kind, round, *payload, sync=counts and self._completes(entry))
 
     def _completes(self, entry: Entry) -> bool:
-        """Count who has bought in a round of checkpoints, and say whether this was the last."""
+        """Count purchases in a checkpoint round; return whether this was the last."""
         if isinstance(entry, SeatingEntry):
             self._attendance = Attendance(sum(len(agents) for _, agents in entry.hosts), entry.departures)
         if not isinstance(entry, Purchase) or entry.asked.question.round % self.limits.checkpoint_every:
@@ -116,26 +114,26 @@ class AdversaryJournal:
         return True
 
     def commit(self, commit: Commit) -> Commit | None:
-        """Write commitments down, once, and return those that are new; Diverged where an earlier life had others."""
+        """Record commitments, once, and return the new ones; Diverged where a previous process made others."""
         _match(commit, self._written, self._made)
         return None if self._replaying else self._write_commitments()
 
     def _write_commitments(self) -> Commit | None:
         if not self._made:
             return None
-        # of consecutive rounds: they are made in order, and written down in order
+        # of consecutive rounds: they are made and recorded in order
         missing = Commit(min(self._made), tuple(self._made.values()))
         self._made.clear()
         self.append(missing)
         return missing
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self.journal.close()
 
 
 def _match(commit: Commit, expected: dict[int, str], others: dict[int, str]) -> None:
-    """Compare commitments with those that are expected; the others are expected from now on."""
+    """Compare commitments with the expected ones; add those that nothing was expected of to `others`."""
     for round, each in enumerate(commit.commitments, commit.round):
         known = expected.pop(round, None)
         if known is None:

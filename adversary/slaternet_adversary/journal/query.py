@@ -1,4 +1,4 @@
-"""What agents have asked and seen, as the journal has it, for the host that takes them over."""
+"""The purchases of some agents, read from the journal for the host that adopts them."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -18,10 +18,10 @@ from slaternet_adversary.journal.journal import JOURNAL, read
 def purchases_of(
     folder: Path, agents: Agents, first: int, last: int, *, disk: Disk = DISK
 ) -> Iterator[tuple[Question, Answer]]:
-    """Return what some agents asked and saw in each of these rounds, in order, from the journal in a run folder.
+    """Yield what some agents asked and were answered in each of these rounds, in order, from a run folder's journal.
 
-    They must have played them all; Diverged where the journal ends before. Purchases of a round stand in as many
-    entries as there were hosts, and hosts are not far from each other: little is kept while it is read.
+    Diverged where the journal ends before. A round's purchases are spread over one entry per host, and hosts are close
+    to each other, so little is held in memory.
     """
     found: dict[int, list[Purchase]] = {}
     for entry in read(folder, disk=disk):
@@ -39,7 +39,7 @@ def purchases_of(
 
 
 def _some(purchase: Purchase, own: NDArray[np.bool_]) -> Purchase:
-    """Return what some of the agents of a purchase have bought."""
+    """Return the part of a purchase that is about some of its agents."""
     values = purchase.values
     return Purchase(
         replace(purchase.asked, question=select_agents(purchase.asked.question, own)),
@@ -48,7 +48,7 @@ def _some(purchase: Purchase, own: NDArray[np.bool_]) -> Purchase:
 
 
 def merge_purchases(pieces: list[Purchase]) -> tuple[Question, Answer]:
-    """Return the purchases of one round by several agents as one, in index order."""
+    """Return the purchases of one round as one, in the order of agents."""
     questions, values = [each.asked.question for each in pieces], [each.values for each in pieces]
     agents = np.concatenate([each.agents for each in questions])
     order = agents.argsort()
@@ -58,10 +58,8 @@ def merge_purchases(pieces: list[Purchase]) -> tuple[Question, Answer]:
         return array
 
     def tangent(parts: Iterable[ValueAndGradient | None]) -> ValueAndGradient | None:
-        some = [each for each in parts if each is not None]
-        return (
-            ValueAndGradient(rows(each.value for each in some), rows(each.gradient for each in some)) if some else None
-        )
+        some = [(each.value, each.gradient) for each in parts if each is not None]
+        return ValueAndGradient(*map(rows, zip(*some, strict=True))) if some else None
 
     anchors = [each.anchor for each in questions if each.anchor is not None]
     first, points = all(each.x_is_first_point for each in questions), rows(each.points for each in questions)

@@ -1,5 +1,6 @@
-"""Every call of a plugin's functions: what comes back is checked, and the plugin is named where it fails."""
+"""Every call of a plugin's functions: results are checked, and errors name the plugin."""
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -9,12 +10,12 @@ from numpy.typing import NDArray
 from slaternet.errors import PluginFailed
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
-from slaternet.spec.plugins import plugin_edge
-from slaternet_adversary.api import Adversary
+from slaternet.spec.plugins import Loaded, check_options, plugin_edge
+from slaternet_adversary.api import Adversary, Game
 
 
-def name_of(plugin: Adversary) -> str:
-    """Return what people call a plugin: its class, or the one that it stands for."""
+def name_of(plugin: object) -> str:
+    """Return the name of a plugin for people: its class, or the plugin that it stands for."""
     return str(getattr(plugin, "name", "")) or type(plugin).__name__
 
 
@@ -23,8 +24,21 @@ def adversary_edge(plugin: Adversary, where: str) -> AbstractContextManager[None
     return plugin_edge("adversary plugin", name_of(plugin), where)
 
 
+def new_instance(loaded: Loaded, game: Game, options: Mapping[str, object]) -> Adversary:
+    """Return a new instance of a plugin; BadSpec for wrong options, PluginFailed where it does not say what it is."""
+    check_options(loaded.factory, options, key="adversary.options", given=1)
+    plugin = loaded.factory(game, **options)
+    if not isinstance(plugin, Adversary):
+        raise failure(plugin, "it is not a slaternet_adversary.Adversary")
+    for name, limit in (("constraints", LIMITS.constraints), ("history", LIMITS.plugin_message_bytes)):
+        number = getattr(plugin, name, None)
+        if not isinstance(number, int) or not 0 <= number <= limit:
+            raise failure(plugin, f"{name} must be a whole number from 0 to {limit}, not {number!r}")
+    return plugin
+
+
 class CheckedRound:
-    """The functions of one round, called with care: what they return has its shape and is finite, or PluginFailed."""
+    """The functions of one round; their results have the right shape and are finite, or PluginFailed is raised."""
 
     def __init__(self, plugin: Adversary, round: int, functions: Any, *, finite: bool = True) -> None:  # noqa: ANN401
         self.plugin = plugin
@@ -36,11 +50,11 @@ class CheckedRound:
         self._rows = {"constraint": (self.m,), "loss_gradient": (self.p,), "constraint_gradient": (self.m, self.p)}
 
     def has(self, method: str) -> bool:
-        """Say whether the round offers an optional method."""
+        """Whether the round offers an optional method."""
         return callable(getattr(self.functions, method, None))
 
     def scoring(self) -> "CheckedRound":
-        """Return what is scored: itself, unless the round says otherwise."""
+        """Return the functions that are scored: these, unless the round has others."""
         if not self.has("scoring"):
             return self
         with self.edge("scoring"):
@@ -55,15 +69,15 @@ class CheckedRound:
         return self.values("constraint", agents, points)
 
     def values(self, method: str, agents: Agents, points: Array) -> Array:
-        """Return what a method says about points (k, s, p), (k, s, ...), asked in one call."""
+        """Return a method's result at points (k, s, p), (k, s, ...), from one call."""
         with self.edge(method):
             shape = (*points.shape[:2], *self._rows.get(method, ()))
             return self.checked(method, self.ask(method, agents, points), shape)
 
     def asked(self, method: str, agents: Agents, points: Array) -> Array:
-        """Return the same as a game asks: of one agent at a time, unless the plugin promises that a batch is alike."""
+        """Return the same as a game asks: one agent per call, unless the plugin is rowwise."""
         if not points.shape[1]:
-            return np.empty((*points.shape[:2], *self._rows.get(method, ())))  # a plugin need not cope with that
+            return np.empty((*points.shape[:2], *self._rows.get(method, ())))  # plugins need not support that
         if self.plugin.rowwise or len(agents) == 1:
             return self.values(method, agents, points)
         rows = [slice(i, i + 1) for i in range(len(agents))]
@@ -111,7 +125,7 @@ class CheckedRound:
         return values[position, 0, chosen % self.m], gradients[position, 0, chosen % self.m]
 
     def edge(self, method: str) -> AbstractContextManager[None]:
-        """Return the plugin edge, which names the method."""
+        """Return the plugin edge of a method."""
         return adversary_edge(self.plugin, f"{method} of {self.name}")
 
     def ask(self, method: str, *arguments: object) -> Any:  # noqa: ANN401 - what a plugin returns
@@ -119,7 +133,7 @@ class CheckedRound:
         return getattr(self.functions, method)(*arguments)
 
     def checked(self, method: str, value: object, shape: tuple[int, ...]) -> Array:
-        """Return an array of float64; PluginFailed where a method returned none of the shape asked for."""
+        """Return a method's result as an array of float64; PluginFailed where it is not of the shape asked for."""
         array = np.asarray(value)
         if array.dtype.kind not in "biuf":
             what = f"is {type(value).__name__} of {array.dtype} where real numbers were due"
@@ -132,8 +146,8 @@ class CheckedRound:
         raise failure(self.plugin, f"{method} of {self.name} {what}")
 
 
-def failure(plugin: Adversary, what: str) -> PluginFailed:
-    """Return the error that names a plugin which broke its contract."""
+def failure(plugin: object, what: str) -> PluginFailed:
+    """Return the error for a plugin that broke its contract."""
     failed = PluginFailed(f"the adversary plugin {name_of(plugin)} failed: {what}")
     failed.what = what
     return failed

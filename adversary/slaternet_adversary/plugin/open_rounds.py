@@ -12,7 +12,7 @@ from slaternet_adversary.scoring import Scored, Scoring
 
 
 class OpenRounds:
-    """What a plugin has fixed and may still be asked about. One call at a time."""
+    """The rounds whose functions are fixed and not recorded yet. One call at a time."""
 
     def __init__(self, plugin: Adversary) -> None:
         self._plugin = plugin
@@ -22,18 +22,18 @@ class OpenRounds:
     def play(self, effect: Play) -> Played:
         """Have the functions of a round fixed."""
         past = None if effect.past is None else History(effect.past)
-        # a plugin that cannot play a round, however it says so, has failed
+        # a plugin that cannot play a round has failed, whatever error it raises
         with plugin_edge("adversary plugin", name_of(self._plugin), f"play({effect.round})", passing=(PluginFailed,)):
             functions = self._plugin.play(effect.round, past)
         self._rounds[effect.round] = CheckedRound(self._plugin, effect.round, functions)
         return Played(effect.round)
 
     def forget(self, round: int) -> None:
-        """Let go of a round that is recorded."""
+        """Drop a round that is recorded."""
         self._rounds.pop(round, None)
 
     def score(self, effect: Score) -> Scored | None:
-        """Do a piece of the scoring of a round, the same until it is done; return the score when it is."""
+        """Do a piece of scoring a round, the same round until it is done; return the score then."""
         with adversary_edge(self._plugin, f"the score of round {effect.round}"):
             if self._scoring is None:
                 functions, agents = self._rounds[effect.round].functions, effect.agents

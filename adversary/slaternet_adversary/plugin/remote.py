@@ -1,16 +1,16 @@
 """An adversary outside our process: a worker that runs a Python plugin, or a program in any language.
 
-The game sees an `Adversary` like any other. Every call waits, with a deadline; whatever goes wrong is `PluginFailed`,
-except a game that the plugin does not support. What comes back has exactly the size that was asked for; whether numbers
-are finite is looked at where they are used.
+The game sees an `Adversary` like any other. Every call waits, with a deadline; every failure is `PluginFailed`, except
+that the plugin does not support the game. Replies have exactly the size asked for; whether numbers are finite is
+checked where they are used.
 """
 
 import math
 import tempfile
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import grpc
 import numpy as np
@@ -46,13 +46,21 @@ _OPTIONS = [
     ("grpc.enable_http_proxy", 0),
     ("grpc.enable_retries", 0),
     ("grpc.service_config_disable_resolution", 1),
-    # a connection of its own: what another game has met at this address is nothing to us
+    # a connection of its own: failures of another game at this address must not affect us
     ("grpc.use_local_subchannel_pool", 1),
 ]
 
+_CALLS: dict[type, tuple[str, Callable[[Any], bytes]]] = {
+    PlayRequest: ("Play", encode_play),
+    EvaluateRequest: ("Evaluate", encode_evaluate),
+    ScoreRequest: ("Score", encode_score),
+}
+
+T = TypeVar("T")
+
 
 class _Gone(PluginFailed):
-    """The plugin does not know our instance (any more)."""
+    """The plugin does not know our instance, or not any more."""
 
 
 class Remote(Adversary):
@@ -65,11 +73,11 @@ class Remote(Adversary):
         self._describe = describe
         self._deadline = deadline
         self._channel = grpc.insecure_channel(address, options=_OPTIONS)
-        self._methods: dict[str, Any] = {}  # of gRPC, made once: looking them up is a good part of a call
+        self._methods: dict[str, Any] = {}  # of gRPC, made once: that is a good part of a call
         self._played = 0
         self._rounds: weakref.WeakValueDictionary[int, RemoteRound] = weakref.WeakValueDictionary()
-        # of every round, where `history` asks for any; on disk when they grow
-        self._decisions = tempfile.SpooledTemporaryFile(LIMITS.chunk_bytes)  # noqa: SIM115 - as long as we live
+        # of every round, for a plugin with history: a replay needs all; on disk when they grow
+        self._decisions = tempfile.SpooledTemporaryFile(LIMITS.chunk_bytes)  # noqa: SIM115 - closed by `close`
 
     @classmethod
     def connect(
@@ -105,10 +113,13 @@ class Remote(Adversary):
 
     def play(self, round: int, past: History | None) -> "RemoteRound":
         """Have the functions of a round fixed; rounds come in order."""
-        if past is not None:
-            self._remember(round, past.decisions)
-        reply = self._ask(PlayRequest("", round, self._needed(round), np.empty(0) if past is None else past.decisions))
-        functions = RemoteRound(self, round, self._read("Play", round, decode_played, reply))
+        decisions = np.empty(0) if past is None else past.decisions
+        if len(decisions):
+            newest = np.ascontiguousarray(decisions[-1]).tobytes()
+            self._decisions.seek((round - 2) * len(newest))
+            self._decisions.write(newest)
+        methods = self._ask(PlayRequest("", round, self._needed(round), decisions), decode_played)
+        functions = RemoteRound(self, round, methods)
         self._rounds[round] = functions
         self._played = round
         return functions
@@ -121,95 +132,75 @@ class Remote(Adversary):
         answers = []
         for here in _cuts(len(asked.agents), row):
             part = replace(asked, agents=asked.agents[here], points=asked.points[here])
-            reply = self._ask(part)
-            sizes = part, self.game.dimension, self.constraints
-            answers.append(self._read("Evaluate", asked.round, decode_evaluated, reply, *sizes))
+            answers.append(self._ask(part, decode_evaluated, part, self.game.dimension, self.constraints))
         return answers
 
     def score(self, round: int, agents: Agents, points: Array) -> tuple[Array, Array]:
         """Return loss and violation of points (N, p), in as many calls as their number takes."""
-        parts = []
-        for here in _cuts(len(points), self.game.dimension):
-            reply = self._ask(ScoreRequest("", round, agents, points[here]))
-            parts.append(self._read("Score", round, decode_scored, reply, len(points[here])))
+        parts = [
+            self._ask(ScoreRequest("", round, agents, points[here]), decode_scored, len(points[here]))
+            for here in _cuts(len(points), self.game.dimension)
+        ]
         return _joined([each.loss for each in parts]), _joined([each.violation for each in parts])
 
     # Instances
 
     def _new_instance(self) -> DescribeReply:
-        reply = self._call("Describe", 0, encode_describe(self._describe))
-        described: DescribeReply = self._read("Describe", 0, decode_described, reply)
+        described = self._call("Describe", 0, encode_describe(self._describe), decode_described)
         self._instance = described.instance
         return described
 
     def _introduce(self, described: DescribeReply) -> None:
-        self.constraints = described.constraints
-        self.history = described.history
-        self.rowwise = described.rowwise
-        self.methods = described.methods
-        self.version = described.version
+        self.constraints, self.history, self.rowwise = described.constraints, described.history, described.rowwise
+        self.methods, self.version = described.methods, described.version
         if 8 * self.history * self.game.agents * self.game.dimension > LIMITS.plugin_message_bytes - LIMITS.text_bytes:
             raise self.failed(f"it asks for {self.history} rounds of history, more than a message holds")
 
     def _replay(self) -> None:
-        """Make the instance anew and play it again up to where it was."""
-        described = self._new_instance()
-        if (described.constraints, described.history, described.version) != (
-            self.constraints,
-            self.history,
-            self.version,
-        ):
+        """Make a new instance and play it up to the newest round."""
+        new = self._new_instance()
+        if (new.constraints, new.history, new.version) != (self.constraints, self.history, self.version):
             raise self.failed("described again it is another plugin than before")
+        size = 8 * self.game.agents * self.game.dimension
         for round in range(1, self._played + 1):
-            request = PlayRequest(self._instance, round, self._needed(self._played), self._recall(round))
-            self._call("Play", round, encode_play(request))
+            known = min(self.history, round - 1)
+            self._decisions.seek((round - 1 - known) * size)
+            past = np.frombuffer(self._decisions.read(known * size))
+            request = PlayRequest(self._instance, round, self._needed(self._played), past)
+            self._call("Play", round, encode_play(request), bytes)
 
     def _needed(self, round: int) -> int:
-        """Return the lowest round that someone still holds, or `round`."""
+        """Return the lowest round that is still in use, or `round`."""
         return min(self._rounds, default=round)
-
-    def _remember(self, round: int, decisions: Array) -> None:
-        """Keep the newest decisions: a replay needs those of every round."""
-        if len(decisions):
-            data = np.ascontiguousarray(decisions[-1]).tobytes()
-            self._decisions.seek((round - 2) * len(data))
-            self._decisions.write(data)
-
-    def _recall(self, round: int) -> Array:
-        size = 8 * self.game.agents * self.game.dimension
-        known = min(self.history, round - 1)
-        self._decisions.seek((round - 1 - known) * size)
-        return np.frombuffer(self._decisions.read(known * size))
 
     # Calls
 
-    def _ask(self, request: PlayRequest | EvaluateRequest | ScoreRequest) -> bytes:
-        """Call our instance; one that is not known any more is made again, once."""
+    def _ask(
+        self, request: PlayRequest | EvaluateRequest | ScoreRequest, decode: Callable[..., T], *sizes: object
+    ) -> T:
+        """Call our instance; make it again, once, where the plugin does not know it any more."""
+        method, encode = _CALLS[type(request)]
         try:
-            return self._send(request)
+            return self._call(method, request.round, encode(replace(request, instance=self._instance)), decode, *sizes)
         except _Gone:
             self._replay()
-            return self._send(request)
+            return self._call(method, request.round, encode(replace(request, instance=self._instance)), decode, *sizes)
 
-    def _send(self, request: PlayRequest | EvaluateRequest | ScoreRequest) -> bytes:
-        match replace(request, instance=self._instance):
-            case PlayRequest() as play:
-                return self._call("Play", play.round, encode_play(play))
-            case EvaluateRequest() as evaluate:
-                return self._call("Evaluate", evaluate.round, encode_evaluate(evaluate))
-            case score:
-                return self._call("Score", score.round, encode_score(score))
-
-    def _call(self, method: str, round: int, data: bytes) -> bytes:
+    def _call(self, method: str, round: int, data: bytes, decode: Callable[..., T], *sizes: object) -> T:
+        where = f"{method} of round {round}" if round else method
         try:
             if method not in self._methods:
                 self._methods[method] = self._channel.unary_unary(f"/{SERVICE}/{method}")
-            return cast("bytes", self._methods[method](data, timeout=self._deadline))
+            reply = self._methods[method](data, timeout=self._deadline)
         except grpc.RpcError as error:
             call = cast("grpc.Call", error)
-            raise self._raised(_place(method, round), call.code(), call.details() or "") from None
-        except ValueError:  # how gRPC says it
-            raise self.failed(f"{_place(method, round)} came after the connection was closed") from None
+            raise self._raised(where, call.code(), call.details() or "") from None
+        except ValueError:  # gRPC's error for a closed channel
+            raise self.failed(f"{where} came after the connection was closed") from None
+        try:
+            return decode(reply, *sizes)
+        except Malformed as error:
+            raise self.failed(f"{where} answered with what is none: {error}") from None
 
     def _raised(self, where: str, code: grpc.StatusCode, details: str) -> Exception:
         said = clip(" ".join(details.split())) or code.name
@@ -225,77 +216,74 @@ class Remote(Adversary):
             case _:
                 return self.failed(f"{where}: {said}")
 
-    def _read(self, method: str, round: int, decode: Any, *arguments: object) -> Any:  # noqa: ANN401 - what it decodes
-        try:
-            return decode(*arguments)
-        except Malformed as error:
-            raise self.failed(f"{_place(method, round)} answered with what is none: {error}") from None
-
     def failed(self, what: str) -> PluginFailed:
         """Return the error that names the plugin."""
         return PluginFailed(f"the adversary plugin {self.name} failed: {what}")
 
 
 class RemoteRound:
-    """The functions of a round that was played elsewhere; it has the optional methods that the plugin says it has."""
+    """The functions of a round that was played elsewhere, with the optional methods that the plugin offers."""
 
     def __init__(self, remote: Remote, round: int, methods: Methods) -> None:
         self._remote = remote
         self._round = round
-        self._offered = {
-            f"_{name}"
-            for name in ("loss_gradient", "constraint_gradient", "quadratic", "linear")
-            if getattr(methods, name)
-        }
+        optional = ("loss_gradient", "constraint_gradient", "quadratic", "linear")
+        self._offered = {f"_{name}" for name in optional if getattr(methods, name)}
         if methods.network:
             self._offered |= {"_network_loss", "_network_violation"}
         self._kept: dict[tuple[str, bytes], Array] = {}
         self._scored: tuple[bytes, dict[bytes, int], Array, Array] | None = None
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - an optional method
-        # looked up, not set in __init__: a round that holds its own methods would outlive its last user
+        # looked up, not set in __init__: a round that refers to its own methods would outlive its last user
         if f"_{name}" in self.__dict__.get("_offered", ()):
             return object.__getattribute__(self, f"_{name}")
         raise AttributeError(f"the functions of round {self._round} have no {name}")
 
     def loss(self, agents: Agents, points: Array) -> Array:
         """Return f_i at the points, (k, s)."""
-        return self._value("loss", agents, points)
+        return self._value("f", agents, points)
 
     def constraint(self, agents: Agents, points: Array) -> Array:
         """Return g_i at the points, (k, s, m)."""
-        return self._value("constraint", agents, points)
+        return self._value("g", agents, points)
 
-    def _value(self, what: str, agents: Agents, points: Array) -> Array:
-        """Return one of the two, and keep the other: it is asked for next, be it after the other agents."""
+    def _value(self, name: str, agents: Agents, points: Array) -> Array:
+        """Return f or g at the points and cache the other, which a later call will ask for."""
         asked = agents.tobytes() + points.tobytes()
-        if (what, asked) in self._kept:
-            return self._kept.pop((what, asked))
-        answers = self._evaluate(agents, points, 1 + self._remote.constraints, values=True)
-        found = {"loss": _joined([each.f for each in answers]), "constraint": _joined([each.g for each in answers])}
+        if (name, asked) in self._kept:
+            return self._kept.pop((name, asked))
         if len(self._kept) >= self._remote.game.agents:
             self._kept.clear()
-        value = found.pop(what)
-        self._kept |= {(other, asked): kept for other, kept in found.items()}
+        answers = self._evaluate(agents, 1 + self._remote.constraints, points, values=True)
+        f, g = _joined([each.f for each in answers]), _joined([each.g for each in answers])
+        value, other, kept = (f, "g", g) if name == "f" else (g, "f", f)
+        self._kept[other, asked] = kept
         return value
 
     def _loss_gradient(self, agents: Agents, points: Array) -> Array:
-        answers = self._evaluate(agents, points, points.shape[2], loss_gradient=True)
+        answers = self._evaluate(agents, points.shape[2], points, loss_gradient=True)
         return _joined([each.loss_gradient for each in answers])
 
     def _constraint_gradient(self, agents: Agents, points: Array) -> Array:
-        numbers = self._remote.constraints * points.shape[2]
-        answers = self._evaluate(agents, points, numbers, constraint_gradient=True)
+        answers = self._evaluate(agents, self._remote.constraints * points.shape[2], points, constraint_gradient=True)
         return _joined([each.constraint_gradient for each in answers])
 
     def _quadratic(self, agents: Agents) -> tuple[Array, Array, float]:
-        answer = self._remote.evaluate(self._question(agents, quadratic=True), 0)[0]
-        return cast("tuple[Array, Array, float]", answer.quadratic)
+        return cast("tuple[Array, Array, float]", self._evaluate(agents, 0, quadratic=True)[0].quadratic)
 
     def _linear(self, agents: Agents) -> tuple[Array, Array]:
         row = self._remote.constraints * (self._remote.game.dimension + 1)
-        parts = [each.linear for each in self._remote.evaluate(self._question(agents, linear=True), row)]
+        parts = [each.linear for each in self._evaluate(agents, row, linear=True)]
         return _joined([part and part[0] for part in parts]), _joined([part and part[1] for part in parts])
+
+    def _evaluate(
+        self, agents: Agents, numbers: int, points: Array | None = None, **asked: bool
+    ) -> list[EvaluateReply]:
+        """Ask about agents; `numbers` is how many the answer holds for a point, or for an agent without points."""
+        row = numbers if points is None else points.shape[1] * max(points.shape[2], numbers)
+        points = np.empty((len(agents), 0, 0)) if points is None else points
+        return self._remote.evaluate(EvaluateRequest("", self._round, agents, points, **asked), row)
 
     def _network_loss(self, agents: Agents, points: Array) -> Array:
         return self._score(agents, points)[0]
@@ -312,18 +300,6 @@ class RemoteRound:
         _, places, loss, violation = self._scored
         here = [places[row] for row in rows]
         return loss[here], violation[here]
-
-    def _evaluate(self, agents: Agents, points: Array, numbers: int, **asked: bool) -> list[EvaluateReply]:
-        row = points.shape[1] * max(points.shape[2], numbers)
-        return self._remote.evaluate(self._question(agents, points, **asked), row)
-
-    def _question(self, agents: Agents, points: Array | None = None, **asked: bool) -> EvaluateRequest:
-        points = np.empty((len(agents), 0, 0)) if points is None else points
-        return EvaluateRequest("", self._round, agents, points, **asked)
-
-
-def _place(method: str, round: int) -> str:
-    return f"{method} of round {round}" if round else method
 
 
 def _cuts(count: int, numbers: int) -> list[slice]:

@@ -1,15 +1,15 @@
 """A plugin's worker process: started, limited, ended; it cannot harm the process that plays it.
 
-    session             of its own: a signal to its group reaches nobody else
-    stdin               the tether: where its other end closes, the worker and what it has started are killed
-    stdout, stderr      the log of the process that plays it; nobody reads them, so nothing blocks
+    session             of its own: a signal to its group reaches no other process
+    stdin               the tether: when its other end closes, the worker and its child processes are killed
+    stdout, stderr      the log of the process that plays it, so that nothing blocks
     memory, files       RLIMIT_AS beyond what the worker itself needs, RLIMIT_NOFILE
     namespaces          user, network, pid, where the system permits: no network, nothing survives the worker, and
-                        RLIMIT_NPROC counts its own processes alone (elsewhere all that its user runs)
-    folder of a socket  private, and gone with the worker
+                        RLIMIT_NPROC counts only its own processes (elsewhere all of its user)
+    folder of a socket  private, and removed with the worker
 
-Working directory and environment are kept, and files may be written. What the worker does to itself before it loads the
-plugin stands in `confined`.
+Working directory and environment are kept, and files may be written. The worker limits itself, in `sandbox_child`,
+before it loads the plugin.
 """
 
 import contextlib
@@ -38,24 +38,25 @@ _NAMESPACES = ("unshare", "--user", "--map-current-user", "--net", "--pid", "--f
 _PROBE_SECONDS = 5.0
 _LOOK_SECONDS = 0.005
 _DEATH_SECONDS = 0.2
-"""How much later than its connections a process may be seen to end."""
+"""How long after its connections have closed a process may still seem to run."""
+_SOCKET = "plugin"
 _SOCKET_BYTES = 64
-"""Folder names up to this length leave room for a socket's: a system takes about a hundred bytes."""
+"""Longest folder name that leaves room for the socket's: systems allow about a hundred bytes."""
 _STDERR = 2
 _KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
-"""How a process ends that was killed; the second, where it is the first of its pid namespace and did so itself."""
+"""Return codes of a killed process; the second, where it is the first of a pid namespace and killed itself."""
 
 log = structlog.get_logger()
 
 
 class PluginKilled(PluginFailed):
-    """A plugin whose process was killed, which is not its doing: another life of the adversary can play it again."""
+    """The plugin's process was killed from outside: a restarted adversary can play it again."""
 
     exit_code = _KILLED[1]
 
 
 class SandboxedWorker:
-    """A running worker; leaving the block, or `end`, kills it with everything it has started."""
+    """A running worker; leaving the block, or `end`, kills it and its child processes."""
 
     def __init__(self, target: str, folder: Path, process: "subprocess.Popen[bytes]") -> None:
         self._target = target
@@ -71,19 +72,19 @@ class SandboxedWorker:
                 raise PluginFailed(f"the adversary plugin {self._target} failed before it could be asked anything")
             if time.monotonic() > until:
                 raise PluginFailed(f"the adversary plugin {self._target} could not be asked within {seconds:g} seconds")
-            time.sleep(_LOOK_SECONDS)  # no system tells alike that a socket has begun to listen; nothing depends on it
-        return f"unix:{_socket(self._folder)}"
+            time.sleep(_LOOK_SECONDS)  # there is no portable event for a socket that begins to listen
+        return f"unix:{self._folder / _SOCKET}"
 
     @property
     def manner(self) -> str:
-        """How it has ended by itself, in words; empty while it runs."""
+        """How the process has ended by itself, as text; empty while it runs."""
         code = self._process.poll()
         if code is None:
             return ""
         return f"ended with exit code {code}" if code >= 0 else f"was killed by {signal.Signals(-code).name}"
 
     def killed(self) -> bool:
-        """Say whether it was killed as by `kill -9`, though not by us; one that is just ending is waited for."""
+        """Whether it was killed as by `kill -9`, and not by us; wait a moment for a process that is just ending."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_DEATH_SECONDS)
         return self._process.returncode in _KILLED
@@ -94,7 +95,7 @@ class SandboxedWorker:
             return
         self._ended = True
         with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS refuses for a group of the dead
-            os.killpg(self._process.pid, signal.SIGKILL)  # it may be dead, and what it has started alive
+            os.killpg(self._process.pid, signal.SIGKILL)  # also where it is dead: its children may live
         self._process.wait()
         if self._process.stdin is not None:
             self._process.stdin.close()
@@ -104,9 +105,9 @@ class SandboxedWorker:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
-        """End it; where the plugin has failed, say also how the process has ended, if it has by itself."""
+        """End it; where the plugin has failed, add to the error how the process has ended by itself."""
         manner = ""
-        if isinstance(error, PluginFailed) and not isinstance(error, PluginKilled):  # which says so already
+        if isinstance(error, PluginFailed) and not isinstance(error, PluginKilled):  # which says it already
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(_DEATH_SECONDS)
             manner = self.manner
@@ -117,14 +118,14 @@ class SandboxedWorker:
     def _listens(self) -> bool:
         with socket.socket(socket.AF_UNIX) as probe:
             try:
-                probe.connect(str(_socket(self._folder)))
+                probe.connect(str(self._folder / _SOCKET))
             except (FileNotFoundError, ConnectionRefusedError):
                 return False
         return True
 
 
 def start(target: str, limits: Limits = LIMITS) -> SandboxedWorker:
-    """Start a worker that serves the Python plugin `target`; `listening` tells where, once it does."""
+    """Start a worker that serves the Python plugin `target`; `listening` waits for it and returns its address."""
     hindrance = namespaces()
     if hindrance:
         log.warning("the plugin's process has its network and can leave processes behind", reason=hindrance)
@@ -140,9 +141,9 @@ def start(target: str, limits: Limits = LIMITS) -> SandboxedWorker:
     )
     command = (sys.executable, "-u", "-m", sandbox_child.__name__, json.dumps(vars(bounds)))
     process = subprocess.Popen(
-        [*(() if hindrance else _NAMESPACES), *command, "--socket", str(_socket(folder)), target],
+        [*(() if hindrance else _NAMESPACES), *command, "--socket", str(folder / _SOCKET), target],
         stdin=subprocess.PIPE,
-        stdout=_STDERR,  # what a plugin prints must not stand between the lines of a command's own output
+        stdout=_STDERR,  # a plugin's output must not mix with a command's own
         stderr=_STDERR,
         start_new_session=True,
     )
@@ -151,7 +152,7 @@ def start(target: str, limits: Limits = LIMITS) -> SandboxedWorker:
 
 @functools.cache
 def namespaces() -> str:
-    """Return why this system gives a worker no namespaces of its own; empty where it does."""
+    """Return why a worker cannot have namespaces of its own on this system; empty where it can."""
     if sys.platform != "linux":
         return f"{sys.platform} has none"
     command = [*_NAMESPACES, "true"]
@@ -164,7 +165,3 @@ def namespaces() -> str:
     if tried.returncode == 0:
         return ""
     return tried.stderr.decode(errors="replace").strip() or f"unshare ended with exit code {tried.returncode}"
-
-
-def _socket(folder: Path) -> Path:
-    return folder / "plugin"

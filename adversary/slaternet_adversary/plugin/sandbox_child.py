@@ -1,9 +1,9 @@
-"""What a plugin's worker does to itself before it loads the plugin.
+"""A plugin's worker that limits itself before it loads the plugin.
 
     python -m slaternet_adversary.plugin.sandbox_child BOUNDS ARGUMENTS OF THE WORKER...
 
-It does so itself, because its parent is full of threads and must not run code between fork and exec. Nothing is
-imported here that a worker does not need: a game waits for its start.
+The worker does it because its parent has threads and must not run code between fork and exec. It imports no more than
+it needs: a game waits for its start.
 """
 
 import contextlib
@@ -12,76 +12,63 @@ import os
 import shutil
 import signal
 import sys
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 
 from slaternet.service.library_defaults import set_library_defaults
 
-_STDIN = 0
-
 
 @dataclass(frozen=True)
 class Bounds:
-    """What the worker is told about itself."""
+    """The limits of a worker, and its surroundings."""
 
     memory: int
     """Bytes of address space beyond what the worker needs without a plugin."""
     files: int
     processes: int
     namespaced: bool
-    """Whether it has namespaces of its own: only there its processes can be counted."""
+    """Whether it has namespaces of its own: only then its processes can be counted."""
     path: list[str]
-    """Where the process that plays looks for modules."""
+    """sys.path of the process that plays."""
     folder: str
-    """Of the socket: whoever ends the worker removes it, and that is the worker where its player is dead."""
+    """Of the socket; the worker removes it where the process that plays is dead."""
 
 
 def _serve(bounds: Bounds, arguments: list[str]) -> None:
-    """Be the worker: tethered, limited, and then with the plugin."""
+    """Limit this process, then serve the plugin."""
     if not bounds.namespaced:
         _have_a_parent()
-    _tether(bounds.folder)
     sys.path[:] = bounds.path
     set_library_defaults()
-    from slaternet_adversary.plugin import worker  # before the limits: they are for the plugin
+    from slaternet_adversary.plugin import worker  # before the limits, which are for the plugin
 
     _limit(bounds)
-    worker.main(arguments)
+    worker.main(arguments, untethered=lambda: _end(bounds.folder))
 
 
 def _have_a_parent() -> None:
-    """Put a process between us and the one that plays, which a plugin would hit by killing its parent."""
+    """Put a process between us and the one that plays: a plugin that kills its parent hits that one."""
     if not (worker := os.fork()):
         return
     code = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
     if code < 0:
-        os.kill(os.getpid(), -code)  # the same end, for whoever looks at it
+        os.kill(os.getpid(), -code)  # end in the same way, for the process that waits
     os._exit(code)
 
 
-def _tether(folder: str) -> None:
-    """Watch standard input from now on, and leave the plugin an empty one."""
-    line = os.dup(_STDIN)
-    with open(os.devnull, "rb") as nothing:
-        os.dup2(nothing.fileno(), _STDIN)
-    threading.Thread(target=_end_with, args=(line, folder), name="tether", daemon=True).start()
-
-
-def _end_with(line: int, folder: str) -> None:
-    os.read(line, 1)  # nobody writes: it returns when the other end is closed
+def _end(folder: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
-    os.kill(0, signal.SIGKILL)  # the whole group; the first process of a pid namespace is spared, and leaves:
+    os.kill(0, signal.SIGKILL)  # the whole group, except the first process of a pid namespace, which exits:
     os._exit(1)
 
 
 def _limit(bounds: Bounds) -> None:
     import resource  # not on every platform that can play without workers
 
-    wanted = {
-        resource.RLIMIT_AS: _address_space(resource.getpagesize()) + bounds.memory,
-        resource.RLIMIT_NOFILE: bounds.files,
-    }
+    used = 0
+    with contextlib.suppress(OSError):  # there is no /proc on macOS
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    wanted = {resource.RLIMIT_AS: used + bounds.memory, resource.RLIMIT_NOFILE: bounds.files}
     if bounds.namespaced:
         wanted[resource.RLIMIT_NPROC] = bounds.processes
     for what, most in wanted.items():
@@ -89,13 +76,6 @@ def _limit(bounds: Bounds) -> None:
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
         with contextlib.suppress(ValueError, OSError):  # macOS does not limit address space
             resource.setrlimit(what, (most, most))
-
-
-def _address_space(page: int) -> int:
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[0]) * page
-    except OSError:
-        return 0
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """A process that serves a Python plugin as `slaternet.v1.Plugin`: the reference for plugins in other languages.
 
     python -m slaternet_adversary.plugin.worker --socket PATH TARGET         serves when the socket is there
-    python -m slaternet_adversary.plugin.worker --listen HOST:PORT TARGET    says `ready HOST:PORT` on standard output
+    python -m slaternet_adversary.plugin.worker --listen HOST:PORT TARGET    prints `ready HOST:PORT`
 
-One call at a time. What the plugin prints goes to standard error, and so does the traceback of what it raises. Where
-standard input is a pipe, the process ends with it: no worker outlives the game that has started it.
+One call at a time. The plugin's output goes to standard error, and so do tracebacks of its errors. Where standard input
+is a pipe, the process ends when that is closed: no worker outlives the game that has started it.
 """
 
 import argparse
@@ -46,10 +46,10 @@ from slaternet.errors import BadSpec, Forgotten, Malformed, PluginFailed, RoundN
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
 from slaternet.numerics.sets import make_set
-from slaternet.spec.plugins import ADVERSARIES, Loaded, check_options, load, plugin_edge
+from slaternet.spec.plugins import ADVERSARIES, Loaded, load, plugin_edge
 from slaternet.storage.failpoints import failpoint
 from slaternet_adversary.api import Adversary, Game, History
-from slaternet_adversary.plugin.calls import CheckedRound
+from slaternet_adversary.plugin.calls import CheckedRound, new_instance
 from slaternet_adversary.scoring import NetworkScore
 
 
@@ -62,7 +62,7 @@ class _Instance:
 
 
 class PluginWorker:
-    """The four methods of the service, from request to reply; an error says with which status the call ends."""
+    """The four methods of the service, from request to reply; an error has the status with which the call ends."""
 
     def __init__(self, target: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._target = target
@@ -73,20 +73,16 @@ class PluginWorker:
         """Make a new instance for a game."""
         request = decode_describe(data)
         self._forget()
-        # not before: who has started us hears from the reply why a plugin cannot be loaded
+        # loaded here, so that the reply says why a plugin cannot be loaded
         loaded = load(ADVERSARIES, self._target, key="adversary.plugin")
         plugin, methods = _make(loaded, request), None
         if request.probe:
             past = History(np.empty((0, request.agents, request.dimension))) if plugin.history else None
             methods = _methods(_make(loaded, request).play(1, past), request.dimension)
-        name = uuid.uuid4().hex
+        name, m, h = uuid.uuid4().hex, plugin.constraints, plugin.history
         self._instances[name] = _Instance(plugin, self._clock())
-        # `rowwise` whatever the plugin promises: where it does not, it is asked about one agent at a time
-        return encode_described(
-            DescribeReply(
-                name, plugin.constraints, plugin.history, rowwise=True, methods=methods, version=loaded.sha256
-            )
-        )
+        # always `rowwise`: a plugin that is not is asked about one agent at a time, by `evaluate`
+        return encode_described(DescribeReply(name, m, h, rowwise=True, methods=methods, version=loaded.sha256))
 
     def play(self, data: bytes) -> bytes:
         """Fix the functions of a round."""
@@ -110,7 +106,7 @@ class PluginWorker:
         k, s, _ = asked.points.shape
         if asked.points.size != k * s * plugin.game.dimension:
             raise Malformed("the points have another dimension than the game")
-        # whether numbers are finite is looked at where they are used
+        # whether numbers are finite is checked where they are used
         at = CheckedRound(plugin, asked.round, functions, finite=False)
 
         def ask(wanted: bool, method: str) -> Array | None:
@@ -157,21 +153,14 @@ class PluginWorker:
         self._instances = {name: each for name, each in self._instances.items() if each.called >= oldest}
 
 
-# The plugin, and what it returns
+# The plugin, and its rounds
 
 
 def _make(loaded: Loaded, request: DescribeRequest) -> Adversary:
-    numbers, options = from_json(request.set), from_json(request.options)
+    numbers = from_json(request.set)
     feasible = make_set(str(numbers.pop("kind", "")), request.dimension, numbers)
-    check_options(loaded.factory, options, key="adversary.options", given=1)
-    plugin = loaded.factory(Game(request.agents, request.dimension, request.seed, feasible), **options)
-    if not isinstance(plugin, Adversary):
-        raise PluginFailed(f"{loaded.target} is not a slaternet_adversary.Adversary")
-    for name, limit in (("constraints", LIMITS.constraints), ("history", LIMITS.plugin_message_bytes)):
-        number = getattr(plugin, name, None)
-        if not isinstance(number, int) or not 0 <= number <= limit:
-            raise PluginFailed(f"{name} must be a whole number from 0 to {limit}, not {number!r}")
-    return plugin
+    game = Game(request.agents, request.dimension, request.seed, feasible)
+    return new_instance(loaded, game, from_json(request.options))
 
 
 def _methods(functions: Any, dimension: int) -> Methods:  # noqa: ANN401 - a Round, with optional methods
@@ -234,8 +223,8 @@ def _guarded(method: Callable[[bytes], bytes]) -> Callable[[bytes, grpc.Servicer
 # The process
 
 
-def main(arguments: list[str]) -> NoReturn:
-    """Serve until whoever has started us ends, or ends us."""
+def main(arguments: list[str], untethered: Callable[[], None] | None = None) -> NoReturn:
+    """Serve until a signal, or until standard input is closed where it is a pipe: then call `untethered` first."""
     parser = argparse.ArgumentParser(prog="slaternet_adversary.plugin.worker", description="Serve a Python plugin.")
     place = parser.add_mutually_exclusive_group(required=True)
     place.add_argument("--socket", metavar="PATH", help="a unix socket")
@@ -243,14 +232,14 @@ def main(arguments: list[str]) -> NoReturn:
     parser.add_argument("target", help="name, pkg.module:Class or path/file.py:Class")
     options = parser.parse_args(arguments)
     try:
-        _serve(options.target, options.socket, options.listen)
+        _serve(options.target, options.socket, options.listen, untethered)
     except SlaternetError as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
     sys.exit(0)
 
 
-def _serve(target: str, path: str | None, listen: str) -> None:
+def _serve(target: str, path: str | None, listen: str, untethered: Callable[[], None] | None) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))
     tether, announce = _keep_streams()
@@ -262,15 +251,17 @@ def _serve(target: str, path: str | None, listen: str) -> None:
             threading.Event().wait()
         while tether is not None and os.read(tether, 4096):
             pass
+        if untethered is not None:
+            untethered()
     finally:
         server.stop(0)
-        last = threading.Timer(LIMITS.grace_seconds, os._exit, (1,))  # a plugin that does not return must not keep us
+        last = threading.Timer(LIMITS.grace_seconds, os._exit, (1,))  # for a plugin that does not return
         last.daemon = True
         last.start()
 
 
 def _keep_streams() -> tuple[int | None, int]:
-    """Return our standard input, if it is the end of a pipe, and output; the plugin gets neither of them."""
+    """Return our standard input, if it is a pipe, and output; the plugin gets neither of them."""
     kind = os.fstat(0).st_mode
     tether, announce = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)

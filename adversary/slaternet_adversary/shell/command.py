@@ -23,8 +23,8 @@ KeepOption = Annotated[
     ),
 ]
 
-opposite = with_process_options(name="adversary")
-"""Gives a command the options of an adversary's station."""
+adversary_options = with_process_options(name="adversary")
+"""Gives a command the options of an adversary's process."""
 
 
 def serve_adversary(
@@ -37,7 +37,7 @@ def serve_adversary(
     return run(service.run), service.folder
 
 
-@opposite
+@adversary_options
 def adversary(
     station: ProcessConfig, out: OutOption = None, force: ForceOption = False, journal_keep: KeepOption = None
 ) -> None:

@@ -1,4 +1,4 @@
-"""What the adversary tells to Prometheus beyond what every process does."""
+"""The adversary's Prometheus metrics, beyond those of every process."""
 
 from collections.abc import Iterator, Mapping
 
@@ -19,7 +19,7 @@ METRICS = (ROUNDS, LOSS, VIOLATION, SKEW, LAG)
 def readings(
     membership: Membership, network: NetworkTotals, totals: tuple[float, ...], streams: int, accepts: Mapping[str, int]
 ) -> Iterator[Reading]:
-    """Read what the adversary counts; `accepts` says how often each host has opened one of its streams."""
+    """Yield the adversary's metrics; `accepts` counts the streams that each host has opened."""
     yield metrics.of_game(membership.run, membership.spec)
     yield from metrics.of_traffic(membership.meter, membership.breaches)
     line = membership.line

@@ -1,4 +1,4 @@
-"""Files of comma-separated values that grow by whole rows, also where a crash has come between."""
+"""Files of comma-separated values that grow by whole rows, across crashes of the process."""
 
 from pathlib import Path
 
@@ -11,8 +11,8 @@ _ROW_BYTES = 4096  # no row is longer
 class ResumableCsv:
     """A table on disk. A row outlives the process as soon as it is appended.
 
-    With `again`, the rows that an earlier life has written are appended once more: such a row is compared with the one
-    that stands there, but for the columns that are `passing`, and the old one stays. `settle` ends that.
+    With `again`, the rows of a previous process are appended once more: each is compared with the old row, except for
+    the columns in `passing`, and the old one stays. `truncate_rest` ends that.
     """
 
     def __init__(
@@ -22,7 +22,7 @@ class ResumableCsv:
         self._lasting = [index for index, name in enumerate(columns) if name not in passing]
         again = again and path.name in disk.names(path.parent)
         self._file = disk.open(path, write=True) if again else disk.create(path)
-        self._at = 0  # where the next row of an earlier life begins
+        self._at = 0  # offset of the next row of a previous process
         self._settled = not again
         self.append(",".join(columns))
 
@@ -32,18 +32,16 @@ class ResumableCsv:
         if new:
             self._file.append("".join(f"{row}\n" for row in new).encode())
 
-    def pass_over(self, rows: int) -> str:
-        """Let the first rows stand as an earlier life has written them; return the last of them, and count from 1."""
+    def skip_rows(self, rows: int) -> str:
+        """Skip this many rows of a previous process, the first after the columns' names; return the last of them."""
         row: str | None = ""
         for _ in range(rows):
             if (row := self._old()) is None:
-                raise Diverged(
-                    f"{self._path} lacks rows up to round {rows}, which the journal has no more; put it back"
-                )
+                raise Diverged(f"{self._path} lacks rows up to round {rows}, cut from the journal; put it back")
         return row or ""
 
     def _old(self) -> str | None:
-        """Pass over a row of an earlier life and return it; None where there is none, or a crash has torn it."""
+        """Skip a row of a previous process and return it; None where there is none, or it is incomplete."""
         ahead = b"" if self._settled else self._file.read(self._at, _ROW_BYTES)
         row, end, _ = ahead.partition(b"\n")
         if not end and len(ahead) < _ROW_BYTES:
@@ -52,23 +50,23 @@ class ResumableCsv:
         return row.decode(errors="replace")
 
     def _repeats(self, row: str) -> bool:
-        """Pass over the row of an earlier life that says the same; what a crash has torn goes."""
+        """Skip the old row if it is the same, else Diverged; after the last one cut off an incomplete row."""
         if (old := self._old()) is None:
-            self.settle()
+            self.truncate_rest()
             return False
-        if self._essence(old) != self._essence(row):
+        if self._stable_columns(old) != self._stable_columns(row):
             raise Diverged(
                 f"{self._path} has another row where the journal gives {row[:60]}...; put back the one that belongs to "
                 "the journal, or remove it: then it is written anew"
             )
         return True
 
-    def _essence(self, row: str) -> list[str]:
+    def _stable_columns(self, row: str) -> list[str]:
         fields = row.split(",")
         return [fields[index] for index in self._lasting if index < len(fields)]
 
-    def settle(self) -> None:
-        """Cut off what was not appended once more; from here on every row is new."""
+    def truncate_rest(self) -> None:
+        """Cut off rows that were not appended once more; from here on every row is new."""
         if not self._settled and self._file.size() > self._at:
             self._file.truncate(self._at)
         self._settled = True

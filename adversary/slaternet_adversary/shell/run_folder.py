@@ -1,4 +1,4 @@
-"""The run folder: the resolved spec, one row of metrics per round as the game goes, and at last the summary."""
+"""The run folder: the resolved spec, one row of metrics per round, and at the end the summary."""
 
 import itertools
 import json
@@ -42,32 +42,24 @@ COLUMNS = (
     "seconds",
     "digest",
 )
-"""Of metrics.csv. The `zero_` columns are cumulative: the baseline that never moves from the centre."""
+"""Of metrics.csv. The `zero_` columns are cumulative: the zero baseline, which never leaves the centre."""
 
 TOTALS = ("cumulative_loss", "cumulative_violation", "zero_loss", "zero_violation")
 """Columns of metrics.csv, and entries of summary.json, with the referee's totals."""
 
 _PASSING = ("frames", "bytes_sent", "bytes_received", "waited", "skew", "seconds")
-"""Columns of metrics.csv that say how the game went on its way, and may differ where it is the same game."""
+"""Columns of metrics.csv about the network, which may differ between two plays of the same game."""
 
 _SUMMARY = "summary.json"
 _DECISIONS = "decisions.f64"
-"""Decisions as they come, raw float64; packed when the game is over."""
+"""Decisions round by round, raw float64; packed when the game is over."""
 _PACKED = "decisions.npz"
 
-_CONCLUSIONS = (
-    _SUMMARY,
-    _PACKED,
-    "assumptions.txt",
-    "loss.png",
-    "violation.png",
-    "regret.csv",
-    "regret.png",
-)
-"""What is written when a game is over."""
+_CONCLUSIONS = (_SUMMARY, _PACKED, "assumptions.txt", "loss.png", "violation.png", "regret.csv", "regret.png")
+"""Files that are written when a game is over."""
 _FILES = ("spec.toml", "metrics.csv", "commitments.csv", str(JOURNAL), _DECISIONS, *_CONCLUSIONS)
 _STATE = "state"
-"""What the processes of a run leave behind. It alone does not make a run: `slaternet run` puts it there first."""
+"""States of the processes of a run. It alone does not make a run: `slaternet run` creates it first."""
 
 
 def new_folder(spec: Spec, runs: Path = Path("runs")) -> Path:
@@ -78,14 +70,12 @@ def new_folder(spec: Spec, runs: Path = Path("runs")) -> Path:
 
 
 def claim(folder: Path, *, force: bool = False) -> None:
-    """Make a run folder; one that holds a file of a run is refused unless forced, and then emptied of all of them."""
+    """Create a run folder; one that holds files of a run is refused, or with `force` emptied of them."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         held = [name for name in _FILES if (folder / name).exists()]
         if held and not force:
-            raise BadSpec(
-                f"{folder} holds a run already ({held[0]}); choose another --out, or overwrite it with --force"
-            )
+            raise BadSpec(f"{folder} holds a run ({held[0]}); choose another --out, or overwrite it with --force")
         for name in held:
             (folder / name).unlink()
         for emptied in (JOURNAL.parent, _STATE) if force else ():
@@ -94,28 +84,23 @@ def claim(folder: Path, *, force: bool = False) -> None:
         raise BadSpec(f"cannot write the run folder {folder}: {error.strerror}; choose another --out") from None
 
 
-def retract(folder: Path) -> None:
-    """Take back what was concluded of a game that is played on; when this returns, no loss of power brings it back."""
+def remove_conclusions(folder: Path) -> None:
+    """Remove the conclusions of a game that is played on, so that no loss of power restores them."""
     held = DISK.names(folder)
     if _PACKED in held and _DECISIONS not in held:
-        _unpack(folder)
+        # unpack the decisions: those of the first rounds may be nowhere else
+        with suppress(OSError, ValueError, KeyError, zipfile.BadZipFile), np.load(folder / _PACKED) as archive:
+            replace_file(folder / _DECISIONS, archive["x"].tobytes())
     for name in _CONCLUSIONS:
         if name in held:
             DISK.remove(folder / name)
     DISK.sync_folder(folder)
 
 
-def _unpack(folder: Path) -> None:
-    """Make rows again of decisions that were packed: those of the first rounds may stand nowhere else any more."""
-    with suppress(OSError, ValueError, KeyError, zipfile.BadZipFile), np.load(folder / _PACKED) as archive:
-        raw = folder / _DECISIONS
-        replace_file(raw, archive["x"].tobytes())
-
-
 class RunFolder:
-    """Writes a run folder. A row that is written is not lost, whatever happens to the process.
+    """Writes a run folder. A row that is written outlives the process.
 
-    `again`: an earlier life of the process has begun it. All that it has recorded is recorded again, and compared.
+    `again`: a previous process has begun it. All that it has recorded is recorded again, and compared.
     """
 
     def __init__(
@@ -135,36 +120,37 @@ class RunFolder:
         self._breaches = breaches or RefusalCounter()
         self._totals = (0.0, 0.0, 0.0, 0.0)
         self.network = NetworkTotals()
-        self.complete = again and _SUMMARY in disk.names(folder)
         self._spent = self.network.spent  # when the last row was written
-        """Whether the summary stood there already."""
+        self.complete = again and _SUMMARY in disk.names(folder)
+        """Whether the folder had its summary already."""
         self._metrics = ResumableCsv(folder / "metrics.csv", COLUMNS, passing=_PASSING, again=again, disk=disk)
         self._commitments = ResumableCsv(folder / "commitments.csv", ("round", "commitment"), again=again, disk=disk)
         self._decisions: IO[bytes] | None = None
         if not self.complete:
-            replace_file(folder / "spec.toml", spec.to_toml().encode(), disk=disk)
-            # where they are recorded again, they come from the journal, and what it has no more stands there already
+            self._write_spec(spec)
+            # with `again`, decisions are written once more from the journal; those cut from it are in the file
             raw = folder / _DECISIONS
             self._decisions = raw.open("r+b" if again and raw.exists() else "wb") if spec.record.decisions else None
 
     def depart(self, departures: Sequence[Departure]) -> None:
-        """Write down who leaves the game and when: played again, the spec gives the same game."""
+        """Add departures to the spec, so that it gives the same game when played again."""
         if departures and not self.complete:
-            self._spec = self._spec.departing(departures)
-            replace_file(self.folder / "spec.toml", self._spec.to_toml().encode(), disk=self._disk)
+            self._write_spec(self._spec.departing(departures))
+
+    def _write_spec(self, spec: Spec) -> None:
+        self._spec = spec
+        replace_file(self.folder / "spec.toml", spec.to_toml().encode(), disk=self._disk)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go on after a round up to which everything is written, and not in the journal any more."""
+        """Continue after the last round that was cut from the journal; its rows are written."""
         standing, round = snapshot.standing, snapshot.round
         self._totals, self.network = standing.totals, snapshot.network()
         self._spent = self.network.spent
-        row, bound = self._metrics.pass_over(round), self._commitments.pass_over(round)
+        row, bound = self._metrics.skip_rows(round), self._commitments.skip_rows(round)
         sums = ",".join(map(str, standing.totals))
         whole = row.startswith(f"{round},") and f",{sums}," in row and row.endswith(f",{standing.digest.hex()[:16]}")
         if not whole or not bound.startswith(f"{round},"):
-            raise Diverged(
-                f"{self.folder} has another round {round} than its journal begins with; put back the right one"
-            )
+            raise Diverged(f"{self.folder} has another round {round} than its journal; put back the right one")
         if self._decisions is not None:
             size = 8 * round * self._spec.run.agents * self._spec.run.dimension
             if self._decisions.seek(0, os.SEEK_END) < size:
@@ -197,18 +183,17 @@ class RunFolder:
             self._decisions.flush()
 
     def finish(self, end: Summarise, seconds: float, seats: Mapping[str, int]) -> None:
-        """Write what remains, the summary last and in one step: where it stands, the run is complete, whatever comes.
+        """Complete the folder. The summary is written last and atomically: where it exists, the run is complete.
 
-        `seats` says how many agents each host has seated.
+        `seats` is the number of agents of each host.
         """
         if self.complete:
             self._check_summary(end)
             return
+        if self._spec.run.rounds != end.rounds:
+            self._write_spec(self._spec.replace(**{"run.rounds": end.rounds}))
         spec = self._spec
-        if spec.run.rounds != end.rounds:
-            spec = spec.replace(**{"run.rounds": end.rounds})
-            replace_file(self.folder / "spec.toml", spec.to_toml().encode(), disk=self._disk)
-        self.settle()
+        self.truncate_rest()
         self.sync()
         self.close()
         if spec.record.decisions:
@@ -231,10 +216,10 @@ class RunFolder:
         if digest != end.digest:
             raise Diverged(f"{path} has not the digest that the journal gives, {end.digest}; put back the right one")
 
-    def settle(self) -> None:
-        """Cut off rows of an earlier life that were not recorded again: what they tell of is not in the journal."""
-        self._metrics.settle()
-        self._commitments.settle()
+    def truncate_rest(self) -> None:
+        """Cut off rows of a previous process that were not recorded again: the journal does not have their rounds."""
+        self._metrics.truncate_rest()
+        self._commitments.truncate_rest()
         if self._decisions is not None:
             self._decisions.truncate()
 
@@ -246,7 +231,7 @@ class RunFolder:
         raw.unlink()
 
     def close(self) -> None:
-        """Close the files; what was recorded stays."""
+        """Close the files."""
         self._metrics.close()
         self._commitments.close()
         if self._decisions is not None:

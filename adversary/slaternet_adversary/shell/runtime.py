@@ -1,11 +1,11 @@
-"""Executes the referee's effects: calls the plugin, writes journal and results, and tells others what they may know.
+"""Executes the referee's effects: calls the plugin, writes journal and results, passes on replies and progress.
 
 Plugin calls happen one at a time. Replies go first: `handle` evaluates a question at once, while fixing functions of
 rounds ahead and scoring finished rounds wait as pieces of work that the caller does between replies, in bursts.
 
-What the referee is told is journalled before anything comes of it. So a later life can tell it all to a fresh referee
-(`redo`, then `recovered`): only the functions are fixed anew, by the plugin. Where the journal was cut, `rehearse`
-follows its snapshot: the plugin fixes those of the rounds that are gone.
+The referee's events are journalled before their effects. So a restarted process can give them to a new referee
+(`apply_entry`, then `finish_recovery`); only functions are fixed again, by the plugin. Where the journal was cut,
+`replay_functions` follows its snapshot: the plugin fixes the functions of the rounds that were cut off.
 """
 
 import time
@@ -46,23 +46,23 @@ from slaternet_adversary.shell.run_folder import RunFolder
 
 
 class Audience(Protocol):
-    """Those who hear what comes of the game."""
+    """Receives replies and progress."""
 
     def reply(self, host: str, answer: Answer) -> None:
-        """Answer a host's question."""
+        """Send the answer to a host's question."""
 
     def report(self, progress: Progress) -> None:
-        """Say how far the game is scored, every few rounds."""
+        """Report how far the game is scored, every few rounds."""
 
     def finish(self, progress: Progress) -> None:
-        """Say that the summary is written."""
+        """Report that the summary is written."""
 
 
 class Runtime:
-    """A plugin under a referee, writing its results, and a journal where it is given one."""
+    """A plugin under a referee, with a run folder, and with a journal where it is given one."""
 
     audience: Audience
-    """Set by those who drive it, before anything happens."""
+    """Set by the caller before the first event."""
 
     def __init__(
         self,
@@ -81,16 +81,16 @@ class Runtime:
         self._chronicle = chronicle
         self._keeping = keeping
         self.forgetful = keeping is not None
-        """Whether the journal does not keep every round."""
+        """Whether old rounds are cut from the journal."""
         self._clock = clock
         self._began: float | None = None
-        self._reached = 0.0  # seconds, until the game has begun or goes on
+        self._reached = 0.0  # seconds played, while `_began` is not set
         self._seats: SeatingEntry | None = None
         self._plays: deque[Play] = deque()
         self._scores: deque[Score] = deque()
         self.due = False
         """Whether work should be done now: functions are missing, or enough rounds wait to be scored in one burst."""
-        self._redone: Entry | None = None  # while the journal is redone
+        self._redone: Entry | None = None  # the entry of the journal that is replayed now
         self._end: Summarise | None = None  # of the game, unless it is played on
 
     @property
@@ -100,7 +100,7 @@ class Runtime:
 
     @property
     def seconds(self) -> float:
-        """How long the game has been played, without the time between two lives."""
+        """How long the game has been played, without the time between two processes."""
         return self._reached if self._began is None else self._clock() - self._began
 
     @property
@@ -116,13 +116,13 @@ class Runtime:
 
     @property
     def network(self) -> NetworkTotals:
-        """What the rounds recorded so far have cost."""
+        """The costs of the rounds recorded so far."""
         return self._results.network
 
     def seat(self, epoch: int, hosts: Iterable[tuple[str, Agents]], departures: Iterable[Departure] = ()) -> None:
-        """Begin the game with these hosts and their agents, or go on with them in a new epoch.
+        """Begin the game with these hosts and their agents, or continue with them in a new epoch.
 
-        What is said of an epoch once more must be the same.
+        A repeated seating must be the same.
         """
         seats = SeatingEntry(tuple(hosts), epoch, tuple(departures))
         if self._seats is not None and epoch <= self._seats.epoch:
@@ -140,13 +140,13 @@ class Runtime:
         return self._referee.seat(seats.hosts, seats.departures)
 
     def handle(self, event: Event) -> None:
-        """Hand an event to the referee, and do what comes of it."""
+        """Give an event to the referee, and execute its effects."""
         if isinstance(event, LowWater) and self._keeping is not None:
             self._keeping.pass_mark(event.round)
         self._execute(self._referee.handle(event))
 
     def work(self) -> None:
-        """Do one piece of the waiting work: fixing functions first, then scoring; the journal is cut beside it."""
+        """Do one piece of work: fixing functions first, then scoring, and a piece of cutting the journal with it."""
         if self._plays:
             failpoint("adversary_before_play")
             played = self._functions.play(self._plays.popleft())
@@ -156,21 +156,21 @@ class Runtime:
             return
         scored = self._functions.score(self._scores[0]) if self._scores else None
         if self._keeping is not None and (scored is not None or not self._scores):
-            self._keeping.step(self._results.sync)  # a piece for each score, lest they never leave time for it
+            self._keeping.step(self._results.sync)  # with each score, so that scores cannot delay it for ever
         if scored is not None:
             self._scores.popleft()
             self.due = len(self._scores) >= self._limits.burst
             self._enter(scored)
             self._execute(self._referee.handle(scored))
 
-    def rehearse(self, round: int) -> None:
-        """Have the functions of a round fixed that comes before a snapshot, each in its turn: none is left out."""
+    def replay_functions(self, round: int) -> None:
+        """Have the plugin fix the functions of a round before a snapshot: it plays every round in order."""
         if not self._results.complete:
             self._functions.play(Play(round, None))
             self._functions.forget(round)
 
-    def redo(self, entry: Entry) -> None:
-        """Take in what the journal says has happened; nobody is told. Diverged where it cannot have happened."""
+    def apply_entry(self, entry: Entry) -> None:
+        """Replay an entry of the journal; nothing is sent. Diverged where it is against the rules."""
         self._redone = entry
         try:
             self._execute(self._take(entry))
@@ -178,7 +178,7 @@ class Runtime:
             raise Diverged(f"the journal has an entry against the rules: {error}; put back the right one") from None
         while self._plays:
             effect = self._plays.popleft()
-            # nobody will ask for the functions where every round of the game is recorded
+            # where every round is recorded, the functions are not needed
             played = Played(effect.round) if self._results.complete else self._functions.play(effect)
             self._execute(self._referee.handle(played))
         self._redone = None
@@ -198,7 +198,7 @@ class Runtime:
                 return self._referee.handle(entry)
             case StopAt() | Used():
                 if isinstance(entry, StopAt):
-                    self._end = None  # one that it may have had before is none
+                    self._end = None  # the game is played on
                 return self._referee.handle(entry)
             case Commit():
                 self._results.commit(entry)
@@ -214,14 +214,14 @@ class Runtime:
         if self._keeping is not None:
             self._keeping.begin(snapshot)
 
-    def recovered(self) -> None:
-        """Go on after the last entry of the journal; say once more what may not have been heard."""
+    def finish_recovery(self) -> None:
+        """Continue after the last entry of the journal; report again what may not have been received."""
         if self._results.complete and self._end is None:
             raise Diverged(
                 f"{self._results.folder} has a summary, and its journal ends in round {self._referee.recorded}; put "
                 "back the right journal"
             )
-        self._results.settle()
+        self._results.truncate_rest()
         if self._seats is not None:
             self._began = self._clock() - self._reached
         if self._end is not None:
@@ -240,19 +240,19 @@ class Runtime:
             self._keeping = None
 
     def _enter(self, entry: Entry) -> None:
-        """Write an entry in the journal, unless it stands there."""
+        """Record an entry in the journal, unless it is replayed from there."""
         if self._chronicle is not None and self._redone is None:
             self._chronicle.append(entry)
 
     def _execute(self, effects: Iterable[Effect]) -> None:  # noqa: C901 - one case for each effect
-        """Do what the referee orders, in order; nobody is told while the journal is redone."""
+        """Execute effects in order; while the journal is replayed, send nothing."""
         try:
             for effect in effects:
                 match effect:
                     case Evaluate(asked):
                         values = self._buy(asked) if self._redone is None else self._bought(asked)
                         done = Evaluated(asked.host, asked.question.round, asked.question.agents, values)
-                        # before all that follows: a host stands still until it hears the values
+                        # before the other effects: a host waits for the values
                         self._execute(self._referee.handle(done))
                     case Reply(host, answer):
                         if self._redone is None:
@@ -266,7 +266,7 @@ class Runtime:
                     case Enter(event):
                         self._enter(event)
                         if isinstance(event, Used):
-                            self._results.network.tell(event.host, event.incarnation, event.usage)
+                            self._results.network.add_usage(event.host, event.incarnation, event.usage)
                     case Commit():
                         self._commit(effect)
                     case RecordRound():
@@ -304,7 +304,7 @@ class Runtime:
             self.audience.report(Progress(row.round, row.totals[0], row.totals[1]))
 
     def _finish(self, end: Summarise) -> None:
-        """Write the summary: not before all is redone, for the game may have been played on."""
+        """Write the summary, but not during replay: a later entry may continue the game."""
         self._end = end
         if self._redone is None:
             self._end_keeping()

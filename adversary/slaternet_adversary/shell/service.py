@@ -1,9 +1,9 @@
-"""The life of the adversary: find the coordinator, serve, join, reveal or go on revealing, sum up, leave."""
+"""The adversary's service: join the game, open or replay the journal, serve reveal streams, write the summary."""
 
 import asyncio
 import functools
 from collections.abc import Awaitable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 
@@ -52,17 +52,17 @@ class AdversaryService:
         self.folder: Path | None = None
 
     async def run(self, stop: asyncio.Event) -> int:
-        """Live until the game is over or `stop` is set; return the exit code."""
+        """Serve until the game is over or `stop` is set; return the exit code."""
         with self._station.claim(Role.ADVERSARY) as state:
             if state.epitaph:
                 log.warning(state.epitaph)
                 return 0
-            annotate(host=lambda: self._station.name, run=lambda: self._run, round=lambda: self._round)
+            annotate(
+                host=lambda: self._station.name,
+                run=lambda: self._revealer.run if self._revealer else "",
+                round=lambda: self._round,
+            )
             return await interruptible(self._live(state), stop, self._parting)
-
-    @property
-    def _run(self) -> str:
-        return self._revealer.run if self._revealer else ""
 
     @property
     def _round(self) -> int:
@@ -94,15 +94,17 @@ class AdversaryService:
     async def _play(self, membership: Membership, state: StateDir) -> None:
         spec = membership.spec
         self._check_seam(spec.adversary.plugin)
-        async with AsyncExitStack() as life:
-            folder = life.enter_context(ExitStack())
-            thread = _thread(life) if plays_apart(spec) else None
-            maker = life.enter_context(plugin_maker(spec))
+        async with AsyncExitStack() as stack:
+            folder = stack.enter_context(ExitStack())
+            thread = ThreadPoolExecutor(1, "plugin") if plays_apart(spec) else None
+            if thread is not None:
+                stack.push_async_callback(asyncio.to_thread, thread.shutdown)  # its last call may take a moment
+            maker = stack.enter_context(plugin_maker(spec))
             building = functools.partial(make_plugin, spec, maker)
             plugin, description = building() if thread is None else await run_in_thread(thread, building)
             self._check_keep(spec, description)
             chronicle, again = self._open(membership, state)
-            folder.callback(chronicle.close)  # when the thread has ended, which ends with the plugin
+            folder.callback(chronicle.close)  # after the thread, which ends after the plugin
             results = RunFolder(
                 chronicle.folder,
                 _recorded(spec, description),
@@ -133,7 +135,7 @@ class AdversaryService:
             log.info("the game is over", folder=str(self.folder))
 
     def _open(self, membership: Membership, state: StateDir) -> tuple[AdversaryJournal, bool]:
-        """Open the journal in the run folder, and say whether an earlier life has begun it."""
+        """Open the journal in the run folder; return it, and whether a previous process has begun it."""
         folder, durability = state.results, self._station.durability
         disk, limits = self._station.environment.disk, self._station.environment.limits
         if folder is not None and self._out is not None and self._out.absolute() != folder:
@@ -160,10 +162,10 @@ class AdversaryService:
             )
 
     def _check_seam(self, target: str) -> None:
-        """Refuse a plugin that is asked over the network in plaintext, unless that was said aloud."""
+        """Refuse a plugin that is called over the network in plaintext, unless that was permitted explicitly."""
         if is_foreign(target) and not self._station.insecure and not is_loopback(target.removeprefix(FOREIGN)):
             raise BadSpec(
-                f'adversary.plugin = "{target}" is not on loopback, and what it says is not secured; run it beside the '
+                f'adversary.plugin = "{target}" is not on loopback, and calls of it are not secured; run it beside the '
                 "adversary, or start the adversary with --insecure (SLATERNET_INSECURE=1)"
             )
 
@@ -174,14 +176,7 @@ class AdversaryService:
 
 
 def _recorded(spec: Spec, description: Description) -> Spec:
-    """Return the spec as it can be played again from the run folder: with the plugin played, and paths of this disk."""
+    """Return the spec for the run folder, from which it can be played again: with the plugin's hash and full paths."""
     if spec.adversary.sha256 not in ("", description.code):
         log.warning(f"{spec.adversary.plugin} is not the code the spec was resolved with; expect another digest")
     return located(spec.replace(**{"adversary.sha256": description.code}), Path.cwd())
-
-
-def _thread(life: AsyncExitStack) -> Executor:
-    """Return the thread in which a plugin apart is called."""
-    thread = ThreadPoolExecutor(1, "plugin")
-    life.push_async_callback(asyncio.to_thread, thread.shutdown)  # its last call may take a moment to break off
-    return thread

@@ -1,4 +1,4 @@
-"""The adversary in a game it has joined: streams in, events to the runtime, answers out."""
+"""The adversary's streams in a game it has joined: messages in, events to the runtime, answers out."""
 
 import asyncio
 import contextlib
@@ -66,8 +66,8 @@ _FATAL = (PluginFailed, RunFailed, Diverged)
 class RevealServer:
     """The adversary in a game it has joined: one stream per host, work between replies.
 
-    A plugin in this process is called here. One apart is called in `thread`, so that heartbeats go on while it thinks:
-    then the task that works between replies is the only one that touches the runtime, and everything else queues.
+    A plugin in this process is called here. One in another process is called in `thread`, so that heartbeats go on
+    meanwhile: then only the task that works between replies uses the runtime, and everything else queues.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class RevealServer:
         return self._runtime.network.rounds
 
     def readings(self) -> Iterator[Reading]:
-        """Read what the adversary counts, from whatever thread."""
+        """Return the adversary's metrics; callable from any thread."""
         runtime = self._runtime
         return readings(self._membership, runtime.network, runtime.totals, len(self._links), self._accepts)
 
@@ -138,18 +138,18 @@ class RevealServer:
             case GameOver():
                 pass
             case _:
-                raise Malformed("the coordinator says to the adversary what is not meant for it")
+                raise Malformed("the coordinator sent a message that is not for an adversary")
 
     def _refuse_policy(self) -> None:
         self._membership.abandon(
             BadSpec(
-                "--journal-keep is not for a game whose coordinator gives hosts up: others then rebuild what they knew "
+                "--journal-keep is not for a game whose coordinator gives hosts up: others then rebuild their state "
                 "from the whole journal; start the adversary without it, or the coordinator with --policy wait"
             )
         )
 
     def _seat(self, seating: Seating) -> None:
-        """Take down who plays; where a host has come back, streams of its older life end, in a new seating all."""
+        """Record the seating; end streams of older incarnations, and in a new seating all streams."""
         epoch, self._epoch = self._epoch, self._membership.epoch
         older, self._hosts = self._hosts, {peer.name: peer for peer in seating.peers}
         if epoch < self._epoch:
@@ -163,27 +163,27 @@ class RevealServer:
         self._obey(functools.partial(self._runtime.seat, self._epoch, seats, seating.departures))
 
     async def recover(self) -> None:
-        """Redo what an earlier life has journalled, and say how far that was."""
+        """Replay the journal of a previous process, and report how far the game is."""
         for entry in self._chronicle.replay():
-            await self._redo(functools.partial(self._runtime.redo, entry))
+            await self._redo(functools.partial(self._runtime.apply_entry, entry))
             for round in range(1, entry.round + 1) if isinstance(entry, Snapshot) else ():
-                await self._redo(functools.partial(self._runtime.rehearse, round))
-            if isinstance(entry, Commit):  # of every burst of rounds, be they scored or not: no more need be remembered
+                await self._redo(functools.partial(self._runtime.replay_functions, round))
+            if isinstance(entry, Commit):  # there is one for each burst of rounds, scored or not: forget older ones
                 await self._redo(functools.partial(self._runtime.handle, LowWater(self._membership.low_water)))
-        self._runtime.recovered()
+        self._runtime.finish_recovery()
         log.info("going on from the journal", recorded=self.round)
 
     async def _redo(self, work: _Work) -> None:
         if self._thread is None:
             work()
-            await asyncio.sleep(0)  # whoever wants to stop us need not wait for all of it
+            await asyncio.sleep(0)  # so that a stop need not wait for all of it
         else:
             await run_in_thread(self._thread, work)
 
-    # what the runtime tells, from the thread in which it works
+    # called by the runtime, in the thread in which it works
 
     def reply(self, host: str, answer: Answer) -> None:
-        """Answer a host's question, unless its stream has ended: then it asks again."""
+        """Send the answer to a host's question, unless its stream has ended: then it asks again."""
         if (link := self._links.get(host)) is None:
             return
         for part in codec.encode_reveal_down(self._membership.head(answer.round), answer):
@@ -194,16 +194,16 @@ class RevealServer:
         failpoint("adversary_after_answer")
 
     def report(self, progress: Progress) -> None:
-        """Say how far the game is scored."""
+        """Report how far the game is scored."""
         self._reported_at = self._loop.time()
         self._loop.call_soon_threadsafe(self._membership.report, progress)
 
     def finish(self, progress: Progress) -> None:
-        """Say that the summary is written."""
+        """Report that the summary is written."""
         self._loop.call_soon_threadsafe(self._membership.finish, progress)
 
     async def _work(self) -> None:
-        """Do what waits in bursts, and in any case before long: scores are what others see of the game."""
+        """Do work in bursts, and at the latest after `report_seconds`: scores are the visible progress of a game."""
         try:
             while not self._membership.failed:
                 with contextlib.suppress(TimeoutError):
@@ -216,7 +216,7 @@ class RevealServer:
                         self._perform(self._runtime.work)
                     else:
                         await self._perform_apart(self._thread)
-                    await asyncio.sleep(0)  # a question that has come meanwhile goes first
+                    await asyncio.sleep(0)  # a question that has arrived meanwhile goes first
                 if self._loop.time() - self._reported_at >= LIMITS.report_seconds and not self._membership.failed:
                     self.report(self._runtime.progress)
         finally:
@@ -225,7 +225,7 @@ class RevealServer:
                 _settle(done)
 
     async def _hand_over(self, event: Asked | Used) -> None:
-        """Hand what a host says to the runtime; one that asks after a failure hears no more than that there was one."""
+        """Give a host's message to the runtime; a question after a failure is refused without the reason."""
         if self._thread is None:
             self._perform(self._runtime.handle, event)
         elif self._working:
@@ -237,7 +237,7 @@ class RevealServer:
             raise PluginFailed("the adversary cannot go on")
 
     def _obey(self, work: _Work) -> None:
-        """Do what the coordinator says, in its turn."""
+        """Do what the coordinator has sent, in order."""
         if self._thread is None:
             self._perform(work)
         else:
@@ -245,7 +245,7 @@ class RevealServer:
             self._wake.set()
 
     def _perform(self, work: Callable[..., None], *event: Event) -> None:
-        """Do something that calls the plugin or writes results; the first failure ends the game for all."""
+        """Call the plugin or write results; the first failure ends the game for all."""
         if self._membership.failed:
             return
         try:
@@ -256,7 +256,7 @@ class RevealServer:
             self._wake.set()
 
     async def _perform_apart(self, thread: Executor) -> None:
-        """Do in the thread what has queued first, or else a piece of work; a refusal is its asker's alone."""
+        """Run the first of the queue in the thread, or else a piece of work; a refusal concerns only its sender."""
         work, done = self._queue.popleft() if self._queue else (self._runtime.work, None)
         try:
             await run_in_thread(thread, work)
@@ -272,14 +272,14 @@ class RevealServer:
             _settle(done)
 
     def _fail(self, error: SlaternetError) -> None:
-        if self._durable and isinstance(error, RunFailed):  # of the disk: a later life goes on, once that is mended
+        if self._durable and isinstance(error, RunFailed):  # of the disk: after a repair a restart continues
             self._membership.abandon(error)
             return
         if self._durable and isinstance(error, PluginFailed) and self._plugin_killed():
-            # not the plugin's doing: it dies as this process might, whose next life plays it again
+            # no fault of the plugin: a restarted adversary plays it again
             self._membership.abandon(PluginKilled(f"{error}; its process was killed: start the adversary again"))
             return
-        # the error may repeat the plugin's own words, which are for the operator; what is said here goes to all
+        # the error may quote the plugin, which is for the operator alone; `told` is sent to all
         self._membership.fail(error, told="it cannot go on; its own log says why")
 
     async def accept(self, link: Stream) -> None:
@@ -325,9 +325,9 @@ class RevealServer:
                 pass
 
     async def _recall(self, link: Stream, wish: HistoryRequest) -> None:
-        """Tell a host what its agents have asked and seen while they sat elsewhere, as the journal has it."""
+        """Send a host the purchases that its agents made at other hosts, from the journal."""
         if not np.isin(wish.agents, self._hosts[link.host].seats).all():
-            raise NotYours("a host may recall only what agents seated there have asked")
+            raise NotYours("a host may request the history only of agents seated there")
         if self._runtime.forgetful:
             raise Forgotten("the adversary does not keep every round")
         journal = self._chronicle
@@ -341,7 +341,7 @@ class RevealServer:
 
 
 def _settle(done: asyncio.Future[None] | None, error: SlaternetError | None = None) -> None:
-    """Let go whoever waits, unless he has gone."""
+    """Resolve the waiter's future unless it is already done."""
     if done is None or done.done():
         return
     if error is None:
@@ -351,5 +351,5 @@ def _settle(done: asyncio.Future[None] | None, error: SlaternetError | None = No
 
 
 def run_in_thread(thread: Executor, work: Callable[[], T]) -> "asyncio.Future[T]":
-    """Have work done in a thread."""
+    """Run work in a thread."""
     return asyncio.get_running_loop().run_in_executor(thread, work)

@@ -7,12 +7,12 @@
         target = "bowl.py:Bowl"
         options = {"budget": 2.0}
 
-The adversary plays a small game several times over: as in a game, once more by a new instance, with many questions in
-every round, and with none before the last round is played. What is asked again must be answered with the same bits.
+The adversary plays a small game several times: as in a game, again by a new instance, with many questions in every
+round, and with none before the last round is played. A repeated question must be answered with the same bits.
 
-    failed     breaks a game, or makes it none of convex functions under constraints that can be satisfied
+    failed     breaks a game, or its functions are not convex or its constraints cannot be satisfied
     warning    slows a game down or voids a theorem
-    note       could not be looked at, or is only worth knowing
+    note       could not be examined, or is only worth knowing
 """
 
 from slaternet_adversary.testing.contract import AdversaryContract

@@ -1,4 +1,4 @@
-"""The exam as tests: what an author subclasses in his own test file."""
+"""The exam as a class of tests, to be subclassed in an author's own test file."""
 
 import unittest
 from collections.abc import Iterator, Mapping
@@ -20,8 +20,8 @@ class AdversaryContract:
             target = "bowl"                    # or "package.module:Bowl", or "path/bowl.py:Bowl"
             options = {"budget": 2.0}
 
-    Instead of naming a target, `adversary` may be overridden. The game may be changed by the attributes below; for
-    another set, override `feasible_set`. The exam is taken once for all tests of a class, in the process of the tests.
+    Instead of naming a target, override `adversary`. The attributes below change the game; for another set, override
+    `feasible_set`. The exam runs once for all tests of a class, in the process of the tests.
     """
 
     target: ClassVar[str] = ""
@@ -45,7 +45,7 @@ class AdversaryContract:
         return Box(dimension, -2.0, 2.0)
 
     def test_it_plays(self) -> None:
-        """It is made, says what it is, and plays without raising."""
+        """It is created, has valid attributes, and plays without raising."""
         self._passes("plays")
 
     def test_values_have_their_shapes_and_are_finite(self) -> None:
@@ -57,7 +57,7 @@ class AdversaryContract:
         self._passes("re-creation")
 
     def test_functions_do_not_depend_on_questions(self) -> None:
-        """Neither on their order, nor on whether any were asked, nor on which rounds were played since."""
+        """On their order, on whether any were asked, and on which rounds were played since."""
         self._passes("query order", "reaction", "older rounds")
 
     def test_an_agent_s_values_do_not_depend_on_its_batch(self) -> None:
@@ -89,14 +89,14 @@ class AdversaryContract:
         self._passes("time", "memory")
 
     def _passes(self, *lines: str) -> None:
-        """Fail with what failed; skip what could not be looked at, because something else failed."""
+        """Fail where a line failed; skip where a line could not be examined because another failed."""
         report = self._report()
         failed = [f"{about}: {report[about].text}" for about in lines if report[about].verdict == "failed"]
         if failed:
             raise AssertionError("\n".join(failed))
         missing = [report[about].text for about in lines if report[about].text.startswith("not examined")]
         if missing:
-            raise unittest.SkipTest(missing[0])  # pytest knows it, and need not be there to import this
+            raise unittest.SkipTest(missing[0])  # pytest accepts it, and need not be installed to import this
 
     def _report(self) -> dict[str, Line]:
         reports, kind = AdversaryContract._reports, type(self)

@@ -1,6 +1,6 @@
-"""The line of the report on a point that all constraints of the rounds looked at leave room.
+"""The line of the report on a Slater point of the rounds examined, which `slater` searches for.
 
-`slater` searches for it. Here X is any set that can project: it lies on one side of the plane through a projection.
+X may be any set with a projection: it lies on one side of the plane through a projection.
 """
 
 from collections.abc import Sequence
@@ -16,20 +16,20 @@ from slaternet_adversary.testing.subject import Line, RoundUnderTest
 ABOUT = "feasible"
 
 _NUMBERS = 1 << 22
-"""Numbers in one question; where differences need more, points are only tried."""
+"""Numbers in one question; where differences need more, only sample points are tried."""
 
 
 def feasible(rounds: Sequence[RoundUnderTest]) -> Line:
-    """Return the line on the rounds looked at."""
+    """Return the line on the rounds examined."""
     rounds = [each.scoring() for each in rounds]
     first = rounds[0]
     if not first.m:
         return Line("ok", ABOUT, "there are no constraints")
-    told = all(each.has("linear") or each.has("constraint_gradient") for each in rounds)
+    exact = all(each.has("linear") or each.has("constraint_gradient") for each in rounds)
     tried = np.concatenate([each.subject.points(each.round)[:-1] for each in rounds[:2]])
-    affordable = told or first.subject.game.agents * 2 * first.p * first.p <= _NUMBERS
+    affordable = exact or first.subject.game.agents * 2 * first.p * first.p <= _NUMBERS
     found = deepest(rounds, tried, _Planes(first.subject.game.set), solved=affordable)
-    return _line(found, f"of all agents in rounds 1 to {len(rounds)}", "" if told else "by differences of values, ")
+    return _line(found, f"of all agents in rounds 1 to {len(rounds)}", "" if exact else "by differences of values, ")
 
 
 def _line(found: Slater, seen: str, how: str) -> Line:
@@ -41,8 +41,7 @@ def _line(found: Slater, seen: str, how: str) -> Line:
         text = f"{how}no point of X is feasible: everywhere some g >= {-found.limit:.5g} {seen}, least at {at}"
         return Line("failed", ABOUT, f"{text}; loosen the constraints")
     if found.margin >= -near and found.limit <= near:
-        text = f"{at} is feasible, but no point of X has g < 0 {seen}: Slater's condition fails"
-        return Line("warning", ABOUT, text)
+        return Line("warning", ABOUT, f"{at} is feasible, but no point of X has g < 0 {seen}: Slater's condition fails")
     why = "the search ended early" if np.isfinite(found.limit) else "points were only tried"
     text = f"no point with g < 0 was found {seen}, the best has g <= {-found.margin:.5g} at {at}"
     return Line("warning", ABOUT, f"{text}; {why}")
@@ -70,7 +69,7 @@ class _Planes:
         self._bounds = np.concatenate((self._bounds, np.sum(normals * nearest[outside], axis=1)))
 
     def solve(self, rows: Array, bounds: Array) -> Array | None:
-        """Return (x, s) with the largest s, or None where the solver gives up; cut off what of x lies outside of X."""
+        """Return (x, s) with the largest s, or None where the solver gives up; add a plane if x lies outside of X."""
         from scipy.optimize import linprog  # here, because it takes long to load
 
         p, centre, outer = self._set.dimension, self._set.centre, self._set.outer

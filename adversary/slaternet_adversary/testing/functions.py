@@ -1,28 +1,29 @@
-"""The exam of the functions themselves: convex, and with the gradients that they claim to have."""
+"""The exam of the functions: convexity, and gradients where they have any."""
 
 import numpy as np
 
 from slaternet.model import Array
 from slaternet.numerics.randomness import stream
 from slaternet_adversary.testing.shape import chord_below, differences, written
-from slaternet_adversary.testing.subject import Fault, Line, RoundUnderTest, everywhere
+from slaternet_adversary.testing.subject import Fault, RoundUnderTest, Verdict, everywhere
+from slaternet_adversary.testing.values import ValueCheck
 
 _NUMBERS = 1 << 20
-"""Numbers in one question, which decide how many pairs of points are looked at."""
+"""Numbers in one question, which limit how many chords are examined."""
 _NEAR = 0.05
-"""How far apart, of two points of the sample, the ends of a short chord are."""
+"""Length of a short chord, of the distance between two points of the sample."""
 
 _INSIDE, _STEP = 1e-3, 1e-5
-"""Of X about its centre, and of r(X): how far inside differences are taken, and over what distance."""
+"""How far inside X differences are taken, of the distance to its centre; and their step, of r(X)."""
 _POINTS, _DIRECTIONS = 4, 8
-"""Points a round and directions at which gradients are compared with differences."""
+"""Points per round, and directions, at which gradients are compared with differences."""
 _SLOPE = 1e-6
-"""Of the largest slope: what differs by less is the same."""
+"""Slopes that differ by less, of the largest slope, are the same."""
 _NOISE = 100.0 * float(np.finfo(np.float64).eps)
-"""Of the largest value: its rounding."""
+"""Rounding error of values, of the largest value."""
 
 
-class Convex:
+class Convex(ValueCheck):
     """No value in the middle of a chord lies above the chord."""
 
     def __init__(self, method: str) -> None:
@@ -49,15 +50,14 @@ class Convex:
         chosen = np.linspace(0, len(left) - 1, min(len(left), most)).astype(np.intp)
         return left[chosen], right[chosen]
 
-    def finding(self) -> Line:
-        """Return the line."""
+    def _finding(self) -> tuple[Verdict, str]:
         if not self._functions:
-            return Line("ok", self.about, "there are no constraints")
-        return Line("ok", self.about, f"no value in the middle of {self._chords} chords lies above them")
+            return "ok", "there are no constraints"
+        return "ok", f"no value in the middle of {self._chords} chords lies above them"
 
 
-class Gradient:
-    """Slopes told against differences of values."""
+class Gradient(ValueCheck):
+    """Gradients agree with differences of values."""
 
     def __init__(self, method: str) -> None:
         self.about = f"{method}_gradient"
@@ -69,7 +69,10 @@ class Gradient:
         """Compare at some points inside X, where differences stay in X."""
         if not at.has(self.about) or (self._method == "constraint" and not at.m):
             return
-        agents, feasible, directions = at.subject.sampled, at.subject.game.set, _directions(at)
+        agents, feasible, directions = at.subject.sampled, at.subject.game.set, np.eye(at.p)
+        if at.p > _DIRECTIONS:
+            normal = stream(at.subject.game.seed, "exam directions", 0, at.round).standard_normal((_DIRECTIONS, at.p))
+            directions = normal / np.linalg.norm(normal, axis=1, keepdims=True)
         chosen = np.roll(at.subject.points(at.round)[1:-1], at.round, axis=0)[:_POINTS]
         points = feasible.centre + (1.0 - _INSIDE) * (chosen - feasible.centre)
         asked, step = everywhere(agents, points), _STEP * feasible.inner
@@ -83,7 +86,9 @@ class Gradient:
             agent, point, direction, row = which
             who = f"{self.about} of agent {agents[agent]} in {at.name}"
             who += f", row {row}," if self._method == "constraint" else ""
-            where = f"{_along(directions[direction])} at x = {written(points[point])}"
+            axis = int(np.argmax(directions[direction]))
+            along = f"coordinate {axis}" if directions[direction, axis] == 1.0 else written(directions[direction])
+            where = f"along {along} at x = {written(points[point])}"
             gives = f"differences of {self._method} give {central[which]:.6g}"
             raise Fault(self.about, f"{who} gives the slope {told[which]:.6g} {where}, where {gives}")
         apart = np.abs(told - central)
@@ -92,22 +97,7 @@ class Gradient:
             agent = np.unravel_index(int(np.argmax(apart)), apart.shape)[0]
             self._where = f"agent {agents[agent]} in {at.name}"
 
-    def finding(self) -> Line:
-        """Return the line."""
+    def _finding(self) -> tuple[Verdict, str]:
         if self._worst < 0.0:
-            text = "absent: only algorithms that need none can play, and differences stand in for it"
-            return Line("note", self.about, text)
-        return Line("ok", self.about, f"within {self._worst:.2g} of central differences, worst of {self._where}")
-
-
-def _along(direction: Array) -> str:
-    axis = int(np.argmax(direction))
-    return f"along coordinate {axis}" if direction[axis] == 1.0 else f"along {written(direction)}"
-
-
-def _directions(at: RoundUnderTest) -> Array:
-    """Return the axes where they are few, else some directions at random, (d, p)."""
-    if at.p <= _DIRECTIONS:
-        return np.eye(at.p)
-    normal = stream(at.subject.game.seed, "exam directions", 0, at.round).standard_normal((_DIRECTIONS, at.p))
-    return np.asarray(normal / np.linalg.norm(normal, axis=1, keepdims=True))
+            return "note", "absent: only algorithms that need none can play, and differences stand in for it"
+        return "ok", f"within {self._worst:.2g} of central differences, worst of {self._where}"

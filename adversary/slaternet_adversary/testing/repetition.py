@@ -1,4 +1,4 @@
-"""The exam of repetition: a game as it is played, once more by a new instance, without questions, after departures."""
+"""The exam of repetition: a game as usual, again by a new instance, without questions, after departures."""
 
 import gc
 import statistics
@@ -13,21 +13,21 @@ from slaternet_adversary.scoring import Scoring
 from slaternet_adversary.testing.subject import Fault, Line, PlayedInstance, RoundUnderTest, Subject, guarding
 
 PLAY_SECONDS, CHUNK_SECONDS = 0.1, 0.005
-"""Above these a round takes long: its `play`, and one piece of its score, for which replies wait."""
+"""Longer is slow: for `play`, and for one piece of a score, which delays replies."""
 STUCK_SECONDS = 1.0
-"""A call of the exam's small game that takes longer than this stops a game."""
+"""A call of the exam's small game that takes longer is too slow for any game."""
 KEPT_BYTES = 1024
-"""Memory that may grow in a round; more is said."""
+"""Growth of memory per round that is not reported."""
 
 _FEW = 4
-"""Rounds below which memory is not measured: it may be kept once."""
+"""With fewer rounds memory is not measured: it may be kept once."""
 _LEAVES = 3
-"""The round from which the last agent has left, where departures are tried."""
+"""The round from which the last agent has left, when departures are examined."""
 
 
 @dataclass
 class Reference:
-    """A game as it is played, which all others must repeat; seconds of each call by what was called."""
+    """A game as usual, which all others must repeat; and seconds of each call by what was called."""
 
     constraints: int
     history: int
@@ -35,7 +35,7 @@ class Reference:
     answers: list[bytes] = field(default_factory=list)
     seconds: dict[str, list[float]] = field(default_factory=lambda: {"play": [], "evaluate": [], "score": []})
     fault: Fault | None = None
-    """Why rounds could not be scored; what is at fault is found when methods are looked at one by one."""
+    """Why rounds could not be scored; which method is at fault is found when they are examined one by one."""
 
 
 @contextmanager
@@ -65,7 +65,7 @@ def play(subject: Subject, clock: Callable[[], float]) -> Reference:
 
 
 def _score(at: RoundUnderTest, reference: Reference, clock: Callable[[], float]) -> None:
-    """Score a round as the referee does, and take the seconds of each piece of it."""
+    """Score a round as in a game, and measure the seconds of each piece of it."""
     x, centre = at.subject.question(at.round)[:, 0], at.subject.game.set.centre
     where = f"the score of {at.name}"
     try:
@@ -90,7 +90,7 @@ def again(subject: Subject, reference: Reference) -> Iterator[Line]:
                 text = f"a new instance has other functions in round {t} than the one before it; {remedy}"
                 raise Fault("re-creation", text)
             if t in (middle, subject.rounds):
-                gc.collect(1)  # the young ones: what a round leaves behind
+                gc.collect(1)  # young objects: those that a round has left behind
                 kept[t == subject.rounds] = tracemalloc.get_traced_memory()[0]
         rounds = f"rounds 1 to {subject.rounds}"
         yield Line("ok", "re-creation", f"a new instance, played again from round 1, has the same bits in {rounds}")
@@ -137,7 +137,7 @@ def unasked(subject: Subject, reference: Reference) -> Line:
 
 
 def history(subject: Subject, reference: Reference) -> Line:
-    """Play with an agent that leaves, where `play` is given decisions; return the line on that."""
+    """Play with an agent that leaves, if the adversary has a history; return the line on that."""
     about, h = "history", reference.history
     if not h:
         return Line("ok", about, "oblivious: play is given no decisions")

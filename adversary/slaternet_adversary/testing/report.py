@@ -1,4 +1,4 @@
-"""The report of an exam: an adversary plays a small game several times over, and every line is a verdict on that."""
+"""The report of an exam: an adversary plays a small game several times, and every line is a verdict."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from slaternet_adversary.api import Adversary, Game
 from slaternet_adversary.plugin.makers import open_plugin, plays_apart
 from slaternet_adversary.testing import feasibility, repetition
 from slaternet_adversary.testing.functions import Convex, Gradient
-from slaternet_adversary.testing.scores import ScoreShapes, agreements
+from slaternet_adversary.testing.scores import COSTS, Agreement, ScoreShapes
 from slaternet_adversary.testing.subject import ROUNDS, Fault, Line, Place, RoundUnderTest, Subject
 from slaternet_adversary.testing.values import Finite, Order, Rowwise, Shapes, ValueCheck
 
@@ -38,12 +38,12 @@ CHECKS = {
     "time": "of a round",
     "memory": "that is kept after a round",
 }
-"""The lines of a report, in their order."""
+"""The lines of a report, in order."""
 
 _BASIC = ("plays", "shapes", "finite")
-"""Where one of these fails, little can be said of the functions."""
+"""Where one of these fails, the functions cannot be judged."""
 WIDE = {"agents": 34, "dimension": 13}
-"""The wider game, where sums in another order show."""
+"""The wider game, in which sums in another order have other bits."""
 
 
 def examine(who: Spec | Subject, *, clock: Callable[[], float] = time.perf_counter) -> list[Line]:
@@ -87,23 +87,23 @@ def subject_of(spec: Spec) -> Subject:
 
 
 class _Report:
-    """Lines by what they are about; the first fault of each stands."""
+    """Lines by what they are about; the first fault of each is kept."""
 
     def __init__(self) -> None:
         self._lines: dict[str, Line] = {}
 
     def add(self, line: Line) -> None:
-        """Take a line, unless a worse one stands already."""
+        """Add a line, unless a fault was found before."""
         if not self.failed(line.about):
             self._lines[line.about] = line
 
     def failed(self, about: str) -> bool:
-        """Say whether a fault was found."""
+        """Whether a fault was found."""
         return about in self._lines and self._lines[about].verdict == "failed"
 
     @contextmanager
     def faults(self) -> Iterator[None]:
-        """Turn a fault into its line; what follows in the block is left out."""
+        """Turn a fault in the block into its line."""
         try:
             yield
         except Fault as fault:
@@ -119,10 +119,11 @@ class _Report:
 
 
 def _probe(subject: Subject, reference: repetition.Reference, report: _Report) -> None:
-    """Ask one instance many questions in every round, and take the lines on what it answers."""
+    """Ask one instance many questions in every round, and add the lines on its answers."""
     rowwise = Rowwise(claimed=reference.rowwise)
     functions: list[ValueCheck] = [Convex("loss"), Convex("constraint"), Gradient("loss"), Gradient("constraint")]
-    checks: list[ValueCheck] = [Shapes(), Finite(), Order(), rowwise, *functions, *agreements(), ScoreShapes()]
+    agreements = map(Agreement, COSTS)
+    checks: list[ValueCheck] = [Shapes(), Finite(), Order(), rowwise, *functions, *agreements, ScoreShapes()]
     with report.faults(), repetition.playing(subject) as player:
         rounds = []
         for t in range(1, subject.rounds + 1):
@@ -146,16 +147,15 @@ def _probe(subject: Subject, reference: repetition.Reference, report: _Report) -
 
 
 def _unmoved(at: RoundUnderTest, reference: repetition.Reference, report: _Report) -> None:
-    """Require that many questions have left a round as it was."""
+    """Require that many questions have not changed a round."""
     if at.answer() != reference.answers[at.round - 1]:
         text = f"the functions of {at.name} are others after other questions were asked"
         raise Fault("reaction", f"{text}; fix them in play, and let loss and constraint change nothing")
-    text = "the same functions whatever is asked, in their round and in earlier ones"
-    report.add(Line("ok", "reaction", text))
+    report.add(Line("ok", "reaction", "the same functions whatever is asked, in their round and in earlier ones"))
 
 
 def _widen(subject: Subject, rowwise: Rowwise) -> None:
-    """Look at batches in a wider game too, where the adversary claims to be rowwise and can play one."""
+    """Compare batches in a wider game too, if the adversary claims to be rowwise and can play one."""
     if subject.wider is None or not rowwise.claimed:
         return
     try:

@@ -1,41 +1,41 @@
-"""The exam of what only the observer sees: scores at once, and exact forms for the optimum in hindsight."""
-
-from collections.abc import Iterator
+"""The exam of the optional methods for scores, and of exact forms for the optimum in hindsight."""
 
 import numpy as np
 
 from slaternet.model import Agents, Array
 from slaternet_adversary.testing.shape import written
-from slaternet_adversary.testing.subject import Fault, Line, RoundUnderTest, everywhere, guarding
+from slaternet_adversary.testing.subject import Fault, RoundUnderTest, Verdict, everywhere, guarding
+from slaternet_adversary.testing.values import ValueCheck
 
 _NUMBERS = 1 << 22
-"""Numbers in one question about everybody, which decide how many points are compared."""
+"""Numbers in one question about all agents, which limit how many points are compared."""
 _POINTS = 8
 _SAME = 1e-8
-"""Of the largest value: what differs by less is the same."""
+"""Values that differ by less, of the largest value, are the same."""
 
-_COSTS = {
+COSTS = {
     "network_loss": "every score evaluates the loss of each agent at each decision",
     "network_violation": "every score evaluates the constraints of each agent at each decision",
     "quadratic": "the optimum in hindsight is found by cutting planes, or not at all without gradients",
     "linear": "Slater points and optima are found by cutting planes, or not at all without gradients",
 }
-"""What it costs to have no such method."""
+"""By optional method: what its absence costs."""
 
 
-class Agreement:
-    """An optional method that says at once what `loss` and `constraint` say one by one."""
+class Agreement(ValueCheck):
+    """An optional method agrees with `loss` or `constraint`."""
 
     def __init__(self, method: str) -> None:
         self.about = method
+        self._source = "loss" if method in ("network_loss", "quadratic") else "constraint"
         self._worst = -1.0
         self._doubt = ""
 
     def look(self, at: RoundUnderTest) -> None:
-        """Compare for all agents, for some and for one, of what is scored."""
+        """Compare for all agents, for some and for one, by the functions that are scored."""
         scored = at.scoring()
         if scored.has(self.about):
-            for agents in (at.subject.everyone, at.subject.survivors, at.subject.everyone[-1:]):
+            for agents in (at.subject.everyone, at.subject.everyone[::2], at.subject.everyone[-1:]):
                 self._compare(scored, agents)
 
     def _compare(self, at: RoundUnderTest, agents: Agents) -> None:
@@ -51,14 +51,12 @@ class Agreement:
             row = f", row {which[1]}," if len(which) > 1 else ""
             who = f"{self.about} of {len(agents)} agent(s) in {at.name}{row}"
             text = f"{who} gives {found[which]:.6g} at x = {written(points[which[0]])}"
-            self._wrong(at, f"{text}, where {self._source} gives {expected[which]:.6g}")
-
-    @property
-    def _source(self) -> str:
-        return "loss" if self.about in ("network_loss", "quadratic") else "constraint"
+            self._doubt = f"{text}, where {self._source} gives {expected[which]:.6g}"
+            if at.subject.place != "worker":  # which does not show whether other functions are scored than revealed
+                raise Fault(self.about, self._doubt)
 
     def _expected(self, at: RoundUnderTest, agents: Agents, points: Array) -> tuple[Array, float]:
-        """Return what loss or constraint say, as the method says it, and the size of the numbers it comes from."""
+        """Return the method's result computed from loss or constraint, and the size of their numbers."""
         asked = everywhere(agents, points)
         if self._source == "loss":
             losses = at.loss(agents, asked)
@@ -69,12 +67,6 @@ class Agreement:
             return stacked, scale
         excess = np.maximum(stacked, 0.0)
         return np.sqrt(np.sum(excess * excess, axis=1)), scale
-
-    def _wrong(self, at: RoundUnderTest, text: str) -> None:
-        """Fail, unless a worker stands between, which does not say whether something else is scored than revealed."""
-        if at.subject.place != "worker":
-            raise Fault(self.about, text)
-        self._doubt = text
 
     def _network_loss(self, at: RoundUnderTest, agents: Agents, points: Array) -> Array:
         return at.checked(self.about, at.call(self.about, agents, points), (len(points),))
@@ -100,24 +92,21 @@ class Agreement:
         returned = at.call(self.about, agents)
         if not isinstance(returned, tuple) or len(returned) != count:
             form = "(H, h, c)" if count == 3 else "(B, b)"
-            raise Fault(
-                self.about, f"{self.about} of {at.name} is a {type(returned).__name__}; return the tuple {form}"
-            )
+            kind = type(returned).__name__
+            raise Fault(self.about, f"{self.about} of {at.name} is a {kind}; return the tuple {form}")
         return returned
 
-    def finding(self) -> Line:
-        """Return the line."""
+    def _finding(self) -> tuple[Verdict, str]:
         if self._worst < 0.0:
-            return Line("note", self.about, f"absent: {_COSTS[self.about]}")
+            return "note", f"absent: {COSTS[self.about]}"
         if self._doubt:
             hint = "wrong, unless its scoring() says otherwise; examine it with adversary.isolation none to know"
-            return Line("warning", self.about, f"{self._doubt}: {hint}")
-        text = f"agrees with {self._source} for one, some and all agents, to {self._worst:.1g} of its size"
-        return Line("ok", self.about, text)
+            return "warning", f"{self._doubt}: {hint}"
+        return "ok", f"agrees with {self._source} for one, some and all agents, to {self._worst:.1g} of its size"
 
 
-class ScoreShapes:
-    """What is scored has the shapes of what is revealed."""
+class ScoreShapes(ValueCheck):
+    """The functions that are scored have the same shapes as those revealed."""
 
     about = "scoring"
 
@@ -126,7 +115,7 @@ class ScoreShapes:
         self._seen = True
 
     def look(self, at: RoundUnderTest) -> None:
-        """Ask what is scored as if it were revealed."""
+        """Ask the functions that are scored like those revealed."""
         self._seen = at.subject.place == "here"
         scored = at.scoring()
         if scored is at:
@@ -143,15 +132,9 @@ class ScoreShapes:
         if any(was.tobytes() != now.tobytes() for was, now in zip(first, second, strict=True)):
             raise Fault(self.about, f"scoring() of {at.name} returns other functions when called again")
 
-    def finding(self) -> Line:
-        """Return the line."""
+    def _finding(self) -> tuple[Verdict, str]:
         if self._differs:
-            return Line("ok", self.about, "what is scored is not what is revealed; it has the same shapes")
+            return "ok", "what is scored is not what is revealed; it has the same shapes"
         if not self._seen:
-            return Line("note", self.about, "not seen from outside of its process")
-        return Line("ok", self.about, "what is revealed is what is scored")
-
-
-def agreements() -> Iterator[Agreement]:
-    """Yield the check of every optional method that the observer uses."""
-    return (Agreement(method) for method in _COSTS)
+            return "note", "not seen from outside of its process"
+        return "ok", "what is revealed is what is scored"

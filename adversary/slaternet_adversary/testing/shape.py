@@ -1,4 +1,4 @@
-"""The shape of functions that are known by their values: chords that they lie above, and slopes by differences.
+"""Convexity and slopes of functions, computed from their values.
 
 k   agents        s   points        d   directions        M   chords        rows   1 of a loss, m of constraints
 """
@@ -11,7 +11,7 @@ from slaternet.model import Agents, Array
 from slaternet_adversary.plugin.calls import CheckedRound
 
 _ROUNDING = 1e-9
-"""Of an agent's largest value: what lies above a chord by less does so by rounding."""
+"""A value may lie this much above a chord by rounding, of an agent's largest value."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Chord:
     """At x, at y and in the middle."""
 
     def __str__(self) -> str:
-        """Say it in numbers."""
+        """Return a sentence with the numbers."""
         at_x, at_y, between = (f"{each:.6g}" for each in self.values)
         ends = f"{at_x} at x = {written(self.x)}, {at_y} at y = {written(self.y)}"
         return f"{self.who} lies above a chord: {ends}, but {between} at (x + y)/2, so it is not convex"
@@ -64,6 +64,6 @@ def slopes(at: CheckedRound, method: str, agents: Agents, points: Array, step: f
 
 
 def written(point: Array, shown: int = 8) -> str:
-    """Return a point in words, by its first coordinates."""
+    """Return a point as text, by its first coordinates."""
     numbers = ", ".join(f"{each:.6g}" for each in point[:shown])
     return f"({numbers}, ...)" if len(point) > shown else f"({numbers})"

@@ -1,10 +1,10 @@
-"""A Slater point, found by solving: the point of X to which all constraints leave the most room.
+"""A Slater point: the point of X at which all constraints have the largest margin.
 
-    maximise  s    over x in X with  g_{i,t}(x) + s <= 0  for all agents and the rounds looked at
+    maximise  s    over x in X with  g_{i,t}(x) + s <= 0  for all agents and the rounds examined
 
 Kelley's cutting planes. g is convex, so its tangents lie below it: a programme over tangents bounds s from above, and
-the room of any point of X bounds it from below. Rows of linear constraints are their own tangents; for these the method
-is row generation and ends at the optimum.
+the margin of any point of X bounds it from below. Rows of linear constraints are their own tangents: for these the
+method is row generation and ends at the optimum.
 """
 
 from collections.abc import Sequence
@@ -19,14 +19,14 @@ from slaternet_adversary.plugin.calls import CheckedRound
 from slaternet_adversary.testing.shape import slopes
 
 _LARGEST = 1000
-"""Dimensions above which no programme is solved, and points are only tried."""
+"""In more dimensions no programme is solved, and only sample points are tried."""
 _ITERATIONS = 60
 _PATIENCE, _ENOUGH = 20, 1e-2
-"""After so many programmes this part of a positive margin is near enough: curved constraints take long to the end."""
+"""After so many programmes, a gap of this part of a positive margin is enough: curved constraints converge slowly."""
 _STEP = 1e-5
-"""Of r(X): the distance of differences."""
+"""The step of differences, of r(X)."""
 _BELOW = 1e-6
-"""Of the constraints' range: how far a tangent by differences may lie above a value."""
+"""How far a tangent by differences may lie above a value, of the constraints' range."""
 
 
 @dataclass(frozen=True)
@@ -36,16 +36,16 @@ class Slater:
     point: Array
     margin: float
     limit: float
-    """Infinite where nothing was solved, only points tried."""
+    """Infinite where only sample points were tried."""
     tolerance: float
-    """What is nearer 0 than this is 0."""
+    """Numbers closer to 0 count as 0."""
 
 
 class Programme(Protocol):
     """Maximises s over x in X under tangents slope'x + s <= bound."""
 
     tolerance: float
-    """Of the constraints' range in X: how near the two bounds must come to be called the same."""
+    """How close the two bounds must come to count as equal, of the constraints' range in X."""
 
     def solve(self, rows: Array, bounds: Array) -> Array | None:
         """Return (x, s) with the largest s, or None where the solver gives up; rows (k, p + 1)."""
@@ -69,7 +69,7 @@ def deepest(rounds: Sequence[CheckedRound], tried: Array, programme: Programme, 
     rows, bounds = np.empty((0, p + 1)), np.empty(0)  # slope'x + s <= bound
     point, values = found.point, values_at(found.point)
     for iteration in range(_ITERATIONS):
-        # the tangents of those constraints that leave the point the least room
+        # the tangents of the constraints with the smallest margin at the point
         count = min(values.size, max(20, 2 * p))
         which, worst = np.divmod(np.argpartition(-values.ravel(), count - 1)[:count], values.shape[1])
         for index in np.unique(which):
@@ -88,7 +88,7 @@ def deepest(rounds: Sequence[CheckedRound], tried: Array, programme: Programme, 
         near = found.tolerance if iteration < _PATIENCE else max(found.tolerance, _ENOUGH * found.margin)
         if gap <= near or found.limit < -found.tolerance:
             break
-        # tangents that lie far below the answer are dropped; where they matter again they are found again
+        # drop tangents far below the answer; if they matter again they are found again
         close = bounds - rows @ answer <= 2.0 * gap
         rows, bounds = rows[close], bounds[close]
     return found
@@ -99,8 +99,8 @@ def _tangents(
 ) -> tuple[Array, Array]:
     """Return g (k,) and its slopes (k, p) at x, of the chosen rows.
 
-    Where no gradients are told, differences stand in for them. At a kink these may be no subgradient, so a row whose
-    tangent cuts off a point tried is left out.
+    Without gradients, differences replace them. At a kink these may be no subgradient, so a row whose tangent cuts off
+    a sample point is left out.
     """
     if at.has("linear") or at.has("constraint_gradient"):
         return at.tangents(agents, chosen, x)

@@ -1,4 +1,4 @@
-"""Whom the exam looks at: an adversary's instances, called with care, and the points they are asked about.
+"""The subject of an exam: an adversary's instances, whose results are checked, and the points they are asked at.
 
 n   agents        p   dimension        k   agents asked about        s   points        m   constraints
 """
@@ -6,7 +6,7 @@ n   agents        p   dimension        k   agents asked about        s   points 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -26,16 +26,16 @@ Place = Literal["here", "worker", "elsewhere"]
 """Where a plugin runs: in this process, in a worker process of ours, or behind grpc://."""
 
 ROUNDS = 12
-"""Rounds that are played in an exam."""
+"""Rounds of an exam."""
 _AGENTS = 8
-"""Agents whose functions are looked at closely; all are asked about in between."""
+"""Agents whose functions are examined closely."""
 _CORNERS, _BORDER, _INSIDE = 8, 6, 8
-"""Points of X by their kind, besides its centre."""
+"""Points of X by kind, besides its centre."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the report: what was looked at, the verdict, and the figure in words."""
+    """One line of the report: what was examined, the verdict, and a sentence with figures."""
 
     verdict: Verdict
     about: str
@@ -52,15 +52,16 @@ class Fault(Exception):
 
 @dataclass(frozen=True)
 class Subject:
-    """An adversary that can be made any number of times, and the game it is examined in."""
+    """An adversary that can be instantiated any number of times, and the game it is examined in."""
 
     game: Game
     opened: Callable[[], AbstractContextManager[Adversary]]
-    """Gives a new instance; leaving it ends whatever the instance runs in."""
+    """Gives a new instance; at the end of the block, ends its process."""
     rounds: int = ROUNDS
     wider: Callable[[], "Subject"] | None = None
-    """The same adversary in a game with more agents and dimensions, where bits show what few do not."""
+    """The same adversary in a game with more agents and dimensions."""
     place: Place = "here"
+    _points: dict[int, Array] = field(default_factory=dict, init=False, compare=False)
 
     @cached_property
     def everyone(self) -> Agents:
@@ -69,25 +70,17 @@ class Subject:
 
     @cached_property
     def sampled(self) -> Agents:
-        """The agents that are looked at closely."""
+        """The agents that are examined closely."""
         n = self.game.agents
         return np.unique(np.linspace(0, n - 1, min(n, _AGENTS)).round().astype(np.intp))
 
-    @cached_property
-    def survivors(self) -> Agents:
-        """Some of all agents, as they are left when others have gone; a lone agent stays."""
-        return self.everyone[::2]
-
     def points(self, t: int) -> Array:
-        """Return points of X for a round, (N, p): its centre, corners, border, inside; the last is just outside.
+        """Return points of X for a round, (N, p): centre, corners, border, inside; the last is just outside.
 
-        Rounding may carry an honest point as far out as that one.
+        Rounding may move a valid point as far out as that one.
         """
-        if t not in self._drawn:
-            self._drawn[t] = self._draw(t)
-        return self._drawn[t]
-
-    def _draw(self, t: int) -> Array:
+        if t in self._points:
+            return self._points[t]
         feasible, draw = self.game.set, stream(self.game.seed, "exam points", 0, t)
         centre, p = feasible.centre, feasible.dimension
         signs = np.where(draw.random((_CORNERS, p)) < 0.5, -1.0, 1.0)
@@ -96,26 +89,23 @@ class Subject:
         points = feasible.project(centre + away)
         points[-_INSIDE:] = centre + draw.random((_INSIDE, 1)) * (points[-_INSIDE:] - centre)
         outside = centre + (1.0 + 0.5 * LIMITS.tolerance) * (points[0] - centre)
-        return np.concatenate((centre[None], points, outside[None]))
-
-    @cached_property
-    def _drawn(self) -> dict[int, Array]:
-        return {}
+        self._points[t] = np.concatenate((centre[None], points, outside[None]))
+        return self._points[t]
 
     def question(self, t: int) -> Array:
-        """Return what every agent asks in a round, (n, 2, p); no two agents ask the same in the same order."""
+        """Return the points of every agent's question in a round, (n, 2, p); no two agents ask alike."""
         points = self.points(t)
         first = (1 + 3 * self.everyone) % len(points)
         return points[np.stack((first, (first + 1 + self.everyone // len(points)) % len(points)), axis=1)]
 
     @cached_property
     def decisions(self) -> Array:
-        """What the agents are said to have decided, (T, n, p)."""
+        """Decisions that are given to `play`, (T, n, p)."""
         return np.array([self.question(t)[:, 1] for t in range(1, self.rounds + 1)])
 
 
 class RoundUnderTest(CheckedRound):
-    """The functions of one round; whatever they return is checked before it is used, and what is wrong is a fault."""
+    """The functions of one round; every result is checked before it is used, and a wrong one is a fault."""
 
     def __init__(
         self,
@@ -130,14 +120,14 @@ class RoundUnderTest(CheckedRound):
         self.name = name or self.name
 
     def scoring(self) -> "RoundUnderTest":
-        """Return what is scored: itself, unless that is not what is revealed."""
+        """Return the functions that are scored: these, unless the round has others."""
         functions = self.call("scoring") if self.has("scoring") else self.functions
         if functions is self.functions:
             return self
         return RoundUnderTest(self.subject, self.plugin, self.round, functions, f"what is scored of {self.name}")
 
     def edge(self, method: str) -> AbstractContextManager[None]:
-        """Return the plugin edge; what the method raises is a fault."""
+        """Return the plugin edge; an error of the method is a fault."""
         return guarding(f"{method} of {self.name}", about=_line(method, "plays"))
 
     def ask(self, method: str, *arguments: object) -> Any:  # noqa: ANN401  what a plugin returns
@@ -154,15 +144,25 @@ class RoundUnderTest(CheckedRound):
 
     def checked(self, method: str, value: object, shape: Sequence[int]) -> Array:
         """Return an array of finite float64 numbers that has the shape."""
-        values = shaped(f"{method} of {self.name}", value, shape, about=_line(method, "shapes"))
+        values = self.shaped(method, value, shape)
         if not np.isfinite(values).all():
             raise Fault(_line(method, "finite"), f"{method} of {self.name} is not finite")
         return values
 
+    def shaped(self, method: str, value: object, shape: Sequence[int]) -> Array:
+        """Return an array of float64 numbers that has the shape."""
+        about, where, shape = _line(method, "shapes"), f"{method} of {self.name}", tuple(shape)
+        if not isinstance(value, np.ndarray) or value.dtype != np.float64:
+            kind = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
+            raise Fault(about, f"{where} is {kind}; return a float64 array of shape {shape}")
+        if value.shape != shape:
+            raise Fault(about, f"{where} has shape {value.shape} where {shape} was asked for")
+        return value
+
     def values(self, method: str, agents: Agents, points: Array) -> Array:
-        """Return what a method says about points (k, s, p), (k, s, ...), asked in one call."""
-        where, shape = f"{method} of {self.name}", (*points.shape[:2], *self._rows.get(method, ()))
-        values = shaped(where, self.call(method, agents, points), shape, about=_line(method, "shapes"))
+        """Return a method's result at points (k, s, p), (k, s, ...), from one call."""
+        shape = (*points.shape[:2], *self._rows.get(method, ()))
+        values = self.shaped(method, self.call(method, agents, points), shape)
         finite = np.isfinite(values)
         if not finite.all():
             which = tuple(np.argwhere(~finite)[0])
@@ -172,7 +172,7 @@ class RoundUnderTest(CheckedRound):
         return values
 
     def everyones(self, points: Array) -> tuple[Array, Array]:
-        """Return everyone's f and g at their points (n, s, p) as a game asks."""
+        """Return all agents' f and g at their points (n, s, p), asked as in a game."""
         agents = self.subject.everyone
         return self.asked("loss", agents, points), self.asked("constraint", agents, points)
 
@@ -202,7 +202,7 @@ class PlayedInstance:
 
 
 def _described(plugin: Adversary) -> None:
-    """Require that it says what it is."""
+    """Require valid attributes."""
     for name in ("constraints", "history"):
         value = getattr(plugin, name, None)
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
@@ -214,19 +214,19 @@ def _described(plugin: Adversary) -> None:
 
 
 def _line(method: str, line: str) -> str:
-    """Return which line speaks of a method's faults: its own, where it has one."""
+    """Return the line for a method's faults: its own, where it has one."""
     return line if method in ("loss", "constraint") else method
 
 
 @contextmanager
 def guarding(where: str, *, about: str = "plays") -> Iterator[None]:
-    """Run the author's code: whatever it raises is a fault, but that it does not support the game."""
+    """Run the author's code: an error is a fault, except CannotPlay."""
     try:
         with (
             plugin_edge("adversary plugin", "of the exam", where, passing=(CannotPlay, Fault), logged=False),
             warnings.catch_warnings(),
         ):
-            # a service shows them and goes on; what they warn of is found in the values
+            # a service logs them and goes on; the values are checked anyway
             warnings.simplefilter("ignore")
             yield
     except PluginFailed as failure:
@@ -235,16 +235,6 @@ def guarding(where: str, *, about: str = "plays") -> Iterator[None]:
         if "read-only" in failure.what:
             raise Fault(about, f"{where} writes into an array it is given; make a new one") from failure
         raise Fault(about, f"{where} raised {failure.what}") from failure
-
-
-def shaped(where: str, value: object, shape: Sequence[int], *, about: str = "shapes") -> Array:
-    """Return an array of float64 numbers that has the shape."""
-    if not isinstance(value, np.ndarray) or value.dtype != np.float64:
-        kind = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
-        raise Fault(about, f"{where} is {kind}; return a float64 array of shape {tuple(shape)}")
-    if value.shape != tuple(shape):
-        raise Fault(about, f"{where} has shape {value.shape} where {tuple(shape)} was asked for")
-    return value
 
 
 def everywhere(agents: Agents, points: Array) -> Array:

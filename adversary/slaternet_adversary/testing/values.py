@@ -1,25 +1,32 @@
-"""The exam of what agents are told: shapes, finite numbers, and bits that depend on nothing but the question."""
+"""The exam of values: shapes, finite numbers, and bits that depend on nothing but the question."""
 
-from typing import Protocol
+import abc
 
 import numpy as np
 
-from slaternet_adversary.testing.subject import Fault, Line, RoundUnderTest, everywhere
+from slaternet_adversary.testing.subject import Fault, Line, RoundUnderTest, Verdict, everywhere
 
 
-class ValueCheck(Protocol):
-    """One line of the report, in the making."""
+class ValueCheck(abc.ABC):
+    """Examines all rounds for one line of the report."""
 
     about: str
 
+    @abc.abstractmethod
     def look(self, at: RoundUnderTest) -> None:
-        """Look at one round; Fault where it breaks the contract."""
+        """Examine one round; Fault where it breaks the contract."""
+
+    @abc.abstractmethod
+    def _finding(self) -> tuple[Verdict, str]:
+        """Return verdict and text of the line."""
 
     def finding(self) -> Line:
         """Return the line, after the last round."""
+        verdict, text = self._finding()
+        return Line(verdict, self.about, text)
 
 
-class Shapes:
+class Shapes(ValueCheck):
     """For one, two and all agents, at one and three points."""
 
     about = "shapes"
@@ -29,7 +36,7 @@ class Shapes:
         self._m = 0
 
     def look(self, at: RoundUnderTest) -> None:
-        """Ask for as many values as there may be."""
+        """Ask for different numbers of agents and points."""
         self._m = at.m
         everyone = at.subject.everyone
         for agents in (everyone[:1], everyone[-1:], everyone[:2], everyone):
@@ -43,13 +50,12 @@ class Shapes:
             except Fault:
                 self._empty = "; a question without points fails, but no game asks one"
 
-    def finding(self) -> Line:
-        """Return the line."""
+    def _finding(self) -> tuple[Verdict, str]:
         shapes = f"loss is (k, s) and constraint (k, s, {self._m})"
-        return Line("ok", self.about, f"{shapes} for 1, 2 and all agents at 1 and 3 points{self._empty}")
+        return "ok", f"{shapes} for 1, 2 and all agents at 1 and 3 points{self._empty}"
 
 
-class Finite:
+class Finite(ValueCheck):
     """At the centre, corners, border and inside of X."""
 
     about = "finite"
@@ -67,15 +73,14 @@ class Finite:
         for name, each in values.items():
             self._largest[name] = max(self._largest[name], float(np.abs(each).max(initial=0.0)))
 
-    def finding(self) -> Line:
-        """Return the line."""
+    def _finding(self) -> tuple[Verdict, str]:
         f, g = self._largest["f"], self._largest["g"]
         where = f"{self._points} points of X, its centre, corners, border and inside"
-        return Line("ok", self.about, f"|f| <= {f:.4g} and |g| <= {g:.4g} at {where}")
+        return "ok", f"|f| <= {f:.4g} and |g| <= {g:.4g} at {where}"
 
 
-class Order:
-    """The same question gives the same bits, whatever was asked before it."""
+class Order(ValueCheck):
+    """The same question gives the same bits, independent of earlier questions."""
 
     about = "query order"
 
@@ -97,12 +102,11 @@ class Order:
                 values = f"{was[which]:.6g} at first and {now[which]:.6g}"
                 raise Fault(self.about, f"{where} was {values} when asked again; let a round remember no question")
 
-    def finding(self) -> Line:
-        """Return the line."""
-        return Line("ok", self.about, "the same bits when asked again, after other questions, g before f")
+    def _finding(self) -> tuple[Verdict, str]:
+        return "ok", "the same bits when asked again, after other questions, g before f"
 
 
-class Rowwise:
+class Rowwise(ValueCheck):
     """An agent's bits alone, in pairs and in larger batches."""
 
     about = "rowwise"
@@ -113,7 +117,7 @@ class Rowwise:
         self._seen = (0, 0)
 
     def look(self, at: RoundUnderTest) -> None:
-        """Compare batches with everyone asked at once."""
+        """Compare batches with all agents asked at once."""
         self._seen = max(self._seen, (at.subject.game.agents, at.p))
         self._differs = self._differs or self._difference(at)
         if self._differs and self.claimed:
@@ -136,13 +140,12 @@ class Rowwise:
                         return f"{who} has other bits {beside} than beside all {len(everyone)}"
         return ""
 
-    def finding(self) -> Line:
-        """Return the line."""
+    def _finding(self) -> tuple[Verdict, str]:
         n, p = self._seen
         if self.claimed:
             seen = f"the same bits alone, in pairs and in larger batches, up to {n} agents in {p} dimensions"
-            return Line("ok", self.about, f"claimed, and {seen}")
+            return "ok", f"claimed, and {seen}"
         cost = "not claimed: a game asks about one agent per call"
         if self._differs:
-            return Line("note", self.about, f"{cost}, and rightly: {self._differs}")
-        return Line("note", self.about, f"{cost}; batches had the same bits here, so rowwise = True may be worth a try")
+            return "note", f"{cost}, and rightly: {self._differs}"
+        return "note", f"{cost}; batches had the same bits here, so rowwise = True may be worth a try"

@@ -6,7 +6,7 @@ import typer
 
 from slaternet.service.config import ProcessConfig
 from slaternet.service.options import InsecureOption, TlsOption
-from slaternet_adversary.shell.command import ForceOption, KeepOption, OutOption, opposite, serve_adversary
+from slaternet_adversary.shell.command import ForceOption, KeepOption, OutOption, adversary_options, serve_adversary
 from slaternet_coordinator.engine.rules import LOST_AFTER, Policy
 from slaternet_coordinator.shell.command import (
     HostsOption,
@@ -36,7 +36,7 @@ def coordinator(
     raise typer.Exit(serve_coordinator(load_for_all(spec, settings or ()), station, hosts, policy, lost_after))
 
 
-@opposite
+@adversary_options
 def adversary(
     station: ProcessConfig, out: OutOption = None, force: ForceOption = False, journal_keep: KeepOption = None
 ) -> None:

@@ -19,7 +19,7 @@ from slaternet.spec import Spec
 from slaternet.storage.checkpoints import Checkpoints
 from slaternet.storage.state_dir import StateDir
 from slaternet_adversary.journal.journal import AdversaryJournal, begun
-from slaternet_adversary.shell.run_folder import retract
+from slaternet_adversary.shell.run_folder import remove_conclusions
 from slaternet_coordinator.engine.saved import SavedGame
 from slaternet_coordinator.shell.register_db import RegisterDb
 from slaternet_lab.games.finish import finish
@@ -112,7 +112,7 @@ def extend(folder: Path, manifest: Manifest, states: Mapping[str, StateDir], spe
     if longer == spec:
         return spec
     digest, coordinator = longer.digest(), states[COORDINATOR]
-    retract(folder)
+    remove_conclusions(folder)
     if register_of(folder).exists() and begun(folder):
         journal = AdversaryJournal.resume(folder, coordinator.past_run, durability=manifest.durability)
         with closing(journal):

@@ -194,10 +194,10 @@ def emptied(file: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "happen", "says"),
     [
-        ("metrics.csv", Path.unlink, r"metrics\.csv lacks rows up to round \d, which the journal has no more"),
-        ("commitments.csv", emptied, r"commitments\.csv lacks rows up to round \d, which the journal has no more"),
-        ("metrics.csv", without_a_row, r"has another round \d than its journal begins with"),
-        ("commitments.csv", without_a_row, r"has another round \d than its journal begins with"),
+        ("metrics.csv", Path.unlink, r"metrics\.csv lacks rows up to round \d, cut from the journal"),
+        ("commitments.csv", emptied, r"commitments\.csv lacks rows up to round \d, cut from the journal"),
+        ("metrics.csv", without_a_row, r"has another round \d than its journal"),
+        ("commitments.csv", without_a_row, r"has another round \d than its journal"),
         ("decisions.f64", emptied, r"decisions\.f64 lacks decisions that the journal has no more"),
     ],
 )
@@ -254,7 +254,7 @@ def test_a_snapshot_is_the_first_entry_or_none(tmp_path: Path) -> None:
     snapshot = life.entries[0]
 
     def snap_again(runtime: Telling, said: list[Told]) -> None:
-        runtime.redo(snapshot)
+        runtime.apply_entry(snapshot)
 
     with pytest.raises(Diverged, match="the journal has a snapshot where it does not begin"):
         life.run(snap_again)

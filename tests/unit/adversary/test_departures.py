@@ -100,9 +100,9 @@ class World:
         self.runtime = Telling(Walk(self.history), referee, results, lambda: 0.0, chronicle)
         if again:
             for entry in chronicle.replay():
-                self.runtime.redo(entry)
+                self.runtime.apply_entry(entry)
             self.runtime.handle(LowWater(self.mark))
-            self.hear(self.runtime.recovered())
+            self.hear(self.runtime.finish_recovery())
         self.seat()
 
     def seat(self) -> None:

@@ -10,7 +10,7 @@ from slaternet.numerics.sets import Box
 from slaternet_adversary import Adversary, Game
 from slaternet_adversary.builtin.data_center import DataCenter
 from slaternet_adversary.builtin.economic_dispatch import EconomicDispatch
-from slaternet_adversary.builtin.forms import Separable, Uniform, along, ladder
+from slaternet_adversary.builtin.forms import RandomNumbers, Separable, along, ladder
 from slaternet_adversary.builtin.resource_fair import ResourceFair
 
 Array = NDArray[np.float64]
@@ -128,11 +128,11 @@ def test_a_ladder_rises_in_equal_steps_about_1(p: int) -> None:
 
 
 def test_a_row_s_numbers_depend_on_seed_row_and_round_alone() -> None:
-    many, few = Uniform(GAME, "numbers", 9, 30), Uniform(GAME, "numbers", 4, 30)
-    in_order = [few.at(t).tobytes() for t in range(1, 300)]
+    many, few = RandomNumbers(GAME, "numbers", 9, 30), RandomNumbers(GAME, "numbers", 4, 30)
+    in_order = [few.uniform(t).tobytes() for t in range(1, 300)]
 
-    assert [many.at(t)[:4].tobytes() for t in range(299, 0, -1)] == in_order[::-1]
+    assert [many.uniform(t)[:4].tobytes() for t in range(299, 0, -1)] == in_order[::-1]
     assert len(set(in_order)) == 299
-    drawn = np.array([many.at(t) for t in range(1, 300)])
+    drawn = np.array([many.uniform(t) for t in range(1, 300)])
     assert 0.0 <= drawn.min() < 0.001 < 0.999 < drawn.max() < 1.0
     assert drawn.mean() == pytest.approx(0.5, abs=0.01)

@@ -60,7 +60,7 @@ def evaluated(effect: Evaluate) -> Evaluated:
     loss = ValueAndGradient(rng.standard_normal(k), rng.standard_normal((k, P)))
     constraint = ValueAndGradient(rng.standard_normal((k, M)), rng.standard_normal((k, M, P)))
     return Evaluated(
-        effect.host,
+        effect.asked.host,
         asked.round,
         asked.agents,
         Values(
@@ -159,7 +159,7 @@ def test_an_anchor_lies_in_the_feasible_set() -> None:
 
 def test_a_page_of_a_game_without_gradients_has_no_room_for_them() -> None:
     ledger = Ledger(N, P, points=1, constraints=M, window=2, rounds=None)
-    ledger.buy(question(1, kinds=(False, False)))
+    ledger.grant(question(1, kinds=(False, False)))
 
     assert ledger.page(1).slopes is None
 

@@ -55,8 +55,8 @@ def row(t: int) -> RecordRound:
 
 def record(results: RunFolder, t: int) -> None:
     """Record a round after which both hosts have told what they have spent so far."""
-    results.network.tell("a", 1, Usage(t, 3 * t, 200 * t * (t + 1), 15 * t * (t + 1), 0.25 * t))
-    results.network.tell("b", 1, Usage(t, t, 50 * t * (t + 1), 20 * t * (t + 1)))
+    results.network.add_usage("a", 1, Usage(t, 3 * t, 200 * t * (t + 1), 15 * t * (t + 1), 0.25 * t))
+    results.network.add_usage("b", 1, Usage(t, t, 50 * t * (t + 1), 20 * t * (t + 1)))
     results.record(row(t), 0.5 * t)
 
 
@@ -242,7 +242,7 @@ def test_a_folder_that_holds_a_run_is_overwritten_only_by_force(tmp_path: Path) 
     (folder / "state" / "coordinator" / "log").write_text("here before")
     before = {path: path.read_bytes() for path in folder.rglob("*.*")}
 
-    sentence = r"holds a run already \(spec.toml\); choose another --out, or overwrite it with --force"
+    sentence = r"holds a run \(spec.toml\); choose another --out, or overwrite it with --force"
     with pytest.raises(BadSpec, match=sentence):
         claim(folder)
     assert {path: path.read_bytes() for path in folder.rglob("*.*")} == before
@@ -256,7 +256,7 @@ def test_a_folder_that_holds_a_run_is_overwritten_only_by_force(tmp_path: Path) 
 def test_a_folder_with_the_journal_of_a_game_is_overwritten_only_by_force(tmp_path: Path) -> None:
     AdversaryJournal.begin(tmp_path, "another").close()
 
-    with pytest.raises(BadSpec, match=r"holds a run already \(journal/adversary\); choose another --out"):
+    with pytest.raises(BadSpec, match=r"holds a run \(journal/adversary\); choose another --out"):
         claim(tmp_path)
     claim(tmp_path, force=True)
 
@@ -269,7 +269,7 @@ def test_a_folder_with_the_journal_of_a_game_is_overwritten_only_by_force(tmp_pa
 def test_nothing_is_deleted_unasked_from_a_folder_that_holds_no_run(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("mine")
 
-    with pytest.raises(BadSpec, match=rf"holds a run already \({name}\); choose another --out"):
+    with pytest.raises(BadSpec, match=rf"holds a run \({name}\); choose another --out"):
         claim(tmp_path)
 
     assert (tmp_path / name).read_text() == "mine"
@@ -308,14 +308,14 @@ def test_what_hosts_have_spent_counts_in_the_row_that_is_open_and_once_whatever_
     results = begin(tmp_path / "run")
 
     results.record(row(1), 0.5)
-    results.network.tell("a", 1, Usage(1, 1, 100, 10, 0.5))
-    results.network.tell("a", 1, Usage(1, 1, 100, 10, 0.5))  # again on a new stream
-    results.network.tell("b", 1, Usage(2, 2, 20, 2, 0.25))
+    results.network.add_usage("a", 1, Usage(1, 1, 100, 10, 0.5))
+    results.network.add_usage("a", 1, Usage(1, 1, 100, 10, 0.5))  # again on a new stream
+    results.network.add_usage("b", 1, Usage(2, 2, 20, 2, 0.25))
     results.record(row(2), 1.0)
-    results.network.tell("a", 2, Usage(1, 1, 7, 3, 0.125))  # started again: it counts from nothing
-    results.network.tell("a", 1, Usage(9, 99, 999, 99, 9.0))  # of an older life, overtaken
-    results.network.tell("a", 2, Usage(3, 4, 9, 5, 0.25))
-    results.network.tell("a", 2, Usage(2, 3, 8, 4, 0.125))  # less than was told
+    results.network.add_usage("a", 2, Usage(1, 1, 7, 3, 0.125))  # started again: it counts from nothing
+    results.network.add_usage("a", 1, Usage(9, 99, 999, 99, 9.0))  # of an older life, overtaken
+    results.network.add_usage("a", 2, Usage(3, 4, 9, 5, 0.25))
+    results.network.add_usage("a", 2, Usage(2, 3, 8, 4, 0.125))  # less than was told
     results.record(row(3), 1.5)
     results.record(row(4), 2.0)
     results.close()

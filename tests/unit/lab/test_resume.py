@@ -201,7 +201,7 @@ def cut_before(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
 
     for place, name in (
         (Manifest, "write"),
-        (resume, "retract"),
+        (resume, "remove_conclusions"),
         (AdversaryJournal, "append"),
         (Checkpoints, "write"),
         (StateDir, "play_on"),
