@@ -1,4 +1,4 @@
-"""How the `[algorithm]` of a spec becomes an algorithm with its schedule: finds the code, and gives it its numbers."""
+"""Builds the algorithm that `[algorithm]` of a spec names, with its schedule and numbers."""
 
 import dataclasses
 import inspect
@@ -35,7 +35,7 @@ def build(section: AlgorithmSection, game: AlgorithmGame) -> Algorithm:
     section = completed(section)
     if section.mode != "central":
         return _build(section, game)
-    # one learner that sees the average loss and everyone's constraints
+    # one learner with the average loss and the constraints of all agents
     joint = dataclasses.replace(game, agents=1, constraints=game.agents * game.constraints)
     learner = _build(section, joint)
     with _constructor(section):
@@ -43,7 +43,7 @@ def build(section: AlgorithmSection, game: AlgorithmGame) -> Algorithm:
 
 
 def schedule(section: AlgorithmSection, game: AlgorithmGame) -> Schedule:
-    """Return the schedule of an `[algorithm]`; numbers that it does not take are the algorithm's own."""
+    """Return the schedule of an `[algorithm]`; numbers that it does not take belong to the algorithm."""
     factory, name = _class(section), completed(section).schedule
     rules, sequences = _declared(factory, "schedules"), _declared(factory, "sequences")
     known = numbers_of(name, rules, sequences).parameters
@@ -52,12 +52,12 @@ def schedule(section: AlgorithmSection, game: AlgorithmGame) -> Schedule:
 
 
 def schedules_named(section: AlgorithmSection) -> tuple[str, ...]:
-    """Return the schedules that the algorithm can be played with, the default first."""
+    """Return the names of the algorithm's schedules, the default first."""
     return rule_names(_declared(_class(section), "schedules"))
 
 
 def numbers_of_schedule(section: AlgorithmSection) -> dict[str, object]:
-    """Return the numbers of the section's schedule with their defaults, None where there is none."""
+    """Return the numbers of the section's schedule with their defaults, None where a number has none."""
     rules, name = _declared(_class(section), "schedules"), completed(section).schedule
     parameters = options_of(rules[name], given=1).parameters if name in rules else {}
     return {each.name: None if each.default is each.empty else each.default for each in parameters.values()}
@@ -69,7 +69,7 @@ def numbers_taken(section: AlgorithmSection) -> set[str]:
 
 
 def needs_horizon(section: AlgorithmSection, game: AlgorithmGame) -> bool:
-    """Say whether the algorithm or its schedule depends on the number of rounds, in a game in which it can be built."""
+    """Return whether the algorithm or its schedule depends on the number of rounds; it must be buildable in `game`."""
     if _declared(_class(section), "needs_horizon"):
         return True
     try:
@@ -80,9 +80,9 @@ def needs_horizon(section: AlgorithmSection, game: AlgorithmGame) -> bool:
 
 
 def same_rule(one: AlgorithmSection, other: AlgorithmSection) -> bool:
-    """Say whether two sections of different algorithms mean the same by their schedule, and hence by its numbers.
+    """Return whether the schedules of two algorithms are the same rule, so that its numbers carry over.
 
-    Table II is one table with a row for each of its algorithms, and explicit sequences mean what they are called.
+    Table II has a row for each of its algorithms, and explicit sequences are the same for all.
     """
     if one.schedule != other.schedule or not one.schedule:
         return False
@@ -123,7 +123,7 @@ def _class(section: AlgorithmSection) -> type[Any]:
 
 
 def _declared(factory: type[Any], name: str) -> Any:  # noqa: ANN401  of the attribute's type
-    """Return what a class declares; a user's class that does not inherit from Algorithm may leave it out."""
+    """Return an attribute of the class; a user's class that does not inherit from Algorithm may lack it."""
     return getattr(factory, name, getattr(Algorithm, name))
 
 

@@ -1,6 +1,6 @@
 """What two processes of a game must agree on: messages, limits, errors, the run spec, sets and randomness.
 
-Public are the names below; the modules behind them may move.
+The names below are public; their modules may move.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
-"""Who plays a round of a game that some agents leave before its end.
+"""Which agents play a round, in a game that some agents leave before its end.
 
-A departure names agents and the first round E that they do not play. The list of departures belongs to what everyone
-knows of a game, as the seats do; here is all that follows from it.
+A departure names agents and the first round E that they do not play. Every process knows the list of departures, as it
+knows the seats; everything else about attendance is computed here.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from slaternet.model import Agents, Departure
 
 FOREVER = int(np.iinfo(np.int64).max)
-"""The round in which an agent departs that stays."""
+"""The departure round of an agent that stays."""
 
 
 class Attendance:
@@ -29,17 +29,17 @@ class Attendance:
         """Whether everyone stays."""
 
     def players(self, round: int) -> Agents:
-        """Return those who play a round, in index order."""
+        """Return the agents that play a round, in index order."""
         return self._everyone if self.full else self.of(self._everyone, round)
 
     def of(self, agents: Agents, round: int) -> Agents:
-        """Return those of some agents who play a round."""
+        """Return those of `agents` that play a round."""
         return agents if self.full else agents[self.ends[agents] > round]
 
     def last(self, agents: Agents) -> int:
-        """Return the last round that any of some agents plays; one before FOREVER where one of them stays."""
+        """Return the last round that any of `agents` plays; FOREVER - 1 where one of them stays."""
         return int(self.ends[agents].max(initial=0)) - 1
 
     def until(self, round: int) -> int:
-        """Return the last round, this one or later, that the same agents play."""
+        """Return the last round, from this one on, that the same agents play."""
         return next((step - 1 for step in self._steps if step > round), FOREVER)

@@ -1,4 +1,4 @@
-"""What a process takes from the machine it runs on, so that a test can hand it another machine."""
+"""The clock, randomness, disk and limits of a process, so that a test can replace them."""
 
 import time
 from collections.abc import Callable
@@ -11,17 +11,17 @@ from slaternet.storage.disk import DISK, Disk
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """The clock, the source of chance, the disk and the limits of one process."""
+    """The clock, the random source, the disk and the limits of one process."""
 
     clock: Callable[[], float] = time.monotonic
-    """Seconds since some moment; it never goes back."""
+    """Seconds, monotonic."""
     random: Random = SystemRandom()  # noqa: RUF009 - it has no state
-    """For secrets, names and pauses; nothing of the game itself comes from it."""
+    """For secrets, names and pauses; the game itself does not use it."""
     disk: Disk = DISK
-    """For everything that must outlive the process."""
+    """For everything that must survive the process."""
     limits: Limits = LIMITS
-    """Those that a game may have otherwise: how far it runs ahead, and what is done in one go."""
+    """A test may change how far a game runs ahead, and how much is done in one step."""
 
 
 REAL = Environment()
-"""That of every process but those of a test."""
+"""The environment of every process outside tests."""

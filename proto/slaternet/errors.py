@@ -30,7 +30,7 @@ from typing import ClassVar
 
 
 class SlaternetError(Exception):
-    """Base of all errors a user or peer may see."""
+    """Base of all errors that a user or peer may see."""
 
     status: ClassVar[str] = "INTERNAL"
     """Name of the gRPC status the error travels as."""
@@ -135,11 +135,11 @@ class Diverged(SlaternetError):
 
 
 class PluginFailed(SlaternetError):
-    """A plugin raised or broke its contract; for the operator's eyes."""
+    """A plugin raised or broke its contract; only the operator sees the text."""
 
     exit_code = 6
     what: str = ""
-    """What went wrong, without the plugin's name: of an error, its type, the line of the file, and its text."""
+    """The fault without the plugin's name: the error's type, file, line and text."""
 
 
 class Unreachable(SlaternetError):

@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 
 
 def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
-    """Return the `__getattr__` of a package whose public names live in the modules that `homes` names.
+    """Return the `__getattr__` of a package whose public names are defined in the modules that `homes` names.
 
-    Importing the package then imports nothing else: a process can set what numpy and gRPC read at import, and reading
-    results needs neither gRPC nor figures.
+    Importing the package then imports nothing else: a process can first set environment variables that numpy and gRPC
+    read at import, and reading results needs neither gRPC nor figures.
     """
 
     def getter(name: str) -> object:

@@ -2,9 +2,9 @@
 
     def table2(game: Game, *, gamma0: PositiveFloat = 0.15) -> Rule: ...
 
-pydantic compares the values with the annotations, strictly: 1 is a number; true, "1", infinity and NaN are not. What
-does not suit is a BadSpec of one sentence, which names the key and says what is expected: by the type and its range, or
-by the words that stand beside them, `Annotated[float, Field(gt=0, lt=1), "between 0 and 1"]`.
+pydantic compares the values with the annotations, strictly: 1 is a number; true, "1", infinity and NaN are not. A wrong
+value is a BadSpec of one sentence, which names the key and the values allowed: from the type and its range, or from the
+words in the annotation, `Annotated[float, Field(gt=0, lt=1), "between 0 and 1"]`.
 """
 
 import functools
@@ -42,11 +42,11 @@ _EXPECTED = {
 
 @dataclass(frozen=True)
 class Options:
-    """What a function or class can be given by a spec."""
+    """The options of a function or class."""
 
     parameters: Mapping[str, inspect.Parameter]
     open_ended: bool = False
-    """Whether it takes others too, as `**options`."""
+    """Whether it accepts others too, as `**options`."""
 
     def check(self, names: Collection[str], *, key: str, of: str) -> None:
         """Raise BadSpec for a name under `key` that is not an option `of` something, or for one that is missing."""
@@ -58,7 +58,7 @@ class Options:
                 raise BadSpec(f"{key}.{name} is missing; {of} needs it")
 
     def read(self, values: Mapping[str, object], *, key: str, error: type[BadSpec] = BadSpec) -> dict[str, Any]:
-        """Return the values as the annotations describe them; an error names the one under `key` that does not suit."""
+        """Return the values, converted by the annotations; an error names the wrong one under `key`."""
         return {
             name: read(f"{key}.{name}", self.parameters[name].annotation, value, error)
             for name, value in values.items()
@@ -67,14 +67,14 @@ class Options:
 
 
 def options_of(function: Callable[..., object], given: int) -> Options:
-    """Return the options of a function or class: its parameters beyond the `given` leading ones that we supply."""
+    """Return the options of a function or class: its parameters after the first `given`, which we supply."""
     parameters = list(inspect.signature(function).parameters.values())[given:]
     open_ended = any(each.kind is each.VAR_KEYWORD for each in parameters)
     return Options({each.name: each for each in parameters if each.kind not in _VARIADIC}, open_ended)
 
 
 def checked(key: str, error: type[BadSpec] = BadSpec) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Make a constructor compare its keyword arguments with their annotations; they are options under `key`."""
+    """Make a constructor check its keyword arguments, which are options under `key`."""
 
     def wrap(function: Callable[P, T]) -> Callable[P, T]:
         options = options_of(function, given=1)
@@ -90,16 +90,15 @@ def checked(key: str, error: type[BadSpec] = BadSpec) -> Callable[[Callable[P, T
 
 
 def read(key: str, kind: object, value: object, error: type[BadSpec] = BadSpec) -> Any:  # noqa: ANN401  of that kind
-    """Return a value as an annotation describes it; an error names `key` where the value does not suit."""
-    if kind is inspect.Parameter.empty or isinstance(
-        kind, str
-    ):  # not annotated, or `from __future__ import annotations`
+    """Return a value, converted by an annotation; an error names `key` where the value is wrong."""
+    # no annotation, or one that `from __future__ import annotations` has made a string
+    if kind is inspect.Parameter.empty or isinstance(kind, str):
         return value
     try:
         return _adapter(kind).validate_python(value)
     except ValidationError as invalid:
         findings = invalid.errors(include_url=False)
-    # Where a type is one of several, the findings that came closest count: those deepest inside the value.
+    # Of a union, report the alternative that came closest: the findings deepest inside the value.
     places = [[part for part in each["loc"] if isinstance(part, int)] for each in findings]
     deepest = max(places, key=len)
     closest = [each for each, place in zip(findings, places, strict=True) if place == deepest]
@@ -110,7 +109,7 @@ def read(key: str, kind: object, value: object, error: type[BadSpec] = BadSpec) 
 
 
 def expected(finding: ErrorDetails) -> str:
-    """Return what one of pydantic's findings says is expected."""
+    """Return the values that one of pydantic's findings allows."""
     bounds = finding.get("ctx", {})
     shown = {name: f"{bound:g}" if isinstance(bound, float) else bound for name, bound in bounds.items()}
     return _EXPECTED.get(finding["type"], "a table").format(**shown).replace("'", '"')

@@ -1,11 +1,11 @@
-"""Every number that bounds what a peer can make us spend, in one place."""
+"""Every limit of the protocol, in one place: they bound the memory and time that a peer can cost us."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds of the protocol. No literal of this kind stands anywhere else."""
+    """Limits of the protocol. No other module has a literal of this kind."""
 
     message_bytes: int = 1 << 20
     """Largest message gRPC accepts; larger payloads travel in parts."""
@@ -30,7 +30,7 @@ class Limits:
     dimension: int = 1 << 17
     """Coordinates of a decision."""
     points: int = 1 << 17
-    """Points per question and agent, before the game's own grant is looked at."""
+    """Points per question and agent, whatever the game grants."""
     constraints: int = 1 << 12
     """Rows of g per agent."""
     hosts: int = 4096
@@ -38,69 +38,69 @@ class Limits:
     spares: int = 64
     """Agent hosts beyond the number of agents."""
     awaited: int = 64
-    """How many of those whom a host waits for are remembered."""
+    """How many of the processes that a host waits for are recorded."""
     topology_rounds: int = 1024
     """Rounds in one Topology message."""
     window: int = 64
-    """L: how many rounds topology, frames and questions may run ahead of the slowest host and of the score."""
+    """L: how many rounds topology, frames and questions may be ahead of the slowest host and of the score."""
     checkpoint_every: int = 64
     """C: rounds between two checkpoints of a host."""
     report_every: int = 16
     """Rounds between two progress reports, unless `report_seconds` have passed."""
     report_seconds: float = 0.1
-    """Seconds after which progress is reported whatever the round."""
+    """Seconds after which progress is reported in any case."""
     burst: int = 16
-    """Rounds whose functions are fixed, or that are scored, in one go between replies."""
+    """Rounds that are played or scored between two replies."""
     tolerance: float = 1e-9
-    """Of R(X): how far outside X a point may lie by rounding."""
+    """How far outside X a point may lie by rounding, as a share of R(X)."""
     stochastic: float = 1e-12
     """How far a row or column of W_t may miss the sum 1."""
     opening_seconds: float = 5.0
-    """How long a stream may take to open, and a call to bring its request."""
+    """How long a stream may take to open, and the request of a call to arrive."""
     unary_seconds: float = 5.0
     """Deadline of every unary call."""
     heartbeat_seconds: float = 5.0
-    """Quiet time after which a heartbeat is sent."""
+    """Time without a message after which a heartbeat is sent."""
     silence_seconds: float = 15.0
     """Silence that ends a stream."""
     gathering_seconds: float = 15.0
-    """Without a number of hosts to wait for: how long after the newest has come the seats are shared out."""
+    """Without an expected number of hosts: how long after the last Join the seats are assigned."""
     waiting_seconds: float = 1.0
-    """How long a host comes no further before it says whom it waits for."""
+    """How long a host makes no progress before it reports which processes it waits for."""
     watching_seconds: float = 2.0
-    """How long the coordinator stays after a question of one who asks again, so that he hears the end."""
+    """How long the coordinator stays up after a `status --watch` poll, so that the watcher sees the final status."""
     hold_seconds: float = 5.0
     """How long a host may take to answer Hold."""
     farewell_seconds: float = 60.0
-    """How long the coordinator waits for acknowledgements when the game is over, and others until it has heard them."""
+    """How long the coordinator waits for acknowledgements of the game's end, and the others for its reply."""
     backoff_seconds: float = 2.0
     """Longest pause between two attempts to connect."""
     grace_seconds: float = 2.0
-    """How long a server lets calls finish when it stops."""
+    """How long a stopping server waits for its calls to finish."""
     breaches: int = 256
-    """Lines of one report of breaches; a server that has counted half as many names no further hosts."""
+    """Lines of one report of refusals; a server that has counted half as many records no further host names."""
     troubles: int = 16
-    """What went wrong last, as a status tells it."""
+    """Incidents in a status, the most recent ones."""
     scrapes: int = 8
-    """Requests for metrics that are answered at once."""
+    """Requests for metrics that are answered at the same time."""
     probes: int = 8
-    """Calls for health or reflection that a server lets be open at once."""
+    """Calls of health or reflection that a server has open at the same time."""
     chunk_bytes: int = 1 << 22
-    """Largest array the referee's scoring asks a plugin to fill at once."""
+    """Largest array that one scoring call asks a plugin to fill."""
     plugin_message_bytes: int = 1 << 26
     """Largest message to or from a plugin outside the adversary's process."""
     plugin_call_bytes: int = 1 << 21
-    """Payload of one call of such a plugin, either way, unless one agent's or one point's is larger."""
+    """Payload of one call of such a plugin, in either direction, unless one agent or one point needs more."""
     plugin_seconds: float = 60.0
     """How long one call of such a plugin may take, and a worker's start."""
     plugin_idle_seconds: float = 3600.0
-    """Time without calls after which a plugin may forget an instance."""
+    """Time without calls after which a plugin may drop an instance."""
     plugin_memory_bytes: int = 1 << 32
-    """Address space of a plugin's worker beyond what it needs itself."""
+    """Address space of a plugin's worker, beyond that of the worker itself."""
     plugin_files: int = 1024
-    """Files that a plugin's worker may hold open."""
+    """Open files of a plugin's worker."""
     plugin_processes: int = 512
-    """Processes and threads of a plugin's worker; counted where it has a user namespace of its own."""
+    """Processes and threads of a plugin's worker; enforced where it has a user namespace of its own."""
 
 
 LIMITS = Limits()

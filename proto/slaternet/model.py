@@ -1,7 +1,7 @@
-"""The messages of the game as plain records: what codec, engines and shells pass around.
+"""The messages of the game as plain records, for codec, engines and shells.
 
 Agents are 0..n-1, rounds are 1, 2, 3, ... Arrays are float64 and C-contiguous, agent ids are `numpy.intp`.
-k is the number of agents a message speaks for, p the dimension, s the points per agent, m the constraints per agent.
+k is the number of agents of a message, p the dimension, s the points per agent, m the constraints per agent.
 """
 
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ COORDINATOR = "coordinator"
 
 
 class Role(StrEnum):
-    """What a process is in the game."""
+    """The role of a process in the game."""
 
     HOST = "host"
     ADVERSARY = "adversary"
@@ -28,7 +28,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What every message says about itself."""
+    """The head of every message."""
 
     run: str
     epoch: int
@@ -48,15 +48,15 @@ class Join:
     seats: int  # 0: an even share
     protocol: int
     fingerprint: str
-    agents: Agents = field(default_factory=lambda: np.empty(0, np.intp))  # the very ones wanted; none: any
-    spec: str = ""  # SHA-256 of the spec played before; empty: without a past
-    durable: bool = False  # it can come back after its death
+    agents: Agents = field(default_factory=lambda: np.empty(0, np.intp))  # those wanted by id; none: any
+    spec: str = ""  # SHA-256 of the spec played before; empty: none
+    durable: bool = False  # it can be restarted
     ticket: bytes = b""  # of a challenge; empty: there was none
 
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """The answer to who asks for a name that is taken: to ask again with this ticket, and so to show that it lives."""
+    """The answer to a Join under a taken name: join again with this ticket, to prove that the sender is running."""
 
     ticket: bytes
 
@@ -82,7 +82,7 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """Says only that the sender lives."""
+    """Shows that the sender is running."""
 
 
 # Control
@@ -90,7 +90,7 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What the adversary's plugin is, as far as others must know."""
+    """The properties of the adversary's plugin that others need."""
 
     constraints: int
     loss_gradient: bool = False  # granted by the game, and the plugin has it
@@ -102,7 +102,7 @@ class Description:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A process others talk to, and the tickets between it and the receiver."""
+    """Another process, and the tickets between it and the receiver."""
 
     name: str
     address: str
@@ -122,14 +122,14 @@ class Departure:
 
 @dataclass(frozen=True, slots=True)
 class Seating:
-    """Who sits where."""
+    """The seats of all hosts."""
 
     seats: Agents
     peers: tuple[Peer, ...]
     adversary: Peer | None = None
     description: Description | None = None
     departures: tuple[Departure, ...] = ()  # in ascending rounds
-    low_water: int = 0  # M: hosts take the game up after this round
+    low_water: int = 0  # M: hosts continue after this round
     recall: bool = False  # a host may rebuild what it lacks from the adversary's journal
 
 
@@ -193,14 +193,14 @@ class StopAt:
 
 @dataclass(frozen=True, slots=True)
 class LowWater:
-    """M: nobody asks again for what came before it."""
+    """M: nobody asks for earlier rounds again."""
 
     round: int
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpointed:
-    """What a host needs to go on from this round is on its disk."""
+    """The host's checkpoint of this round is durable."""
 
     round: int
 
@@ -219,17 +219,17 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class GameOver:
-    """The game is over; `failure` says why it failed, empty where it ended well."""
+    """The game is over; `failure` is the reason, empty where it ended well."""
 
     failure: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """Answer to Over; the sender leaves."""
+    """Answer to GameOver; the sender leaves."""
 
 
-# Breaches
+# Refusals
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,19 +237,19 @@ class Refusal:
     """How often a server has refused messages of one kind from one host."""
 
     kind: str  # the class of the error
-    host: str  # empty: the caller had not shown whose it is
+    host: str  # empty: the caller had not proved its name
     count: int
-    server: str = ""  # who refused them; empty in what a server says of itself
+    server: str = ""  # the process that refused them; empty: the sender
 
 
 @dataclass(frozen=True, slots=True)
 class Refusals:
-    """All that the sender has refused so far."""
+    """All refusals of the sender so far."""
 
     breaches: tuple[Refusal, ...]
 
 
-# Asking how the game stands
+# Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +262,7 @@ class HostStatus:
     round: int
     connected: bool
     role: Role = Role.HOST
-    silent: float = 0.0  # seconds since it was last heard
+    silent: float = 0.0  # seconds since its last message
     waits_for: tuple[str, ...] = ()
     spare: bool = False
     lost: bool = False  # given up
@@ -278,7 +278,7 @@ class Incident:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How the game stands."""
+    """The status of the game."""
 
     round: int  # the last round scored
     phase: str
@@ -333,7 +333,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one incarnation of a host has spent since it joined, up to the end of a round."""
+    """The traffic and waiting time of one incarnation of a host since it joined, up to the end of a round."""
 
     round: int
     frames: int = 0
@@ -344,7 +344,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class HistoryRequest:
-    """Wishes to know what some agents, seated elsewhere then, have asked and seen."""
+    """Asks for the past questions and answers of agents that were seated elsewhere."""
 
     round: int  # the first wanted
     last: int
@@ -361,12 +361,10 @@ class ValueAndGradient:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """What is revealed about a question, from the plugin that computes it to the algorithm that learns from it."""
+    """The values revealed for a question, from the plugin that computes them to the algorithm that uses them."""
 
-    f: Array
-    """(k, s)"""
-    g: Array
-    """(k, s, m)"""
+    f: Array  # (k, s)
+    g: Array  # (k, s, m)
     loss: ValueAndGradient | None = None
     """f and its gradient at the anchor, where the question asks for them."""
     constraint: ValueAndGradient | None = None

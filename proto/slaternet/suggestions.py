@@ -1,4 +1,4 @@
-"""The remedy for a word that is not known."""
+"""Remedies for unknown words in error messages."""
 
 import difflib
 from collections.abc import Iterable

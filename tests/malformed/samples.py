@@ -12,6 +12,7 @@ from slaternet.codec.plugin import (
     DescribeRequest,
     EvaluateReply,
     EvaluateRequest,
+    Methods,
     PlayRequest,
     ScoreReply,
     ScoreRequest,
@@ -32,7 +33,6 @@ from slaternet.codec.plugin import (
     encode_score,
     encode_scored,
 )
-from slaternet.codec.plugin_messages import Methods
 from slaternet.model import Head
 
 HEAD = Head("run-1", 2, 7, "host-1")

@@ -277,7 +277,7 @@ async def test_a_host_that_does_not_answer_hold_is_taken_to_have_entered_all_it_
         adversary = await Membership.join(gathered.address, Applicant("adversary", Role.ADVERSARY, "127.0.0.1:2"))
         told: asyncio.Queue[ControlDown] = asyncio.Queue()
         host.listen(told.put_nowait)
-        adversary.listen(lambda body: None, opened=lambda: adversary.say(Description(1)))
+        adversary.listen(lambda body: None, opened=lambda: adversary.send(Description(1)))
         attending = [asyncio.create_task(each.attend()) for each in (host, adversary)]
 
         game = Game(gathered.address, Path(), gathered.tasks, host.run)
@@ -296,7 +296,7 @@ async def test_a_coordinator_does_not_wait_for_ever_for_who_has_yet_to_come() ->
     async with gathering(small_spec(rounds=None), hosts=2, limits=limits) as gathered, asyncio.timeout(30):
         await Membership.join(gathered.address, Applicant("agent-1", Role.HOST, "127.0.0.1:1"))  # no stream follows
         failing = await Membership.join(gathered.address, Applicant("agent-2", Role.HOST, "127.0.0.1:2"))
-        failing.fail(RunFailed("enough"))
+        failing.fail_game(RunFailed("enough"))
         with pytest.raises(RunFailed, match="enough"):
             await failing.attend()
         with pytest.raises(RunFailed, match="the game failed"):

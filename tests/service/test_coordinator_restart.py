@@ -115,7 +115,7 @@ async def test_a_game_is_closed_only_when_everyone_knows_that_it_is_over(tmp_pat
         host = await Membership.join(coordinator.address, Applicant("agent-1", Role.HOST, "127.0.0.1:1"))
         host.listen(hard_of_hearing)
         eve = await Membership.join(coordinator.address, Applicant("adversary", Role.ADVERSARY, "127.0.0.1:2"))
-        eve.listen(lambda body: None, opened=lambda: eve.say(Description(1)))
+        eve.listen(lambda body: None, opened=lambda: eve.send(Description(1)))
         game, state = Game(coordinator.address, tmp_path, [], eve.run), tmp_path / "coordinator" / "state.json"
         attending = [asyncio.create_task(each.attend()) for each in (host, eve)]
         await game.until(lambda status: status.phase == "playing" and host.epoch == eve.epoch == 1)

@@ -131,7 +131,7 @@ async def attending(
     """Be a member that does nothing but listen."""
     membership = await Membership.join(address, Applicant(name, role, "127.0.0.1:1"))
     membership.listen(
-        heard.put_nowait, opened=lambda: membership.say(Description(1)) if role is Role.ADVERSARY else None
+        heard.put_nowait, opened=lambda: membership.send(Description(1)) if role is Role.ADVERSARY else None
     )
     task = asyncio.create_task(membership.attend())
     try:
@@ -168,7 +168,7 @@ async def test_who_asks_for_the_end_hears_no_last_round_until_it_is_settled(roun
         assert await stop(gathered.address) == 0
         await until(heard, Hold)
         assert await stop(gathered.address) == 0
-        host.say(Holding(3), 3)
+        host.send(Holding(3), 3)
         assert await until(heard, StopAt) == StopAt(3)
         assert await stop(gathered.address) == 3
 

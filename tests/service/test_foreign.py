@@ -17,10 +17,12 @@ from tests.support.services import digest, playing, reference, small_spec
 from typer.testing import CliRunner
 
 from slaternet.codec.plugin import (
+    SERVICE,
     DescribeReply,
     DescribeRequest,
     EvaluateReply,
     EvaluateRequest,
+    Methods,
     PlayRequest,
     ScoreReply,
     ScoreRequest,
@@ -33,7 +35,6 @@ from slaternet.codec.plugin import (
     encode_play,
     encode_score,
 )
-from slaternet.codec.plugin_messages import SERVICE, Methods
 from slaternet.model import Agents, Array
 from slaternet.numerics.sets import Box
 from slaternet_adversary.api import Game

@@ -16,10 +16,12 @@ import grpc
 import numpy as np
 
 from slaternet.codec.plugin import (
+    SERVICE,
     DescribeReply,
     DescribeRequest,
     EvaluateReply,
     EvaluateRequest,
+    Methods,
     PlayRequest,
     ScoreRequest,
     decode_described,
@@ -32,7 +34,6 @@ from slaternet.codec.plugin import (
     encode_score,
     to_json,
 )
-from slaternet.codec.plugin_messages import SERVICE, Methods
 from slaternet.codec.wire import clip
 from slaternet.errors import Malformed, PluginFailed
 from slaternet.limits import LIMITS

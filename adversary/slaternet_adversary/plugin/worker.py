@@ -25,9 +25,11 @@ import grpc
 import numpy as np
 
 from slaternet.codec.plugin import (
+    SERVICE,
     DescribeReply,
     DescribeRequest,
     EvaluateReply,
+    Methods,
     ScoreReply,
     decode_describe,
     decode_evaluate,
@@ -40,7 +42,6 @@ from slaternet.codec.plugin import (
     from_json,
     shaped,
 )
-from slaternet.codec.plugin_messages import SERVICE, Methods
 from slaternet.codec.wire import clip
 from slaternet.errors import BadSpec, Forgotten, Malformed, PluginFailed, RoundNotOpen, SlaternetError
 from slaternet.limits import LIMITS

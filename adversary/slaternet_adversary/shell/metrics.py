@@ -20,8 +20,8 @@ def readings(
     membership: Membership, network: NetworkTotals, totals: tuple[float, ...], streams: int, accepts: Mapping[str, int]
 ) -> Iterator[Reading]:
     """Yield the adversary's metrics; `accepts` counts the streams that each host has opened."""
-    yield metrics.of_game(membership.run, membership.spec)
-    yield from metrics.of_traffic(membership.meter, membership.breaches)
+    yield metrics.game_info(membership.run, membership.spec)
+    yield from metrics.traffic_readings(membership.meter, membership.breaches)
     line = membership.line
     yield metrics.STREAMS.by((("control", int(line.up)), ("reveal", streams)))
     again: Numbers = {("control", line.server): line.reconnections}

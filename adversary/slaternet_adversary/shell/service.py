@@ -54,8 +54,8 @@ class AdversaryService:
     async def run(self, stop: asyncio.Event) -> int:
         """Serve until the game is over or `stop` is set; return the exit code."""
         with self._station.claim(Role.ADVERSARY) as state:
-            if state.epitaph:
-                log.warning(state.epitaph)
+            if state.finished_notice:
+                log.warning(state.finished_notice)
                 return 0
             annotate(
                 host=lambda: self._station.name,
@@ -74,7 +74,7 @@ class AdversaryService:
         return f"the adversary leaves with {self._round} rounds scored; {self.folder} holds what was recorded"
 
     def _readings(self) -> Iterator[Reading]:
-        yield metrics.of_process(Role.ADVERSARY, self._station.name)
+        yield metrics.process_info(Role.ADVERSARY, self._station.name)
         if self._revealer is not None:
             yield from self._revealer.readings()
 

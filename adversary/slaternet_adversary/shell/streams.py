@@ -97,7 +97,7 @@ class RevealServer:
         self._links: dict[str, Stream] = {}
         self._accepts: dict[str, int] = {}
         self._wake = asyncio.Event()
-        membership.listen(self._hear, opened=lambda: membership.say(description))
+        membership.listen(self._hear, opened=lambda: membership.send(description))
 
     @property
     def run(self) -> str:
@@ -141,7 +141,7 @@ class RevealServer:
                 raise Malformed("the coordinator sent a message that is not for an adversary")
 
     def _refuse_policy(self) -> None:
-        self._membership.abandon(
+        self._membership.leave_for_restart(
             BadSpec(
                 "--journal-keep is not for a game whose coordinator gives hosts up: others then rebuild their state "
                 "from the whole journal; start the adversary without it, or the coordinator with --policy wait"
@@ -273,14 +273,16 @@ class RevealServer:
 
     def _fail(self, error: SlaternetError) -> None:
         if self._durable and isinstance(error, RunFailed):  # of the disk: after a repair a restart continues
-            self._membership.abandon(error)
+            self._membership.leave_for_restart(error)
             return
         if self._durable and isinstance(error, PluginFailed) and self._plugin_killed():
             # no fault of the plugin: a restarted adversary plays it again
-            self._membership.abandon(PluginKilled(f"{error}; its process was killed: start the adversary again"))
+            self._membership.leave_for_restart(
+                PluginKilled(f"{error}; its process was killed: start the adversary again")
+            )
             return
         # the error may quote the plugin, which is for the operator alone; `told` is sent to all
-        self._membership.fail(error, told="it cannot go on; its own log says why")
+        self._membership.fail_game(error, told="it cannot go on; its own log says why")
 
     async def accept(self, link: Stream) -> None:
         """Serve the stream of a host."""
@@ -295,7 +297,7 @@ class RevealServer:
             older.end(Replaced("a newer stream of this host has taken over"))
         self._links[name] = link
         self._accepts[name] = self._accepts.get(name, 0) + 1
-        self._membership.meet(name)
+        self._membership.peer_back(name)
         link.keep_alive(lambda: codec.encode_reveal_down(self._membership.head(), Heartbeat())[0])
         try:
             while (data := await link.read()) is not None:
@@ -307,7 +309,7 @@ class RevealServer:
         finally:
             if self._links.get(name) is link:
                 del self._links[name]
-                self._membership.miss(name)
+                self._membership.peer_lost(name)
 
     async def _take(self, link: Stream, peer: Peer, body: RevealUp) -> None:
         match body:

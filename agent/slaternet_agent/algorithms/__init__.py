@@ -1,4 +1,4 @@
-"""Algorithms, one module per paper, and what the author of one imports."""
+"""Algorithms, one module per paper, and the names that the author of an algorithm imports."""
 
 from slaternet_agent.algorithms.base import (
     Algorithm,

@@ -19,7 +19,6 @@ from slaternet.model import Array
 from slaternet.numerics.portable import logarithm, power
 from slaternet_agent.algorithms.base import AlgorithmGame, Decision, Feedback, Gossip, Schedule, Values
 from slaternet_agent.algorithms.estimators import (
-    Directions,
     coordinate_points,
     coordinates,
     symmetric,
@@ -51,7 +50,7 @@ SCHEDULES: Rules = {"convex": convex, "strongly-convex": strongly_convex}
 
 
 class _Descent(Solitary):
-    """What both estimators share: projected descent."""
+    """Base of both algorithms: projected descent."""
 
     sequences = ("alpha", "xi", "delta")
     schedules = SCHEDULES
@@ -66,10 +65,6 @@ class Agarwal2010(_Descent):
     """Two points per round, on both sides of the decision; constraints are ignored."""
 
     feedback = Feedback(points=2)
-
-    def __init__(self, game: AlgorithmGame, schedule: Schedule) -> None:
-        super().__init__(game, schedule)
-        self._directions = Directions(game)
 
     def decide(self, state: SolitaryState, gossip: Gossip, t: int) -> Decision:
         """Play x, and ask on both sides of it."""

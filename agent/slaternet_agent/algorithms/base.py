@@ -1,10 +1,10 @@
-"""What an algorithm is to the host that runs it: a pure machine over the host's k agents.
+"""The interface of an algorithm: pure functions over the k agents of a host.
 
     n   agents of the game        p   dimension        m   constraints per agent
     k   agents of the host        s   points asked per agent and round
 
-The first axis of every array is the host's k agents, in the order of `start`. No result of one agent may depend on
-which others were computed with it.
+The first axis of every array is the host's k agents, in the order of `start`. No result of one agent may depend on the
+others computed with it.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ __all__ = ["Algorithm", "AlgorithmGame", "Decision", "Feedback", "Gossip", "Sche
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """What an algorithm needs to be told per agent and round."""
+    """The values that an algorithm needs per agent and round."""
 
     points: int = 0
     """Points at which f and g are evaluated."""
@@ -33,7 +33,7 @@ class Feedback:
 
 
 class Gossip(Protocol):
-    """What the host's agents know of others' iterates in a round."""
+    """The rows of other agents that a host has received in a round."""
 
     @property
     def mixed(self) -> Array:
@@ -46,7 +46,7 @@ class Gossip(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the agents do in a round."""
+    """The decisions and questions of a host's agents in a round."""
 
     x: Array
     """(k, p): scored, recorded and digested."""
@@ -55,7 +55,7 @@ class Decision:
     anchor: Array | None = None
     """(k, p): where granted gradients are taken; x unless set."""
     memo: Array = field(default_factory=lambda: np.empty(0))
-    """(w,): what a replica computed in `decide` and needs in `update`, the same on every agent."""
+    """(w,): numbers that a replica computed in `decide` and needs in `update`, the same for every agent."""
 
     @classmethod
     def without_points(cls, x: Array) -> "Decision":
@@ -66,9 +66,9 @@ class Decision:
 class Algorithm(Protocol):
     """One paper's algorithm, for all agents of a host.
 
-    Pure: what is remembered between rounds is the state, a frozen dataclass of the algorithm's own. `update` may use
-    of a decision only x, points, anchor and memo, because a host that adopts another's agents rebuilds their states
-    from journalled questions and answers, where nothing else is written.
+    Pure: all memory between rounds is the state, a frozen dataclass of the algorithm's own. `update` may use of a
+    decision only x, points, anchor and memo, because a host that adopts another's agents rebuilds their states from
+    the questions and answers in the journal, which hold nothing else.
     """
 
     feedback: Feedback
@@ -76,15 +76,15 @@ class Algorithm(Protocol):
     width: int
     """float64 per agent in a frame."""
 
-    # What follows has a default, also for a class that does not inherit it.
+    # The following have defaults, also for a class that does not inherit from this one.
     needs_horizon: bool = False
-    """Whether it cannot be played until stopped, whatever its schedule."""
+    """Whether it needs the number of rounds, whatever its schedule."""
     sequences: Sequence[str] = SEQUENCES
     """The step sequences it uses; `schedule = "explicit"` takes exactly these."""
     schedules: Rules = STANDARD
     """The schedules it names, the default first."""
     centralised: bool = False
-    """Whether it never gossips; it is then played by each agent alone, or as one learner for all."""
+    """Whether it never gossips; each agent then plays alone, or one learner plays for all."""
 
     # A constructor takes (game: Game, schedule: Schedule) and, as keywords, the algorithm's own numbers.
 

@@ -22,16 +22,16 @@ from pydantic import PositiveFloat
 from slaternet.model import Agents, Array
 from slaternet.numerics.portable import power
 from slaternet_agent.algorithms import solitary
-from slaternet_agent.algorithms.base import AlgorithmGame, Decision, Feedback, Gossip, Schedule, Values
+from slaternet_agent.algorithms.base import AlgorithmGame, Decision, Feedback, Gossip, Values
 from slaternet_agent.algorithms.duals import ascended, weighted_slope
-from slaternet_agent.algorithms.estimators import Directions, symmetric, symmetric_points
+from slaternet_agent.algorithms.estimators import symmetric, symmetric_points
 from slaternet_agent.algorithms.schedules import Rule, Rules, Step, horizon
 from slaternet_agent.algorithms.solitary import Solitary
 
 
 @dataclass(frozen=True, slots=True)
 class Cao2019State(solitary.SolitaryState):
-    """What the agents remember between rounds: the dual beside x."""
+    """The state of the agents between rounds: x and the dual."""
 
     lam: Array  # (k, m)
 
@@ -39,7 +39,7 @@ class Cao2019State(solitary.SolitaryState):
 def convex(game: AlgorithmGame, *, alpha0: PositiveFloat = 1.0, gradient_bound: PositiveFloat = 1.0) -> Rule:
     """Known horizon: alpha = gamma = alpha0 T^-1/2, xi = T^-1/2, delta = r(X) xi, beta = 2 p^2 G^2 alpha.
 
-    G = gradient_bound should bound the gradients of g. beta is at most 1/alpha, where the dual forgets all that was.
+    G = gradient_bound should bound the gradients of g. beta is at most 1/alpha, where the dual has no memory.
     """
     weight = _weight(game, gradient_bound)
     xi = power(horizon(game), -0.5)
@@ -69,10 +69,6 @@ class Cao2019(Solitary):
     feedback = Feedback(points=2)
     sequences = ("alpha", "beta", "gamma", "xi", "delta")
     schedules = SCHEDULES
-
-    def __init__(self, game: AlgorithmGame, schedule: Schedule) -> None:
-        super().__init__(game, schedule)
-        self._directions = Directions(game)
 
     def start(self, agents: Agents) -> Cao2019State:
         """Begin at the centre, with a dual of 0."""

@@ -1,7 +1,7 @@
-"""What the duals of several algorithms share: duals without and with memory, and their weight in the Lagrangian.
+"""Duals without and with memory, and their weight in the Lagrangian.
 
     q        (k, m)      a dual, one number per constraint row
-    g        (k, m)      what drives it: values of the constraints, clipped or not
+    g        (k, m)      values of the constraints, clipped or not
     slopes   (k, m)      of the constraints along one direction
     dg       (k, m, p)   gradients of the constraints
 

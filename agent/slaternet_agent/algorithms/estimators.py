@@ -1,4 +1,4 @@
-"""Gradient estimates from values: where to ask, and what to make of the answers.
+"""Gradient estimates from values: the points to ask about, and the estimate from the answers.
 
     u        (k, p)         uniform on the unit sphere, one direction per agent and round
     delta                   exploration radius
@@ -22,7 +22,7 @@ from slaternet_agent.algorithms.game import AlgorithmGame
 
 
 class Directions:
-    """The exploration directions of a game, drawn in blocks of rounds and kept for the block last asked for."""
+    """The exploration directions of a game, drawn in blocks of rounds; the last block used is kept."""
 
     def __init__(self, game: AlgorithmGame) -> None:
         self._game = game

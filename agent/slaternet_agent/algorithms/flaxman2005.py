@@ -18,15 +18,15 @@ from pydantic import PositiveFloat
 
 from slaternet.model import Agents, Array
 from slaternet.numerics.portable import power
-from slaternet_agent.algorithms.base import AlgorithmGame, Decision, Feedback, Gossip, Schedule, Values
-from slaternet_agent.algorithms.estimators import Directions, one_point, sphere_point
+from slaternet_agent.algorithms.base import AlgorithmGame, Decision, Feedback, Gossip, Values
+from slaternet_agent.algorithms.estimators import one_point, sphere_point
 from slaternet_agent.algorithms.schedules import Rule, Rules, Step, horizon
 from slaternet_agent.algorithms.solitary import Solitary
 
 
 @dataclass(frozen=True, slots=True)
 class Flaxman2005State:
-    """What the agents remember between rounds."""
+    """The state of the agents between rounds."""
 
     agents: Agents  # (k,)
     y: Array  # (k, p)
@@ -54,16 +54,12 @@ class Flaxman2005(Solitary):
     sequences = ("alpha", "xi", "delta")
     schedules = SCHEDULES
 
-    def __init__(self, game: AlgorithmGame, schedule: Schedule) -> None:
-        super().__init__(game, schedule)
-        self._directions = Directions(game)
-
     def start(self, agents: Agents) -> Flaxman2005State:
         """Begin at the centre."""
         return Flaxman2005State(agents, self._centre(agents))
 
     def decide(self, state: Flaxman2005State, gossip: Gossip, t: int) -> Decision:
-        """Play one exploration step away from y: what is asked about is what is scored."""
+        """Play one exploration step away from y: the point asked about is the decision."""
         del gossip
         u = self._directions.at(state.agents, t)
         points = sphere_point(state.y, u, self._schedule.step(t).delta)

@@ -1,4 +1,4 @@
-"""What an agent knows of the game before the first round."""
+"""The game as an algorithm knows it before the first round."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from slaternet.numerics.sets import FeasibleSet
 
 @dataclass(frozen=True)
 class AlgorithmGame:
-    """What an algorithm and its schedule may know of the game."""
+    """The facts about the game that an algorithm and its schedule may use."""
 
     agents: int
     dimension: int

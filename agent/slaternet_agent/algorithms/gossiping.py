@@ -1,4 +1,4 @@
-"""What the distributed algorithms share: every agent has one point, begins at the centre and gossips the point."""
+"""Base of the distributed algorithms: every agent has one point, begins at the centre and gossips the point."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,11 +7,12 @@ import numpy as np
 
 from slaternet.model import Agents, Array
 from slaternet_agent.algorithms.base import Algorithm, AlgorithmGame, Schedule
+from slaternet_agent.algorithms.estimators import Directions
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What the agents remember between rounds."""
+    """The state of the agents between rounds."""
 
     agents: Agents  # (k,)
     z: Array  # (k, p)
@@ -24,8 +25,9 @@ class Gossiping(Algorithm):
         self.width = game.dimension
         self._set = game.set
         self._schedule = schedule
+        self._directions = Directions(game)
 
-    def start(self, agents: Agents) -> Any:  # noqa: ANN401  a State, or one that remembers more
+    def start(self, agents: Agents) -> Any:  # noqa: ANN401  a State, or one with more fields
         """Begin at the centre, which lies in (1 - xi_1) X even where xi_1 = 1 leaves nothing else."""
         return State(agents, np.tile(self._set.centre, (len(agents), 1)))
 

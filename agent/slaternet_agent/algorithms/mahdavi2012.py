@@ -12,8 +12,8 @@ Gradient of f and two values of the one constraint g = max_s g_s, recalled with 
 
 The paper's step eta is alpha and gamma, its delta is beta/eta and its zeta is our delta. Centralised. Regret O(sqrt T)
 and [sum_t g(x_t)]_+ of O(T^3/4) for convex f_t and constraints that stay the same, all Lipschitz and bounded, and a
-known horizon; where the constraints vary it is fed with those of the round, and the guarantee no longer applies. g is
-not clipped and the dual remembers, so good rounds make up for bad ones.
+known horizon; where the constraints vary, those of the round are used, and the guarantee no longer applies. g is not
+clipped and the dual has memory, so good rounds compensate for bad ones.
 
 x_t     State.x     (k, p)              the decision that is scored
 lam_t   State.lam   (k, m) or (k, 1)    the dual
@@ -28,16 +28,16 @@ from pydantic import PositiveFloat
 from slaternet.model import Agents, Array
 from slaternet.numerics.portable import power
 from slaternet_agent.algorithms import solitary
-from slaternet_agent.algorithms.base import AlgorithmGame, Decision, Feedback, Gossip, Schedule, Values
+from slaternet_agent.algorithms.base import AlgorithmGame, Decision, Feedback, Gossip, Values
 from slaternet_agent.algorithms.duals import ascended, weighted_gradient
-from slaternet_agent.algorithms.estimators import Directions, symmetric, symmetric_points
+from slaternet_agent.algorithms.estimators import symmetric, symmetric_points
 from slaternet_agent.algorithms.schedules import Rule, Rules, Step, horizon
 from slaternet_agent.algorithms.solitary import Solitary
 
 
 @dataclass(frozen=True, slots=True)
 class Mahdavi2012State(solitary.SolitaryState):
-    """What the agents remember between rounds: the dual beside x."""
+    """The state of the agents between rounds: x and the dual."""
 
     lam: Array  # (k, m), or (k, 1)
 
@@ -46,7 +46,7 @@ def convex(game: AlgorithmGame, *, gradient_bound: PositiveFloat = 1.0, value_bo
     """Gradients of f and g bounded by G = gradient_bound, |g| by D = value_bound.
 
     alpha = gamma = R(X) ((m + 1) G^2 + 2 m D^2)^-1/2 T^-1/2, beta = 2 (m + 1) G^2 alpha, at most 1/alpha, where the
-    dual forgets all that was. The guarantee needs 8 (m + 1) G^2 alpha^2 <= 1.
+    dual has no memory. The guarantee needs 8 (m + 1) G^2 alpha^2 <= 1.
     """
     gradients = (game.constraints + 1) * gradient_bound * gradient_bound
     scale = math.sqrt(gradients + 2.0 * game.constraints * value_bound * value_bound)
@@ -57,8 +57,8 @@ def convex(game: AlgorithmGame, *, gradient_bound: PositiveFloat = 1.0, value_bo
 def convex_bandit(game: AlgorithmGame, *, alpha0: PositiveFloat = 1.0, gradient_bound: PositiveFloat = 1.0) -> Rule:
     """Two values of g: alpha = gamma = alpha0 T^-1/2, xi = T^-1/2, delta = r(X) xi, beta = 4 p^2 G^2 alpha.
 
-    G = gradient_bound should bound the gradients of f and g. beta is at most 1/alpha, where the dual forgets all that
-    was; the guarantee needs 16 p^2 G^2 alpha^2 <= 1.
+    G = gradient_bound should bound the gradients of f and g. beta is at most 1/alpha, where the dual has no memory; the
+    guarantee needs 16 p^2 G^2 alpha^2 <= 1.
     """
     slope = game.dimension * gradient_bound
     xi = power(horizon(game), -0.5)
@@ -103,10 +103,6 @@ class Mahdavi2012Bandit(Solitary):
     feedback = Feedback(points=2, loss_gradient=True)
     sequences = ("alpha", "beta", "gamma", "xi", "delta")
     schedules = BANDIT_SCHEDULES
-
-    def __init__(self, game: AlgorithmGame, schedule: Schedule) -> None:
-        super().__init__(game, schedule)
-        self._directions = Directions(game)
 
     def start(self, agents: Agents) -> Mahdavi2012State:
         """Begin at the centre, with a dual of 0."""

@@ -1,13 +1,13 @@
 """One learner for all agents, without a hub: every agent runs the same replica of it.
 
 The learner plays the game of a single agent whose loss is the average of all losses and whose constraints are those of
-everyone, stacked. On the complete graph each agent's frame carries what it saw in the last round; `decide` stacks the n
-rows in index order, lets the replica learn from them and decides for everyone. So all hosts compute the same bits, and
+everyone, stacked. On the complete graph each agent's frame carries the values of its last round; `decide` stacks the n
+rows in index order, updates the replica with them and decides for all agents. So all hosts compute the same bits, and
 each computes them once.
 
 f, loss        averages over the agents              g, constraint   stacked, agent after agent
-values         (k, width)   what an agent saw: f (s), g (s m), then the granted tangents
-memo           (w,)         the replica after it has learnt, which `update` keeps
+values         (k, width)   an agent's values: f (s), g (s m), then the granted values and gradients
+memo           (w,)         the updated replica, which `update` keeps
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from slaternet_agent.algorithms.state_vector import pack, unpack
 
 @dataclass(frozen=True, slots=True)
 class ReplicaState:
-    """The replica as it decided in the last round, what it decided, and what the host's agents then saw."""
+    """The replica before its last decision, that decision, and the values that the host's agents then received."""
 
     agents: Agents  # (k,)
     learner: Array  # (w,)
@@ -54,19 +54,19 @@ class Central(Algorithm):
         self.width = sum(self._sizes())
 
     def start(self, agents: Agents) -> ReplicaState:
-        """Begin with a replica that has seen nothing."""
+        """Begin with a replica without any values."""
         p, s = self._game.dimension, self.feedback.points
         nothing = np.zeros((1, p))
         values = np.zeros((len(agents), self.width))
         return ReplicaState(agents, pack(self._first), nothing, np.zeros((1, s, p)), nothing, values)
 
     def outgoing(self, state: ReplicaState, t: int) -> Array:
-        """Tell everyone what was seen."""
+        """Send the values of the last round to all agents."""
         del t
         return state.values
 
     def decide(self, state: ReplicaState, gossip: Gossip, t: int) -> Decision:
-        """Learn from what everyone saw in the last round, and decide for everyone."""
+        """Update the replica with the values of all agents in the last round, and decide for all."""
         replica = unpack(self._first, state.learner)
         if t > 1:
             decision = Decision(state.x, state.points, state.anchor)
@@ -77,7 +77,7 @@ class Central(Algorithm):
         return Decision(np.tile(alone.x, (k, 1)), np.tile(alone.points, (k, 1, 1)), anchor, pack(replica))
 
     def update(self, state: ReplicaState, decision: Decision, seen: Values, t: int) -> ReplicaState:
-        """Keep the replica, its decision and what was seen: it learns when everyone has told."""
+        """Keep the replica, its decision and the values; the replica is updated when the values of all are there."""
         del t
         anchor = decision.x if decision.anchor is None else decision.anchor
         granted = [each for each in (seen.loss, seen.constraint) if each is not None]
@@ -86,14 +86,14 @@ class Central(Algorithm):
         return ReplicaState(state.agents, decision.memo, decision.x[:1], decision.points[:1], anchor[:1], values)
 
     def _sizes(self) -> list[int]:
-        """Return how many numbers of a row each part takes: f, g, and value and gradient of the granted tangents."""
+        """Return how many numbers of a row each part takes: f, g, and the granted values and gradients."""
         s, m, p = self.feedback.points, self._game.constraints, self._game.dimension
         loss = [1, p] if self.feedback.loss_gradient else []
         constraint = [m, m * p] if self.feedback.constraint_gradient else []
         return [s, s * m, *loss, *constraint]
 
     def _joint(self, rows: Array) -> Values:
-        """Return what the learner sees, from everyone's rows (n, width)."""
+        """Return the values of the learner, from the rows (n, width) of all agents."""
         n, s, m, p = len(rows), self.feedback.points, self._game.constraints, self._game.dimension
         f, g, *rest = np.split(rows, np.cumsum(self._sizes())[:-1], axis=1)
         parts = iter(rest)

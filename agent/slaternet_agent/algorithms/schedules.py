@@ -1,12 +1,12 @@
-"""Step sizes over time: what the theorems prescribe, what Table II uses, or a user's own.
+"""Step sizes over time: those of the theorems, of Table II, or a user's own.
 
     alpha_t   primal step          beta_t    regularisation of the dual
     gamma_t   dual step            xi_t      shrinkage of X
     delta_t   exploration radius, at most r(X) xi_t
 
-Every sequence is a function of s = t + t0. t0 = 0 is the paper; an offset keeps the rates and spares the transient of
-the first rounds, where alpha_1 = 1 throws the agents to the border of X, which does most of the damage. Powers come
-from `slaternet.numerics.portable`, so that every machine takes the same steps.
+Every sequence is a function of s = t + t0. t0 = 0 is the paper; an offset keeps the rates and avoids the transient of
+the first rounds, where alpha_1 = 1 moves the agents to the border of X, which costs most. Powers come from
+`slaternet.numerics.portable`, so that every machine takes the same steps.
 
 A rule is written as `def name(game: Game, *, gamma0: PositiveFloat = 0.15) -> Rule`: its numbers are compared with
 their annotations (see `slaternet.fields`), and it returns the function from s to the sequences it sets.
@@ -30,10 +30,10 @@ from slaternet.suggestions import suggestion
 from slaternet_agent.algorithms.game import AlgorithmGame
 
 SEQUENCES = ("alpha", "gamma", "xi", "delta")
-"""What Algorithm 1 uses, and an algorithm that does not say what it uses."""
+"""The sequences of Algorithm 1, and the default of other algorithms."""
 
 _ROUNDING = 1e-12
-_HORIZON = 1 << 20  # rounds looked at where a game has no end
+_HORIZON = 1 << 20  # rounds to check where a game has no end
 
 Rate = Annotated[float, Field(gt=0, lt=1), "between 0 and 1"]
 _Sequence = Annotated[
@@ -56,7 +56,7 @@ class Step:
 
 
 Rule = Callable[[float], Step]
-"""From s to the sequences at s; `next_xi` is filled in by the schedule."""
+"""From s to the sequences at s; the schedule sets `next_xi`."""
 Rules = Mapping[str, Callable[..., Rule]]
 """Named rules, each a function of the game and of numbers given by keyword."""
 
@@ -109,7 +109,7 @@ def theorem4(game: AlgorithmGame, *, mu: PositiveFloat, gamma0: PositiveFloat) -
 
 
 STANDARD: Rules = {"table2": table2, "theorem1": theorem1, "theorem4": theorem4}
-"""The paper's rules for Algorithm 1; also of an algorithm that names none of its own."""
+"""The paper's rules for Algorithm 1, and the default of other algorithms."""
 
 
 def rule_names(rules: Rules = STANDARD) -> tuple[str, ...]:
@@ -138,7 +138,7 @@ def make_schedule(
 ) -> Schedule:
     """Return the schedule that `[algorithm]` of a spec describes; BadSpec names the key at fault.
 
-    `rules` and `sequences` are the algorithm's: the schedules it names, and which sequences it uses.
+    `rules` are the schedules of the algorithm, `sequences` those that it uses.
     """
     known = numbers_of(name, rules, sequences)
     known.check(numbers, key="algorithm", of=f"schedule {name}")
@@ -150,7 +150,7 @@ def make_schedule(
 
 
 def breaches(schedule: Schedule, set: FeasibleSet, rounds: int | None) -> list[str]:
-    """Return what breaks the protocol on a set, steps that are none and points outside X: one sentence of each kind."""
+    """Return where steps are not positive and finite, or points leave X: one sentence for each kind of fault."""
     found: dict[str, str] = {}
     for t in _rounds_to_look_at(rounds):
         for kind, sentence in _breaches(schedule.step(t), schedule, set.inner, t):
@@ -159,7 +159,7 @@ def breaches(schedule: Schedule, set: FeasibleSet, rounds: int | None) -> list[s
 
 
 def growths(schedule: Schedule, rounds: int | None) -> list[str]:
-    """Return which sequences run against what Theorems 1 to 4 assume, each with the first round where it does."""
+    """Return the sequences whose growth violates Theorems 1 to 4, each with the first round where it does."""
     found: dict[str, str] = {}
     for t in _rounds_to_look_at(rounds):
         now, later = schedule.step(t), schedule.step(t + 1)
@@ -195,7 +195,7 @@ def _breaches(step: Step, schedule: Schedule, inner: float, t: int) -> Iterator[
 
 
 def _rounds_to_look_at(rounds: int | None) -> Iterator[int]:
-    """Yield the first rounds and then ever sparser ones: powers of s break a rule early, or at the far end."""
+    """Yield the first rounds and then ever sparser ones: powers of s break a rule early or at the end."""
     last, t = rounds or _HORIZON, 1
     while t < last:
         yield t

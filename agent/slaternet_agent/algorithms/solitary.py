@@ -1,4 +1,4 @@
-"""What the centralised algorithms share: they start at the centre and gossip nothing."""
+"""Base of the centralised algorithms: they start at the centre and gossip nothing."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,11 +7,12 @@ import numpy as np
 
 from slaternet.model import Agents, Array
 from slaternet_agent.algorithms.base import Algorithm, AlgorithmGame, Schedule
+from slaternet_agent.algorithms.estimators import Directions
 
 
 @dataclass(frozen=True, slots=True)
 class SolitaryState:
-    """What the agents remember between rounds."""
+    """The state of the agents between rounds."""
 
     agents: Agents  # (k,)
     x: Array  # (k, p)
@@ -27,6 +28,7 @@ class Solitary(Algorithm):
         self._game = game
         self._set = game.set
         self._schedule = schedule
+        self._directions = Directions(game)
 
     def start(self, agents: Agents) -> Any:  # noqa: ANN401  a SolitaryState, or the algorithm's own type
         """Begin at the centre."""

@@ -1,9 +1,9 @@
-"""The state of an algorithm as one vector and back: what a replica hands over, and what a checkpoint holds.
+"""The state of an algorithm as one vector and back, for replicas and checkpoints.
 
 A state is a dataclass whose fields are float64 arrays, besides `agents`, which names the rows and does not change. Most
-fields have a row for each agent; one that has the same shape whoever is seated belongs to all of them together.
+fields have a row for each agent; a field whose shape does not depend on the agents belongs to all of them together.
 
-A state that is saved: how many agents (8 bytes), the agents (8 bytes each), the numbers; all little-endian.
+A saved state: the number of agents (8 bytes), the agents (8 bytes each), the numbers; all little-endian.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ import numpy as np
 from slaternet.errors import BadSpec
 from slaternet.model import Agents, Array
 
-if TYPE_CHECKING:  # one learner for all packs the state of another algorithm
+if TYPE_CHECKING:  # `replica`, an algorithm, imports this module
     from slaternet_agent.algorithms.base import Algorithm
 
 
@@ -41,7 +41,7 @@ def saved(state: Any) -> bytes:  # noqa: ANN401
 
 
 def covered(payload: bytes) -> Agents:
-    """Return the agents of a state that was saved."""
+    """Return the agents of a saved state."""
     count = int.from_bytes(payload[:8], "little")
     if len(payload) < 8 * (1 + count):
         raise BadSpec(f"a checkpoint of {len(payload)} bytes is no state of agents; bring back the code that wrote it")
@@ -49,7 +49,7 @@ def covered(payload: bytes) -> Agents:
 
 
 def restored(algorithm: "Algorithm", payload: bytes) -> Any:  # noqa: ANN401
-    """Return the state that was saved, of all the agents that it covers."""
+    """Return a saved state, with all the agents that it covers."""
     agents = covered(payload)
     like = algorithm.start(agents)
     expected = 8 * (1 + len(agents) + pack(like).size)
@@ -72,7 +72,7 @@ def taken(algorithm: "Algorithm", state: Any, agents: Agents) -> Any:  # noqa: A
 
 
 def joined(algorithm: "Algorithm", states: Sequence[Any]) -> Any:  # noqa: ANN401
-    """Return the state of the agents of several, in index order; what belongs to all together is the first one's."""
+    """Return one state for the agents of several, in index order; shared fields are the first one's."""
     first, *others = states
     if not others:
         return first
@@ -83,12 +83,12 @@ def joined(algorithm: "Algorithm", states: Sequence[Any]) -> Any:  # noqa: ANN40
 
 
 def is_per_agent(algorithm: "Algorithm") -> bool:
-    """Whether all of a state belongs to one agent or another, and nothing to all of them together."""
+    """Return whether every field of a state has a row for each agent."""
     return len(_by_agent(algorithm)) == len(_fields(algorithm.start(np.arange(1))))
 
 
 def _by_agent(algorithm: "Algorithm") -> list[str]:
-    """Return the fields that have a row for each agent: two agents have another shape than one."""
+    """Return the fields that have a row for each agent: their shape differs between one agent and two."""
     one, two = algorithm.start(np.arange(1)), algorithm.start(np.arange(2))
     return [name for name in _fields(one) if getattr(one, name).shape != getattr(two, name).shape]
 
@@ -97,7 +97,7 @@ def agents_of(state: Any) -> Agents:  # noqa: ANN401
     """Return whose state it is."""
     agents = getattr(state, "agents", None)
     if not isinstance(agents, np.ndarray):
-        raise BadSpec("algorithm.name has a state without `agents`; keep there whom its rows belong to")
+        raise BadSpec("algorithm.name has a state without `agents`; keep there the agents of its rows")
     return agents
 
 

@@ -4,7 +4,7 @@ Source: "Regret and cumulative constraint violation analysis for distributed onl
 IEEE Trans. Automatic Control 68(5), 2875-2890. The Lagrangian f + q'[g]_+ - (beta/2) |q|^2 and the bounds are sure; the
 steps of the two updates below are recalled, with medium confidence.
 
-z_t       State.z        (k, p)     what is gossiped, inside (1 - xi_t) X
+z_t       State.z        (k, p)     gossiped, inside (1 - xi_t) X
 q_t       State.q        (k, m)     the dual, 0 at first, never gossiped
 x_t       Decision.x     (k, p)     W_t z_t, the decision that is scored
 dG                                  the gradient of [g]_+, or its estimate: first clipped, then differenced along u_t
@@ -35,7 +35,7 @@ from slaternet.numerics.portable import power
 from slaternet_agent.algorithms import gossiping
 from slaternet_agent.algorithms.base import AlgorithmGame, Decision, Feedback, Gossip, Schedule, Values
 from slaternet_agent.algorithms.duals import ascended, clipped, weighted_gradient, weighted_slope
-from slaternet_agent.algorithms.estimators import Directions, forward, forward_points
+from slaternet_agent.algorithms.estimators import forward, forward_points
 from slaternet_agent.algorithms.gossiping import Gossiping
 from slaternet_agent.algorithms.schedules import Rate, Rule, Rules, Step
 
@@ -79,7 +79,7 @@ EXACT_SCHEDULES: Rules = {"convex": exact_convex}
 
 @dataclass(frozen=True, slots=True)
 class Yi2023State(gossiping.State):
-    """What the agents remember between rounds: the dual beside z."""
+    """The state of the agents between rounds: z and the dual."""
 
     q: Array  # (k, m)
 
@@ -123,7 +123,7 @@ class _Exact:
 
 
 class _Remembering(Gossiping):
-    """What the two algorithms share: gossip before the decision, and the primal-dual step."""
+    """Base of the two algorithms: gossip before the decision, and the primal-dual step."""
 
     @checked("algorithm")
     def __init__(self, game: AlgorithmGame, schedule: Schedule, *, dual_linearised: bool = True) -> None:
@@ -151,10 +151,6 @@ class Yi2023(_Remembering):
     feedback = Feedback(points=2)
     sequences = ("alpha", "beta", "gamma", "xi", "delta")
     schedules = SCHEDULES
-
-    def __init__(self, game: AlgorithmGame, schedule: Schedule, *, dual_linearised: bool = True) -> None:
-        super().__init__(game, schedule, dual_linearised=dual_linearised)
-        self._directions = Directions(game)
 
     def decide(self, state: Yi2023State, gossip: Gossip, t: int) -> Decision:
         """Mix, and look one exploration step ahead."""

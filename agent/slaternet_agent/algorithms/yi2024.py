@@ -1,11 +1,11 @@
 """Algorithm 1 of Yi et al. 2024: distributed mirror descent with gradients and a memoryless dual.
 
 Source: "Distributed online convex optimization with adversarial constraints: reduced cumulative constraint violation
-bounds under Slater's condition", arXiv 2306.00149, later IEEE Trans. Automatic Control 2025. The structure follows from
-what Zhang et al. say of it (sections I and III-A, Remark 2, Table II); the composite term of the original, recalled
+bounds under Slater's condition", arXiv 2306.00149, later IEEE Trans. Automatic Control 2025. The structure is that of
+the description by Zhang et al. (sections I and III-A, Remark 2, Table II); the composite term of the original, recalled
 with medium confidence, is 0 here: no loss of ours is given in two parts.
 
-z_t       State.z        (k, p)     what is gossiped, inside X
+z_t       State.z        (k, p)     gossiped, inside X
 x_t       Decision.x     (k, p)     W_t z_t, the decision that is scored
 q_{t+1}   q              (k, m)     the dual: no memory, hence no state
 w_{t+1}   w              (k, p)     the Lagrangian's gradient

@@ -6,8 +6,8 @@ of `yuan2022` with another estimate of the loss's gradient:
 
     df  =  (p / (2 delta)) (f(x_t + delta u) - f(x_t - delta u)) u
 
-x_t, y_t, the dual and what stands for the constraints and for the set are as in `yuan2022`. The decision that is scored
-is x_t; the two points are only asked about. X is shrunk by xi = delta/r(X), so that they lie inside.
+x_t, y_t, the dual, the constraints and the set are as in `yuan2022`. The decision that is scored is x_t; the two points
+are only asked about. X is shrunk by xi = delta/r(X), so that they lie inside.
 
 Guarantee, for square losses and linear constraints that do not change, and with G = gradient_bound at least the norm of
 every gradient: regret O(T^max(c, 1 - c)) and violation O(T^(1 - c/2)). The "strongly-convex" steps are those of Theorem
@@ -16,8 +16,8 @@ every gradient: regret O(T^max(c, 1 - c)) and violation O(T^(1 - c/2)). The "str
 
 from pydantic import PositiveFloat
 
-from slaternet_agent.algorithms.base import AlgorithmGame, Decision, Feedback, Gossip, Schedule, Values
-from slaternet_agent.algorithms.estimators import Directions, symmetric, symmetric_points
+from slaternet_agent.algorithms.base import AlgorithmGame, Decision, Feedback, Gossip, Values
+from slaternet_agent.algorithms.estimators import symmetric, symmetric_points
 from slaternet_agent.algorithms.gossiping import State
 from slaternet_agent.algorithms.schedules import Rate, Rule, Rules
 from slaternet_agent.algorithms.yuan2022 import Above1, DocoLtc, exact_convex, exact_strongly_convex, exploring
@@ -53,10 +53,6 @@ class Yuan2021(DocoLtc):
     feedback = Feedback(points=2, constraint_gradient=True)
     sequences = ("alpha", "gamma", "xi", "delta")
     schedules = SCHEDULES
-
-    def __init__(self, game: AlgorithmGame, schedule: Schedule) -> None:
-        super().__init__(game, schedule)
-        self._directions = Directions(game)
 
     def decide(self, state: State, gossip: Gossip, t: int) -> Decision:
         """Mix and project, and look to both sides."""

@@ -3,7 +3,7 @@
 Source: "Distributed online optimization with long-term constraints", IEEE Trans. Automatic Control 2022, arXiv
 1912.09705; updates and step sizes as published.
 
-y_t     State.z            (k, p)     what is gossiped in round t + 1, may lie outside X; y_0 is the centre
+y_t     State.z            (k, p)     gossiped in round t + 1, may lie outside X; y_0 is the centre
 x_t     Decision.anchor    (k, p)     P_{(1 - xi_t) X}(W_t y_{t-1})
 lam_t   dual               (k, m)     [g(x_t)]_+ / eta_{t-1}, a function of x_t and hence no state; lam_1 = 0
 
@@ -15,7 +15,7 @@ point that is played and scored. g and dg are exact and taken at x_t, never at t
 
 The source fixes one set of constraints that everyone knows, and its set B is a ball; here g_{i,t} of the current round
 stands for them, and X for B, shrunk by xi = delta/r(X) about its centre (the source's box prints B, its text needs the
-shrunk set). Rounds are counted as everywhere: what is called y_{t-1} here is mixed with W_t.
+shrunk set). Rounds are counted as everywhere: y_{t-1} is mixed with W_t.
 
 Guarantee, for constraints that do not change, and with G = gradient_bound at least the norm of every gradient of f and
 of every row of g: with one point regret O(T^max(c, 1 - c/3)) and violation O(T^(1 - c/2)), for strongly convex losses
@@ -31,9 +31,9 @@ from pydantic import Field, PositiveFloat
 
 from slaternet.model import Array
 from slaternet.numerics.portable import power
-from slaternet_agent.algorithms.base import AlgorithmGame, Decision, Feedback, Gossip, Schedule, Values
+from slaternet_agent.algorithms.base import AlgorithmGame, Decision, Feedback, Gossip, Values
 from slaternet_agent.algorithms.duals import memoryless, weighted_gradient
-from slaternet_agent.algorithms.estimators import Directions, one_point, sphere_point
+from slaternet_agent.algorithms.estimators import one_point, sphere_point
 from slaternet_agent.algorithms.gossiping import Gossiping, State
 from slaternet_agent.algorithms.schedules import Rate, Rule, Rules, Step, horizon
 
@@ -63,8 +63,8 @@ def convex(
 ) -> Rule:
     """Theorem 3: alpha and gamma of Theorem 1, delta = delta0 T^(-c/3), at most r(X), and xi = delta/r(X).
 
-    G must be honest: the estimate is as large as (p/delta) f, and with too small a G it throws the iterates to the
-    border of X. On the paper's example, where gradients of g reach 8.9, G = 10 plays well and G = 1 uselessly.
+    G must be a true bound: the estimate is as large as (p/delta) f, and with too small a G it moves the iterates to the
+    border of X. On the paper's example, where gradients of g reach 8.9, G = 10 works well and G = 1 does not.
     """
     exact = exact_convex(game, c=c, a=a, gradient_bound=gradient_bound)
     return exploring(game, exact, delta0, c / 3.0)
@@ -94,7 +94,7 @@ EXACT_SCHEDULES: Rules = {"convex": exact_convex, "strongly-convex": exact_stron
 
 
 class DocoLtc(Gossiping):
-    """The step that the algorithms of this family share; they differ in how they learn the loss's gradient."""
+    """The step of this family of algorithms; they differ in the gradient of the loss."""
 
     def _descended(self, state: State, decision: Decision, loss: Array, seen: Values, t: int) -> State:
         """Return the state after round t, from the gradient of the loss, (k, p)."""
@@ -114,10 +114,6 @@ class Yuan2022(DocoLtc):
     feedback = Feedback(points=1, constraint_gradient=True)
     sequences = ("alpha", "gamma", "xi", "delta")
     schedules = SCHEDULES
-
-    def __init__(self, game: AlgorithmGame, schedule: Schedule) -> None:
-        super().__init__(game, schedule)
-        self._directions = Directions(game)
 
     def decide(self, state: State, gossip: Gossip, t: int) -> Decision:
         """Mix and project, and play a point beside it."""

@@ -1,7 +1,7 @@
 """The baseline that never moves from the centre of X and asks about nothing.
 
-x = 0 in the paper's example, where it satisfies every constraint and is hard to beat: whatever an algorithm has learnt
-shows against it. It sends empty rows, so it plays on any graph, and promises regret O(T).
+x = 0 in the paper's example, where it satisfies every constraint and is hard to beat: a comparison with it shows what
+an algorithm has learnt. It sends empty rows, so it plays on any graph, and has regret O(T).
 """
 
 from slaternet_agent.algorithms.base import Decision, Feedback, Gossip, Values

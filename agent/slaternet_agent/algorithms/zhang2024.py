@@ -3,7 +3,7 @@
 Source: K. Zhang, X. Yi, J. Ding, M. Cao, K. H. Johansson, T. Yang, "Reduced network cumulative constraint violation for
 distributed bandit convex optimization under Slater's condition"; the rule stands there word for word.
 
-z_t       State.z          (k, p)      what is gossiped, inside (1 - xi_t) X
+z_t       State.z          (k, p)      gossiped, inside (1 - xi_t) X
 x_t       Decision.x       (k, p)      the decision that is scored
 u_t       u                (k, p)      uniform on the unit sphere, one per agent
 f, g      Values.f, Values.g   (k, 2(, m)) values at x_t and x_t + delta_t u_t
@@ -21,9 +21,9 @@ O(T^(1 - c/2)), with Slater's condition O(T^(1 - c)) (Theorems 1 and 2, alpha_t 
 losses); with their modulus known O(log T), O(sqrt(T log T)), with Slater's condition O(log T) (Theorem 4).
 """
 
-from slaternet_agent.algorithms.base import AlgorithmGame, Decision, Feedback, Gossip, Schedule, Values
+from slaternet_agent.algorithms.base import Decision, Feedback, Gossip, Values
 from slaternet_agent.algorithms.duals import memoryless, weighted_slope
-from slaternet_agent.algorithms.estimators import Directions, forward, forward_points
+from slaternet_agent.algorithms.estimators import forward, forward_points
 from slaternet_agent.algorithms.gossiping import Gossiping, State
 
 
@@ -31,10 +31,6 @@ class Zhang2024(Gossiping):
     """Two points per round, a memoryless dual, gossip before the decision."""
 
     feedback = Feedback(points=2)
-
-    def __init__(self, game: AlgorithmGame, schedule: Schedule) -> None:
-        super().__init__(game, schedule)
-        self._directions = Directions(game)
 
     def decide(self, state: State, gossip: Gossip, t: int) -> Decision:
         """Algorithm1-eq1: mix, and look one exploration step ahead."""

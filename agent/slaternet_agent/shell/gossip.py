@@ -137,7 +137,7 @@ class GossipStreams:
             older.end(Replaced("a newer stream of this host has taken over"))
         self._accepted[name] = link
         self._accepts[index] += 1
-        self._membership.meet(name)
+        self._membership.peer_back(name)
         link.keep_alive(self._heartbeat)
         try:
             wanted = self._wanted()
@@ -151,7 +151,7 @@ class GossipStreams:
                 del self._accepted[name]
                 self._senders[index] = None
                 if not self._closed:
-                    self._membership.miss(name)
+                    self._membership.peer_lost(name)
 
     def _take(self, index: int, decoder: codec.GossipDecoder, data: bytes, sender: Stream | ReconnectingStream) -> None:
         message = decoder.decode(data)

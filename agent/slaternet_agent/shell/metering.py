@@ -77,8 +77,8 @@ def readings(
     membership: Membership, tally: HostMeter, peers: GossipStreams | None, reveal: ReconnectingStream | None
 ) -> Iterator[Reading]:
     """Read what a host counts of its streams, frames and waits."""
-    yield metrics.of_game(membership.run, membership.spec)
-    yield from metrics.of_traffic(membership.meter, membership.breaches)
+    yield metrics.game_info(membership.run, membership.spec)
+    yield from metrics.traffic_readings(membership.meter, membership.breaches)
     lines = [("control", membership.line)] + ([("reveal", reveal)] if reveal else [])
     streams: Numbers = {(kind,): int(line.up) for kind, line in lines}
     again: Numbers = {(kind, line.server): line.reconnections for kind, line in lines}

@@ -37,7 +37,9 @@ class AgentHost:
         membership.listen(self._hear, opened=self._wait_aloud, have=self._have)
         self._keeper: CheckpointWriter | None = None
         if checkpoints is not None:
-            self._keeper = CheckpointWriter(checkpoints, kept=membership.keep, failed=membership.abandon)
+            self._keeper = CheckpointWriter(
+                checkpoints, kept=membership.report_checkpoint, failed=membership.leave_for_restart
+            )
         self._tasks: asyncio.TaskGroup | None = None
         self._place: HostSession | None = None
         self._epoch = 0
@@ -155,8 +157,8 @@ class HostService:
     async def run(self, stop: asyncio.Event) -> int:
         """Live until the game is over or `stop` is set; return the exit code."""
         with self._station.claim(Role.HOST) as state:
-            if state.epitaph:
-                log.warning(state.epitaph)
+            if state.finished_notice:
+                log.warning(state.finished_notice)
                 return 0
             self._station = replace(self._station, name=state.name)
             annotate(host=lambda: self._station.name, run=lambda: self._run, round=lambda: self._round)
@@ -179,7 +181,7 @@ class HostService:
         return f"{name} leaves in round {self._round}; others will wait for it"
 
     def _readings(self) -> Iterator[Reading]:
-        yield metrics.of_process(Role.HOST, self._station.name)
+        yield metrics.process_info(Role.HOST, self._station.name)
         if self._player is not None:
             yield from self._player.readings()
 

@@ -126,9 +126,9 @@ class HostSession:
     def _give_up(self, error: SlaternetError) -> None:
         """End the game for all, unless it has begun: it waits then until this host is started with what it lacks."""
         if self._seating.low_water:
-            self._membership.abandon(error)
+            self._membership.leave_for_restart(error)
         else:
-            self._membership.fail(error)
+            self._membership.fail_game(error)
 
     def _begin(self, state: Any) -> None:  # noqa: ANN401
         """Make the engine, from the state after round M where there is one, and gossip."""
@@ -173,7 +173,7 @@ class HostSession:
         try:
             await line.run()
         except SlaternetError as error:
-            self._membership.fail(error)
+            self._membership.fail_game(error)
 
     def update(self, seating: Seating) -> None:
         """Hear who has come back."""
@@ -207,7 +207,7 @@ class HostSession:
         try:
             await self.peers.accept(link)
         except Diverged as error:
-            self._membership.fail(error)
+            self._membership.fail_game(error)
             raise
 
     def obey(self, body: Topology | Hold | StopAt) -> None:
@@ -215,7 +215,7 @@ class HostSession:
         if self.host is None:
             self._early.append(body)
             if isinstance(body, Hold):  # nothing is entered while the past is recalled
-                self._membership.say(Holding(self._seating.low_water), self._seating.low_water)
+                self._membership.send(Holding(self._seating.low_water), self._seating.low_water)
             return
         self.handle(body)
         if isinstance(body, Topology) and self._keeper is not None:
@@ -236,7 +236,7 @@ class HostSession:
 
     def _wait(self, round: int, names: tuple[str, ...]) -> None:
         if not self._membership.failed:
-            self._membership.say(Waiting(round, names), round)
+            self._membership.send(Waiting(round, names), round)
 
     @contextlib.contextmanager
     def _algorithm_edge(
@@ -247,7 +247,7 @@ class HostSession:
             with plugin_edge("algorithm", self._membership.spec.algorithm.name, where, passing=passing):
                 yield
         except PluginFailed as error:
-            self._membership.fail(error)
+            self._membership.fail_game(error)
             raise
 
     def handle(self, event: Event) -> None:
@@ -284,7 +284,7 @@ class HostSession:
                 case ReportRound(round):
                     self._report(round)
                 case Holding(round):
-                    self._membership.say(effect, round)
+                    self._membership.send(effect, round)
                 case Checkpoint() if self._keeper is not None:
                     self._keeper.write(effect)
                 case Finish():

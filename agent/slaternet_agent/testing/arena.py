@@ -3,8 +3,8 @@
 f_{i,t}(x) = 1/2 |x - c_{i,t}|^2        c   (n, p)
 g_{i,t}(x) = a_{i,t} x - b_{i,t}        a   (n, m, p),  b   (n, m)
 
-Every agent hears every other, with unequal weights, so that no two rows are alike. Rows are computed one by one to the
-bit, whatever the batch.
+Every agent receives the rows of all others, with unequal weights, so that no two rows are alike. The bits of a row do
+not depend on the batch.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from slaternet_agent.algorithms.base import AlgorithmGame, Decision, Feedback, V
 AGENTS, DIMENSION, CONSTRAINTS, ROUNDS = 5, 13, 2, 20
 
 _WEIGHTS = (0.4, 0.25, 0.1, 0.05, 0.2)
-"""What an agent gives to itself and to the next ones around the circle."""
+"""The weights of an agent's own row and of the next ones around the circle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +31,14 @@ class ExamGossip:
 
 @dataclass(frozen=True, slots=True)
 class Arena:
-    """The game on one set; `silent` where nobody hears anybody."""
+    """The game on one set; `silent` where the agents do not gossip."""
 
     name: str
     game: AlgorithmGame
     silent: bool
 
-    def heard(self, outgoing: Array) -> ExamGossip:
-        """Return what everyone hears where these rows (n, width) are sent."""
+    def gossip(self, outgoing: Array) -> ExamGossip:
+        """Return the gossip of all agents where these rows (n, width) are sent."""
         if self.silent:
             return ExamGossip(outgoing.copy(), outgoing.copy())
         mixed = np.zeros_like(outgoing)
@@ -46,8 +46,8 @@ class Arena:
             mixed += weight * np.roll(outgoing, -step, axis=0)
         return ExamGossip(mixed, outgoing.copy())
 
-    def seen(self, decision: Decision, feedback: Feedback, t: int) -> Values:
-        """Return what everyone is told about a decision of round t."""
+    def values(self, decision: Decision, feedback: Feedback, t: int) -> Values:
+        """Return the values of all agents for a decision of round t."""
         n, m, p = self.game.agents, self.game.constraints, self.game.dimension
         draw = np.random.default_rng([self.game.seed, t])
         c, a = 0.5 * draw.standard_normal((n, p)), draw.standard_normal((n, m, p))
@@ -72,8 +72,8 @@ def arenas(*, silent: bool) -> list[Arena]:
     ]
 
 
-def of(agents: Agents, seen: Values) -> Values:
-    """Return what some agents are told."""
+def select_agents(agents: Agents, seen: Values) -> Values:
+    """Return the values of some agents."""
 
     def rows(tangent: ValueAndGradient | None) -> ValueAndGradient | None:
         return None if tangent is None else ValueAndGradient(tangent.value[agents], tangent.gradient[agents])

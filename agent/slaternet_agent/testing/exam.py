@@ -3,7 +3,7 @@
     for each in examine(AlgorithmSection(name="mine.py:Mine")):
         print(each.verdict, each.about, each.text)
 
-The algorithm plays a small game twice over and again in other ways, and all must agree to the bit:
+The algorithm plays a small game several times in different ways, and all must agree to the bit:
 
     plays      nothing raises                         rowwise    agents alone, in pairs and out of order
     state      is a dataclass of float64 arrays       restores   a new instance every few rounds, from the packed state
@@ -27,7 +27,7 @@ from slaternet.spec.plugins import plugin_edge
 from slaternet_agent.algorithms import Algorithm, AlgorithmGame, Decision, Feedback, Values
 from slaternet_agent.algorithms.state_vector import pack, unpack
 from slaternet_agent.registry import build, completed
-from slaternet_agent.testing.arena import AGENTS, DIMENSION, ROUNDS, Arena, ExamGossip, arenas, of
+from slaternet_agent.testing.arena import AGENTS, DIMENSION, ROUNDS, Arena, ExamGossip, arenas, select_agents
 
 Factory = Callable[[AlgorithmGame], Algorithm]
 
@@ -42,8 +42,8 @@ CHECKS = {
     "restores": "a new instance goes on from a packed state with the same bits",
     "rebuilds": "update alone leads to the same state from journalled decisions",
 }
-"""What is asked, and what is found of an algorithm that does well."""
-_PLAYED = ("plays", "state", "shapes", "finite", "inside", "pure")  # a fault there ends the game on that set
+"""The checks, and the finding of each for an algorithm that passes."""
+_PLAYED = ("plays", "state", "shapes", "finite", "inside", "pure")  # a fault in one ends the game on that set
 
 _AGAIN = {
     "rowwise": "for some of the agents",
@@ -67,7 +67,7 @@ class AlgorithmFinding:
 
 @dataclass(frozen=True, slots=True)
 class _Round:
-    """What happened in a round of the game that all others must repeat."""
+    """One round of the reference game, which all others must repeat."""
 
     outgoing: Array
     heard: ExamGossip
@@ -90,7 +90,7 @@ def examine(target: AlgorithmSection | Factory) -> list[AlgorithmFinding]:
     silent = section is not None and completed(section).mode == "local"
     faults: dict[str, str] = {}
     for arena in arenas(silent=silent):
-        for fault in _faults(_host(target, arena.game), arena):
+        for fault in _faults(_maker(target, arena.game), arena):
             faults.setdefault(fault.about, str(fault))
     broken = any(each in faults for each in _PLAYED)
     return [_finding(about, faults, broken) for about in CHECKS]
@@ -104,15 +104,15 @@ def _finding(about: str, faults: dict[str, str], broken: bool) -> AlgorithmFindi
     return AlgorithmFinding("ok", about, CHECKS[about])
 
 
-def _host(target: AlgorithmSection | Factory, game: AlgorithmGame) -> Callable[[], "_Host"]:
-    """Return what makes new instances."""
+def _maker(target: AlgorithmSection | Factory, game: AlgorithmGame) -> Callable[[], "_Host"]:
+    """Return a function that makes new instances."""
     if callable(target):
         return lambda: _Host(_guarded("the constructor", target, game))
     return lambda: _Host(build(target, game))
 
 
 def _faults(host: Callable[[], "_Host"], arena: Arena) -> list[_Fault]:
-    """Return what is wrong on one set."""
+    """Return the faults on one set."""
     try:
         played = _play(host(), arena)
     except _Fault as fault:
@@ -127,7 +127,7 @@ def _faults(host: Callable[[], "_Host"], arena: Arena) -> list[_Fault]:
 
 
 class _Host:
-    """An instance whose code is not trusted: whatever it raises is a fault."""
+    """An instance whose code is not trusted: any exception is a fault."""
 
     def __init__(self, algorithm: Algorithm) -> None:
         self.algorithm = algorithm
@@ -166,46 +166,46 @@ def _guarded(where: str, method: Callable[..., Any], *arguments: object) -> Any:
 
 
 def _play(host: _Host, arena: Arena) -> list[_Round]:
-    """Play the game that all others must repeat, everyone on one host, and look at each thing returned."""
+    """Play the reference game, all agents on one host, and check every result."""
     state = host.start(_EVERYONE)
     played = []
     for t in range(1, ROUNDS + 1):
         before = _packed(state)
-        outgoing = _sent(host, state, t)
-        heard = _frozen(arena.heard(outgoing))
+        outgoing = _checked_rows(host, state, t)
+        heard = _frozen(arena.gossip(outgoing))
         decision, again = host.decide(state, heard, t), host.decide(state, heard, t)
-        _look(host, decision, arena, t)
-        _unchanged(f"decide of round {t}", _same(decision, again), _packed(state), before)
-        seen = _frozen(arena.seen(decision, host.feedback, t))
+        _check_decision(host, decision, arena, t)
+        _check_pure(f"decide of round {t}", _same(decision, again), _packed(state), before)
+        seen = _frozen(arena.values(decision, host.feedback, t))
         after, other = host.update(state, decision, seen, t), host.update(state, decision, seen, t)
         same = _packed(after).tobytes() == _packed(other).tobytes()
-        _unchanged(f"update of round {t}", same, _packed(state), before)
+        _check_pure(f"update of round {t}", same, _packed(state), before)
         played.append(_Round(outgoing, heard, decision, seen, _packed(after)))
         state = after
     return played
 
 
-def _sent(host: _Host, state: Any, t: int) -> Array:  # noqa: ANN401
+def _checked_rows(host: _Host, state: Any, t: int) -> Array:  # noqa: ANN401
     rows = host.outgoing(state, t)
-    _shaped(f"outgoing returns rows in round {t}", rows, (AGENTS, host.algorithm.width), "(k, width)")
+    _check_shape(f"outgoing returns rows in round {t}", rows, (AGENTS, host.algorithm.width), "(k, width)")
     if not np.isfinite(rows).all():
         raise _Fault("finite", f"outgoing returns rows in round {t} that are not finite; keep its steps bounded")
     return rows
 
 
-def _look(host: _Host, decision: Decision, arena: Arena, t: int) -> None:
-    """Require of a decision its shapes, finite numbers, and that it lies in the set."""
+def _check_decision(host: _Host, decision: Decision, arena: Arena, t: int) -> None:
+    """Check the shapes of a decision, and that it is finite and lies in the set."""
     points = (AGENTS, host.feedback.points, DIMENSION)
-    _shaped(f"decide returns x in round {t}", decision.x, (AGENTS, DIMENSION), "(k, p)")
-    _shaped(f"decide returns points in round {t}", decision.points, points, "(k, s, p), s as in its feedback")
-    places = {"x": decision.x, "points": decision.points}
+    _check_shape(f"decide returns x in round {t}", decision.x, (AGENTS, DIMENSION), "(k, p)")
+    _check_shape(f"decide returns points in round {t}", decision.points, points, "(k, s, p), s as in its feedback")
+    arrays = {"x": decision.x, "points": decision.points}
     if decision.anchor is not None:
-        _shaped(f"decide returns an anchor in round {t}", decision.anchor, (AGENTS, DIMENSION), "(k, p)")
-        places["an anchor"] = decision.anchor
-    for name, place in places.items():
-        if not np.isfinite(place).all():
+        _check_shape(f"decide returns an anchor in round {t}", decision.anchor, (AGENTS, DIMENSION), "(k, p)")
+        arrays["an anchor"] = decision.anchor
+    for name, array in arrays.items():
+        if not np.isfinite(array).all():
             raise _Fault("finite", f"decide returns {name} in round {t} that is not finite; keep its steps bounded")
-        if not arena.game.set.encloses(place):
+        if not arena.game.set.encloses(array):
             remedy = "project onto (1 - xi) X and explore no farther than r(X) xi"
             raise _Fault("inside", f"decide returns {name} in round {t} outside the {arena.name}; {remedy}")
 
@@ -223,29 +223,33 @@ def _rowwise(host: Callable[[], _Host], played: list[_Round]) -> None:
 def _restores(host: Callable[[], _Host], played: list[_Round]) -> None:
     where = _difference(host, host(), played, _EVERYONE, anew=True)
     if where:
-        remedy = "keep whatever is remembered in the state, nothing on self"
+        remedy = "keep all memory in the state, nothing on self"
         raise _Fault("restores", f"{where} is another after a new instance took the state over; {remedy}")
 
 
 def _difference(host: Callable[[], _Host], player: _Host, played: list[_Round], batch: Agents, *, anew: bool) -> str:
-    """Return the first thing that differs where some agents play again; `anew`: now and then by a new instance."""
+    """Return the first difference where some agents play again; `anew`: with a new instance every few rounds."""
     state = player.start(batch)
     for t, was in enumerate(played, 1):
         if anew and t % _TAKEN_OVER == 0:
             player = host()
-            state = _frozen(_unpacked(player.start(batch), _packed(state)))
+            try:
+                state = _frozen(unpack(player.start(batch), _packed(state)))
+            except ValueError as error:
+                raise _Fault("restores", "its state changes shape; keep the shapes that start returns") from error
         if player.outgoing(state, t).tobytes() != was.outgoing[batch].tobytes():
             return f"outgoing of round {t}"
         heard = _frozen(ExamGossip(was.heard.mixed[batch], was.heard.received))
         decision = player.decide(state, heard, t)
-        if not _same(decision, _rows(was.decision, batch)):
+        anchor = None if was.decision.anchor is None else was.decision.anchor[batch]
+        if not _same(decision, Decision(was.decision.x[batch], was.decision.points[batch], anchor, was.decision.memo)):
             return f"decide of round {t}"
-        state = player.update(state, decision, _frozen(of(batch, was.seen)), t)
+        state = player.update(state, decision, _frozen(select_agents(batch, was.seen)), t)
     return ""
 
 
 def _rebuilds(host: Callable[[], _Host], played: list[_Round]) -> None:
-    """Do what an adopter does with the journal, where of a decision only x, points, anchor and memo is written."""
+    """Rebuild states as an adopting host does, from x, points, anchor and memo of each decision alone."""
     player = host()
     state = player.start(_EVERYONE)
     for t, was in enumerate(played, 1):
@@ -254,18 +258,18 @@ def _rebuilds(host: Callable[[], _Host], played: list[_Round]) -> None:
         journalled = Decision(was.decision.x, was.decision.points, anchor if asked else None, was.decision.memo)
         state = player.update(state, journalled, was.seen, t)
         if _packed(state).tobytes() != was.after.tobytes():
-            remedy = "let update use the state, what was seen, and of a decision x, points, anchor and memo alone"
+            remedy = "let update use only the state, the values, and of a decision x, points, anchor and memo"
             raise _Fault("rebuilds", f"update of round {t} leads elsewhere without decide before it; {remedy}")
 
 
-def _unchanged(where: str, same: bool, state: Array, before: Array) -> None:
+def _check_pure(where: str, same: bool, state: Array, before: Array) -> None:
     if state.tobytes() != before.tobytes():
         raise _Fault("pure", f"{where} changes the state it is given; return a new one")
     if not same:
         raise _Fault("pure", f"{where} gives other bits when it is called again; let it depend on its arguments alone")
 
 
-def _shaped(what: str, value: object, shape: tuple[int, ...], symbols: str) -> None:
+def _check_shape(what: str, value: object, shape: tuple[int, ...], symbols: str) -> None:
     if not isinstance(value, np.ndarray) or value.dtype != np.float64:
         kind = value.dtype if isinstance(value, np.ndarray) else type(value).__name__
         raise _Fault("shapes", f"{what} as {kind}; return a float64 array {symbols}")
@@ -280,25 +284,13 @@ def _packed(state: Any) -> Array:  # noqa: ANN401
         raise _Fault("state", str(error).replace("algorithm.name", "the algorithm")) from error
 
 
-def _unpacked(like: Any, numbers: Array) -> Any:  # noqa: ANN401
-    try:
-        return unpack(like, numbers)
-    except ValueError as error:
-        raise _Fault("restores", "its state changes shape; keep the shapes that start returns") from error
-
-
 def _same(one: Decision, other: Decision) -> bool:
     pairs = ((getattr(one, name), getattr(other, name)) for name in ("x", "points", "anchor", "memo"))
     return all(a is b is None or (a is not None and b is not None and a.tobytes() == b.tobytes()) for a, b in pairs)
 
 
-def _rows(decision: Decision, batch: Agents) -> Decision:
-    anchor = None if decision.anchor is None else decision.anchor[batch]
-    return Decision(decision.x[batch], decision.points[batch], anchor, decision.memo)
-
-
 def _frozen(value: Any) -> Any:  # noqa: ANN401  what it is given
-    """Return the array, or the dataclass of such, made read-only: nobody may write where others look."""
+    """Return the array, or the dataclass of arrays, made read-only."""
     if isinstance(value, np.ndarray):
         value.setflags(write=False)
     elif dataclasses.is_dataclass(value):

@@ -72,8 +72,8 @@ class CoordinatorService:
         """Serve until the game is over or `stop` is set; return the exit code."""
         station = self._station
         with station.claim(COORDINATOR) as self._state:
-            if self._state.epitaph:
-                log.warning(self._state.epitaph)
+            if self._state.finished_notice:
+                log.warning(self._state.finished_notice)
                 return 0
             with contextlib.closing(self._writer):
                 if self._state.folder is not None:
@@ -104,9 +104,9 @@ class CoordinatorService:
             log.info("taking up a game", run=self._identity.run, phase=saved.phase, published=saved.published)
 
     def _readings(self) -> Iterator[Reading]:
-        yield metrics.of_process(COORDINATOR, self._station.name)
-        yield metrics.of_game(self._identity.run, self._spec)
-        yield from metrics.of_traffic(self._meter, self._refusals)
+        yield metrics.process_info(COORDINATOR, self._station.name)
+        yield metrics.game_info(self._identity.run, self._spec)
+        yield from metrics.traffic_readings(self._meter, self._refusals)
         yield metrics.STREAMS.reads(len(self._control.streams), "control")
         again: Numbers = {("control", name): times - 1 for name, times in tuple(self._control.opened.items())}
         yield Reading(metrics.RECONNECTIONS, again)

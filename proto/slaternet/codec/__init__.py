@@ -1,8 +1,8 @@
 """The wire format: the only place that knows the generated code of `slaternet.v1`.
 
-Encoders take a head and a record of `slaternet.model`, decoders give them back. Bodies with a round take it from the
-head. What does not keep the contract of the .proto files is `Malformed`, before anything of the size it claims is
-allocated. Decoders of streams remember unfinished parts: one decoder for each direction of each stream.
+Encoders take a head and a record of `slaternet.model`, decoders return them. Bodies with a round take it from the head.
+A message that breaks the contract of the .proto files is `Malformed`, before anything of the size it claims is
+allocated. Decoders of streams keep unfinished parts: use one decoder for each direction of each stream.
 """
 
 from slaternet.codec import plugin

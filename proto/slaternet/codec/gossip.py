@@ -22,7 +22,7 @@ from slaternet.v1 import common_pb2
 
 
 def encode_gossip(head: Head, body: Gossip) -> list[bytes]:
-    """Return the messages that carry `body`: several where a frame travels in parts."""
+    """Return the messages that carry `body`; a large frame is split into several."""
     about = common_pb2.Head(run=head.run, epoch=head.epoch, round=head.round, sender=head.sender)
     match body:
         case Frame(_, agents, rows):
@@ -46,7 +46,7 @@ def _parts(about: common_pb2.Head, agents: bytes, pieces: list[bytes]) -> list[b
 
 
 class GossipDecoder:
-    """Decodes one direction of one gossip stream; `width` numbers an agent, `agents` in the game."""
+    """Decodes one direction of one gossip stream; an agent has `width` numbers, the game `agents` agents."""
 
     def __init__(self, width: int, *, agents: int = LIMITS.agents) -> None:
         self._width = width
@@ -54,7 +54,7 @@ class GossipDecoder:
         self._assembly = Assembly()
 
     def decode(self, data: bytes) -> tuple[Head, Gossip] | None:
-        """Return what one message says; None where it is an unfinished part."""
+        """Return one message; None where it is a part and others follow."""
         message = parse(pb.GossipMessage, data)
         head = read_head(message.head)
         kind = message.WhichOneof("body")

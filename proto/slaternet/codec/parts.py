@@ -1,7 +1,7 @@
 """Payloads above the message limit travel in parts, one after the other on their stream.
 
-A part repeats the head and the shape of its payload, so that every message can be judged by itself; the payload's
-length follows from the shape before the first byte is kept.
+A part repeats the head and the shape of its payload, so that every message can be checked by itself; the payload's
+length follows from the shape before the first byte is stored.
 """
 
 from collections.abc import Hashable
@@ -32,9 +32,9 @@ class Assembly:
         self._held = 0
 
     def take(self, piece: bytes, part: int, parts: int, shape: Hashable, length: int) -> bytes | None:
-        """Return the payload of `length` bytes once its last part is there, None before.
+        """Return the payload of `length` bytes with its last part, None before.
 
-        `shape` is everything that must be the same in all parts of one payload.
+        `shape` must be the same in all parts of one payload.
         """
         if not self._pieces:
             if not parts:

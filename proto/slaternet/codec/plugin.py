@@ -1,25 +1,25 @@
 """Messages between a game and an adversary outside its process, `slaternet.v1.Plugin`.
 
-A plugin is somebody else's program: what it answers must have exactly the size that follows from the question. Numbers
-may be anything, NaN and infinities too: the past of agents that have left is NaN, and what a plugin may return is
-judged where it is used.
+A plugin is not trusted: its answers must have exactly the size that follows from the question. Numbers may be anything,
+also NaN and infinite: the past of departed agents is NaN, and the values of a plugin are checked where they are used.
 """
 
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TypeVar
 
 import numpy as np
 from google.protobuf.message import DecodeError, Message
 
-from slaternet.codec.plugin_messages import Methods
-from slaternet.codec.wire import below, digest, fits, read_agents, text, write_ids, write_numbers
+from slaternet.codec.wire import below, digest, fits, plain, read_agents, text, write_ids, write_numbers
 from slaternet.errors import Malformed
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
 from slaternet.v1 import plugin_pb2 as pb
+
+SERVICE = "slaternet.v1.Plugin"
 
 _NUMBER = np.dtype("<f8")
 
@@ -27,8 +27,19 @@ M = TypeVar("M", bound=Message)
 
 
 @dataclass(frozen=True, slots=True)
+class Methods:
+    """Which optional methods the functions of a round offer."""
+
+    loss_gradient: bool = False
+    constraint_gradient: bool = False
+    network: bool = False
+    quadratic: bool = False
+    linear: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class DescribeRequest:
-    """A new instance is wanted; set and options are JSON."""
+    """Asks for a new instance; set and options are JSON."""
 
     agents: int
     dimension: int
@@ -40,7 +51,7 @@ class DescribeRequest:
 
 @dataclass(frozen=True, slots=True)
 class DescribeReply:
-    """An instance, and what others must know of it; methods are None where they were not asked for."""
+    """A new instance and its properties; methods are None unless the request set `probe`."""
 
     instance: str
     constraints: int
@@ -52,7 +63,7 @@ class DescribeReply:
 
 @dataclass(frozen=True, slots=True)
 class PlayRequest:
-    """The functions of a round are to be fixed; past holds (h, n, p) numbers, flat where they were decoded."""
+    """Asks to fix the functions of a round; past holds (h, n, p) numbers, flat after decoding."""
 
     instance: str
     round: int
@@ -62,7 +73,7 @@ class PlayRequest:
 
 @dataclass(frozen=True, slots=True)
 class EvaluateRequest:
-    """The functions of some agents are asked about; points (k, s, p), s = 0 where none are needed."""
+    """Asks about the functions of some agents; points (k, s, p), s = 0 where none are needed."""
 
     instance: str
     round: int
@@ -77,7 +88,7 @@ class EvaluateRequest:
 
 @dataclass(frozen=True, slots=True)
 class EvaluateReply:
-    """What was asked for; the rest is None."""
+    """The arrays that were asked for; the rest is None."""
 
     f: Array | None = None  # (k, s)
     g: Array | None = None  # (k, s, m)
@@ -89,7 +100,7 @@ class EvaluateReply:
 
 @dataclass(frozen=True, slots=True)
 class ScoreRequest:
-    """Points are to be scored by the functions of some agents; (N, p), flat where they were decoded."""
+    """Asks to score points by the functions of some agents; (N, p), flat after decoding."""
 
     instance: str
     round: int
@@ -111,7 +122,7 @@ def to_json(table: Mapping[str, object]) -> str:
 
 
 def from_json(value: str) -> dict[str, object]:
-    """Return the table that a JSON text holds."""
+    """Return the table in a JSON text."""
     try:
         table = json.loads(value)
     except (ValueError, RecursionError):
@@ -122,7 +133,7 @@ def from_json(value: str) -> dict[str, object]:
 
 
 def shaped(numbers: Array, *shape: int) -> Array:
-    """Return numbers in this shape, which must have as many; -1 stands for as many as there are."""
+    """Return numbers in this shape; Malformed where their count differs. One size may be -1, as in `reshape`."""
     rest = math.prod(size for size in shape if size >= 0)
     if numbers.size % rest if -1 in shape and rest else numbers.size != rest:
         raise Malformed("shape and payload disagree")
@@ -134,19 +145,11 @@ def shaped(numbers: Array, *shape: int) -> Array:
 
 def encode_describe(body: DescribeRequest) -> bytes:
     """Return the request for a new instance."""
-    message = pb.DescribeRequest(
-        agents=body.agents,
-        dimension=body.dimension,
-        seed=body.seed,
-        set=body.set,
-        options=body.options,
-        probe=body.probe,
-    )
-    return message.SerializeToString()
+    return pb.DescribeRequest(**plain(body)).SerializeToString()
 
 
 def decode_describe(data: bytes) -> DescribeRequest:
-    """Return for which game an instance is wanted."""
+    """Return the request for a new instance."""
     message = _parse(pb.DescribeRequest, data)
     agents, dimension = below(message.agents, LIMITS.agents), below(message.dimension, LIMITS.dimension)
     if not agents or not dimension:
@@ -156,20 +159,13 @@ def decode_describe(data: bytes) -> DescribeRequest:
 
 
 def encode_described(body: DescribeReply) -> bytes:
-    """Return what others must know of a new instance."""
-    message = pb.DescribeReply(
-        instance=body.instance,
-        constraints=body.constraints,
-        history=body.history,
-        rowwise=body.rowwise,
-        methods=_write_methods(body.methods) if body.methods else None,
-        version=body.version,
-    )
-    return message.SerializeToString()
+    """Return the description of a new instance."""
+    methods = plain(body.methods) if body.methods else None
+    return pb.DescribeReply(**plain(body, methods=methods)).SerializeToString()
 
 
 def decode_described(data: bytes) -> DescribeReply:
-    """Return what a plugin says of a new instance."""
+    """Return the description of a new instance."""
     message = _parse(pb.DescribeReply, data)
     return DescribeReply(
         _instance(message.instance),
@@ -181,20 +177,8 @@ def decode_described(data: bytes) -> DescribeReply:
     )
 
 
-def _write_methods(methods: Methods) -> pb.Methods:
-    return pb.Methods(
-        loss_gradient=methods.loss_gradient,
-        constraint_gradient=methods.constraint_gradient,
-        network=methods.network,
-        quadratic=methods.quadratic,
-        linear=methods.linear,
-    )
-
-
 def _read_methods(message: pb.Methods) -> Methods:
-    return Methods(
-        message.loss_gradient, message.constraint_gradient, message.network, message.quadratic, message.linear
-    )
+    return Methods(*(getattr(message, each.name) for each in fields(Methods)))
 
 
 # Play
@@ -202,25 +186,22 @@ def _read_methods(message: pb.Methods) -> Methods:
 
 def encode_play(body: PlayRequest) -> bytes:
     """Return the request to fix a round."""
-    message = pb.PlayRequest(
-        instance=body.instance, round=body.round, needed=body.needed, past=write_numbers(body.past)
-    )
-    return message.SerializeToString()
+    return pb.PlayRequest(**plain(body, past=write_numbers(body.past))).SerializeToString()
 
 
 def decode_play(data: bytes) -> PlayRequest:
-    """Return which round is to be fixed."""
+    """Return the request to fix a round."""
     message = _parse(pb.PlayRequest, data)
     return PlayRequest(_instance(message.instance), _round(message.round), message.needed, _numbers(message.past))
 
 
 def encode_played(methods: Methods) -> bytes:
-    """Return what the functions of a round offer."""
-    return pb.PlayReply(methods=_write_methods(methods)).SerializeToString()
+    """Return the methods of a round's functions."""
+    return pb.PlayReply(methods=pb.Methods(**plain(methods))).SerializeToString()
 
 
 def decode_played(data: bytes) -> Methods:
-    """Return what the functions of a round offer."""
+    """Return the methods of a round's functions."""
     return _read_methods(_parse(pb.PlayReply, data).methods)
 
 
@@ -229,32 +210,20 @@ def decode_played(data: bytes) -> Methods:
 
 def encode_evaluate(body: EvaluateRequest) -> bytes:
     """Return the question about the functions of some agents."""
-    message = pb.EvaluateRequest(
-        instance=body.instance,
-        round=body.round,
-        agents=write_ids(body.agents),
-        points=body.points.shape[1],
-        data=write_numbers(body.points),
-        values=body.values,
-        loss_gradient=body.loss_gradient,
-        constraint_gradient=body.constraint_gradient,
-        quadratic=body.quadratic,
-        linear=body.linear,
-    )
-    return message.SerializeToString()
+    points = {"points": body.points.shape[1], "data": write_numbers(body.points)}
+    return pb.EvaluateRequest(**plain(body, agents=write_ids(body.agents), **points)).SerializeToString()
 
 
 def decode_evaluate(data: bytes) -> EvaluateRequest:
-    """Return what is asked about the functions of some agents; the dimension is the sender's."""
+    """Return the question about the functions of some agents; the dimension is the sender's."""
     message = _parse(pb.EvaluateRequest, data)
     agents = _agents(message.agents)
     points = below(message.points, LIMITS.points)
-    numbers = _numbers(message.data)
     return EvaluateRequest(
         _instance(message.instance),
         _round(message.round),
         agents,
-        shaped(numbers, agents.size, points, -1 if points else 0),
+        shaped(_numbers(message.data), agents.size, points, -1 if points else 0),
         message.values,
         message.loss_gradient,
         message.constraint_gradient,
@@ -286,24 +255,16 @@ def decode_evaluated(data: bytes, asked: EvaluateRequest, dimension: int, constr
     def read(wanted: bool, field: bytes, *shape: int) -> Array | None:
         return shaped(_numbers(field), *shape) if wanted else None
 
+    quadratic = read(asked.quadratic, message.quadratic, p * p + p + 1)
+    linear = read(asked.linear, message.linear, k * m * (p + 1))
     return EvaluateReply(
         read(asked.values, message.f, k, s),
         read(asked.values, message.g, k, s, m),
         read(asked.loss_gradient, message.loss_gradient, k, s, p),
         read(asked.constraint_gradient, message.constraint_gradient, k, s, m, p),
-        _read_quadratic(message.quadratic, p) if asked.quadratic else None,
-        _read_linear(message.linear, k * m, p) if asked.linear else None,
+        None if quadratic is None else (quadratic[: p * p].reshape(p, p), quadratic[p * p : -1], float(quadratic[-1])),
+        None if linear is None else (linear[: k * m * p].reshape(k * m, p), linear[k * m * p :]),
     )
-
-
-def _read_quadratic(data: bytes, p: int) -> tuple[Array, Array, float]:
-    numbers = shaped(_numbers(data), p * p + p + 1)
-    return numbers[: p * p].reshape(p, p), numbers[p * p : -1], float(numbers[-1])
-
-
-def _read_linear(data: bytes, rows: int, p: int) -> tuple[Array, Array]:
-    numbers = shaped(_numbers(data), rows * (p + 1))
-    return numbers[: rows * p].reshape(rows, p), numbers[rows * p :]
 
 
 # Score
@@ -311,14 +272,12 @@ def _read_linear(data: bytes, rows: int, p: int) -> tuple[Array, Array]:
 
 def encode_score(body: ScoreRequest) -> bytes:
     """Return the request to score points."""
-    message = pb.ScoreRequest(
-        instance=body.instance, round=body.round, agents=write_ids(body.agents), points=write_numbers(body.points)
-    )
-    return message.SerializeToString()
+    arrays = {"agents": write_ids(body.agents), "points": write_numbers(body.points)}
+    return pb.ScoreRequest(**plain(body, **arrays)).SerializeToString()
 
 
 def decode_score(data: bytes) -> ScoreRequest:
-    """Return which points are to be scored."""
+    """Return the request to score points."""
     message = _parse(pb.ScoreRequest, data)
     return ScoreRequest(
         _instance(message.instance), _round(message.round), _agents(message.agents), _numbers(message.points)
@@ -327,8 +286,7 @@ def decode_score(data: bytes) -> ScoreRequest:
 
 def encode_scored(body: ScoreReply) -> bytes:
     """Return the scores of points."""
-    message = pb.ScoreReply(loss=write_numbers(body.loss), violation=write_numbers(body.violation))
-    return message.SerializeToString()
+    return pb.ScoreReply(loss=write_numbers(body.loss), violation=write_numbers(body.violation)).SerializeToString()
 
 
 def decode_scored(data: bytes, points: int) -> ScoreReply:
@@ -337,11 +295,11 @@ def decode_scored(data: bytes, points: int) -> ScoreReply:
     return ScoreReply(shaped(_numbers(message.loss), points), shaped(_numbers(message.violation), points))
 
 
-# What they share
+# Shared checks
 
 
 def _parse(kind: type[M], data: bytes) -> M:
-    """Return the message in `data`, which gRPC has held to `LIMITS.plugin_message_bytes`."""
+    """Return the message in `data`, whose size gRPC has limited to `LIMITS.plugin_message_bytes`."""
     try:
         return kind.FromString(data)
     except DecodeError:
@@ -357,7 +315,7 @@ def _numbers(data: bytes) -> Array:
 def _agents(data: bytes) -> Agents:
     agents = read_agents(data)
     if not agents.size:
-        raise Malformed("a message must name the agents it speaks of")
+        raise Malformed("a message must name the agents it is about")
     return agents
 
 

@@ -39,7 +39,7 @@ _MOST_USAGE = 1 << 50  # the sum over all hosts of a game must fit the signed in
 
 
 def encode_reveal_up(head: Head, body: RevealUp) -> list[bytes]:
-    """Return the messages that carry `body`: several where a question travels in parts."""
+    """Return the messages that carry `body`; a large question is split into several."""
     about = common_pb2.Head(run=head.run, epoch=head.epoch, round=head.round, sender=head.sender)
     match body:
         case Question():
@@ -86,12 +86,12 @@ def _questions(body: Question) -> list[pb.Question]:
 def _read_usage(round: int, message: pb.Usage) -> Usage:
     numbers = message.frames, message.bytes_sent, message.bytes_received
     if max(numbers) > _MOST_USAGE or not 0.0 <= message.waited <= _MOST_USAGE:
-        raise Malformed("a usage is beyond what a game can take")
+        raise Malformed("a usage is above its limit")
     return Usage(round, *numbers, message.waited)
 
 
 def encode_reveal_down(head: Head, body: RevealDown) -> list[bytes]:
-    """Return the messages that carry `body`: several where it travels in parts."""
+    """Return the messages that carry `body`; a large one is split into several."""
     about = common_pb2.Head(run=head.run, epoch=head.epoch, round=head.round, sender=head.sender)
     match body:
         case Answer():
@@ -133,7 +133,7 @@ def _answers(body: Answer) -> list[pb.Answer]:
 
 
 class _QuestionReader:
-    """Reads questions; `dimension` numbers a point."""
+    """Reads questions; a point has `dimension` numbers."""
 
     def __init__(self, dimension: int, seats: SeatReader, assembly: Assembly) -> None:
         self._dimension = dimension
@@ -141,7 +141,7 @@ class _QuestionReader:
         self._assembly = assembly
 
     def read(self, head: Head, message: pb.Question) -> tuple[Head, Question] | None:
-        """Return what is asked; None where it is an unfinished part."""
+        """Return the question; None where it is a part and others follow."""
         seats = message.agents
         agents = self._seats.read(seats)
         k, s, p = agents.size, message.points, self._dimension
@@ -161,7 +161,7 @@ class _QuestionReader:
 
 
 class RevealUpDecoder:
-    """Decodes what one host asks; `dimension` numbers a point, `agents` in the game."""
+    """Decodes the messages of one host; a point has `dimension` numbers, the game `agents` agents."""
 
     def __init__(self, dimension: int, *, agents: int = LIMITS.agents) -> None:
         self._seats = SeatReader(agents)
@@ -169,7 +169,7 @@ class RevealUpDecoder:
         self._questions = _QuestionReader(dimension, self._seats, self._assembly)
 
     def decode(self, data: bytes) -> tuple[Head, RevealUp] | None:
-        """Return what one message says; None where it is an unfinished part."""
+        """Return one message; None where it is a part and others follow."""
         message = parse(pb.RevealUp, data)
         head = read_head(message.head)
         kind = message.WhichOneof("body")
@@ -190,7 +190,7 @@ class RevealUpDecoder:
 
 
 class RevealDownDecoder:
-    """Decodes what the adversary answers one host; `dimension` numbers a point it may recall, `agents` in the game."""
+    """Decodes the adversary's messages to one host; a point has `dimension` numbers, the game `agents` agents."""
 
     def __init__(self, dimension: int = 0, *, agents: int = LIMITS.agents) -> None:
         self._seats = SeatReader(agents)
@@ -198,7 +198,7 @@ class RevealDownDecoder:
         self._questions = _QuestionReader(dimension, self._seats, self._assembly)
 
     def decode(self, data: bytes) -> tuple[Head, RevealDown] | None:
-        """Return what one message says; None where it is an unfinished part."""
+        """Return one message; None where it is a part and others follow."""
         message = parse(pb.RevealDown, data)
         head = read_head(message.head)
         kind = message.WhichOneof("body")

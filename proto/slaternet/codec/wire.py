@@ -1,6 +1,6 @@
-"""What all messages share: parsing within limits, heads, texts, tickets, agent ids and numbers.
+"""Readers and writers that all messages share: heads, texts, tickets, agent ids and numbers, within limits.
 
-Every refusal is `Malformed` with a constant sentence: what a peer sent is never repeated to it.
+Every refusal is `Malformed` with a constant sentence, which repeats nothing of the message.
 """
 
 import math
@@ -48,7 +48,7 @@ def pack(message: Message) -> bytes:
 
 
 def plain(record: Any, **otherwise: object) -> dict[str, Any]:  # noqa: ANN401 - any record of slaternet.model
-    """Return the fields of a record by name, as a message with the same fields takes them; some written `otherwise`."""
+    """Return the fields of a record by name, for a message with the same fields; `otherwise` replaces some."""
     return {each.name: getattr(record, each.name) for each in fields(record)} | otherwise
 
 
@@ -98,7 +98,7 @@ def read_opening(message: pb.Opening) -> Opening:
 
 
 def fits(text: str, limit: int) -> bool:
-    """Say whether `text` has at most `limit` bytes."""
+    """Return whether `text` has at most `limit` bytes."""
     return len(text) <= limit and (text.isascii() or len(text.encode()) <= limit)
 
 
@@ -110,7 +110,7 @@ def text(value: str, limit: int) -> str:
 
 
 def clip(value: str) -> str:
-    """Return the sentence cut to what may travel."""
+    """Return the sentence, cut to the limit of texts."""
     return value.encode()[: LIMITS.text_bytes].decode(errors="ignore")
 
 
@@ -130,7 +130,7 @@ def names(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def address(value: str) -> str:
-    """Return an address; whether anyone answers there is not looked at."""
+    """Return an address, checked for its length only."""
     if not value or not fits(value, LIMITS.address_bytes):
         raise Malformed("an address is HOST:PORT of at most 256 bytes")
     return value
@@ -208,7 +208,7 @@ class SeatReader:
         if data != self._data or not data:
             agents = read_agents(data, self._limit)
             if not agents.size:
-                raise Malformed("a message must name the agents it speaks for")
+                raise Malformed("a message must name the agents it is about")
             agents.setflags(write=False)
             self._data, self._agents = data, agents
         return self._agents

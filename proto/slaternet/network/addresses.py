@@ -1,4 +1,4 @@
-"""HOST:PORT: what may be written so, who can be reached there, and where others reach us."""
+"""Addresses HOST:PORT: their syntax, whether they are on loopback, and where others reach us."""
 
 import ipaddress
 import re
@@ -14,9 +14,9 @@ _WILDCARDS = ("0.0.0.0", "[::]")
 
 
 def check_address(address: str, *, what: str, free: bool = False) -> None:
-    """Refuse what is no HOST:PORT; port 0 is one only where a `free` one is meant; `what` names the option.
+    """Refuse a text that is no HOST:PORT; port 0 is allowed only with `free`; `what` names the option.
 
-    gRPC would guess instead: it takes port 443 where there is none, 34463 for 99999, and ::1:7000 for an address alone.
+    gRPC would guess: it takes port 443 where there is none, 34463 for 99999, and ::1:7000 for an address alone.
     """
     found = _ADDRESS.fullmatch(address)
     if found is None or not (0 if free else 1) <= int(found[1]) <= 65535:
@@ -27,26 +27,26 @@ def check_address(address: str, *, what: str, free: bool = False) -> None:
 
 
 def check_plaintext(address: str, *, insecure: bool, what: str) -> None:
-    """Refuse an address off loopback without TLS, unless the user has said that it is meant; `what` names the option.
+    """Refuse an address off loopback without TLS, unless the user has set --insecure; `what` names the option.
 
-    Any name but localhost is off loopback, and so is a wildcard: who listens there listens to everybody.
+    Any name but localhost is off loopback, and so is a wildcard, which listens on every interface.
     """
     if insecure or is_loopback(address):
         return
     raise BadSpec(
-        f"{what} {address} is not on loopback, and without TLS anybody there could read and forge what is said; add "
+        f"{what} {address} is not on loopback, and without TLS anybody there could read and forge messages; add "
         "--tls DIR (`slaternet certs DIR` makes it), or --insecure where the network is yours alone"
     )
 
 
 def is_loopback(address: str) -> bool:
-    """Say whether HOST:PORT can be reached from this machine alone."""
+    """Return whether HOST:PORT can be reached from this machine alone."""
     if address.startswith("unix:"):
         return True
     host = address.rpartition(":")[0]
     if host.lower() == "localhost":
         return True
-    # IPv6 stands in brackets: without them gRPC takes the port for the address's last group
+    # IPv6 needs brackets: without them gRPC takes the port for the address's last group
     bracketed = host.startswith("[") and host.endswith("]")
     try:
         return (ipaddress.IPv6Address(host[1:-1]) if bracketed else ipaddress.IPv4Address(host)).is_loopback
@@ -56,13 +56,13 @@ def is_loopback(address: str) -> bool:
 
 @contextmanager
 def reserved(listen: str) -> Iterator[str]:
-    """Hold a port, a free one for port 0, until a server listens there; BadSpec where it is taken."""
+    """Reserve a port, a free one for port 0, until a server listens there; BadSpec where it is taken."""
     host, _, port = listen.rpartition(":")
     with ExitStack() as stack:
         try:
             family, kind, _, _, address = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
             held = stack.enter_context(socket.socket(family, kind))
-            # Linux lets a server take a port that is held like this and not listened on
+            # Linux lets a server listen on a port that is bound like this and has no listener
             held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             held.bind(address)
         except OSError:
@@ -74,7 +74,7 @@ def reserved(listen: str) -> Iterator[str]:
 
 
 def reachable(listening: str, coordinator: str) -> str:
-    """Return the address to tell others: where a wildcard was listened on, the one that faces the coordinator."""
+    """Return the address at which others reach us: for a wildcard, the one that faces the coordinator."""
     host, _, port = listening.rpartition(":")
     if host not in _WILDCARDS:
         return listening
@@ -82,7 +82,7 @@ def reachable(listening: str, coordinator: str) -> str:
     try:
         family, kind, _, _, address = socket.getaddrinfo(there.strip("[]"), int(number), type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, kind) as probe:
-            probe.connect(address)  # a datagram socket sends nothing by connecting
+            probe.connect(address)  # connecting a datagram socket sends nothing
             here = probe.getsockname()[0]
     except OSError as error:
         raise Unreachable(

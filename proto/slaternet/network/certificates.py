@@ -1,12 +1,13 @@
-"""Who is at the other end: certificates read and checked at the start, and the caller that one of them names.
+"""Certificates: read and checked when a process starts, and the caller that a certificate names.
 
 A certificate names an identity, never an address, so that a process may run anywhere and move:
 
-    DNS   NAME.slaternet                   what a client that dials NAME verifies, whatever address it dials
+    DNS   NAME.slaternet                   verified by a client that dials NAME, at any address
     DNS   ROLE.slaternet
-    URI   spiffe://slaternet/ROLE/NAME     the only thing that a server takes a caller's role and name from
+    URI   spiffe://slaternet/ROLE/NAME     the only source of a caller's role and name at a server
 
-`slaternet certs` makes them. Every command reads this module, so grpc and cryptography, 40 ms each, wait for their use.
+`slaternet certs` makes them. Every command imports this module, so grpc and cryptography, 40 ms each, are imported when
+they are used.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ _log = structlog.get_logger()
 
 
 class CertificateRole(StrEnum):
-    """The roles that certificates grant; those that join a game are called as in `slaternet.model.Role`."""
+    """The roles that certificates grant; host and adversary are named as in `slaternet.model.Role`."""
 
     COORDINATOR = "coordinator"
     ADVERSARY = "adversary"
@@ -41,32 +42,32 @@ class CertificateRole(StrEnum):
 
 
 CA = "ca"
-"""The folder of the CA beside those of the identities."""
+"""The folder of the CA, beside the folders of the identities."""
 
 RESERVED = frozenset((*CertificateRole, CA))
-"""What no host may be called: it would pass for another process, or for the CA."""
+"""Names that no host may have, because they belong to other processes or to the CA."""
 
 FILES = ("ca.pem", "cert.pem", "key.pem")
-"""What the folder of an identity holds."""
+"""The files in the folder of an identity."""
 
 _LOOK_SECONDS = 0.5
 
 _URI = re.compile(rf"spiffe://slaternet/({'|'.join(CertificateRole)})/([a-z0-9][a-z0-9-]{{0,{LIMITS.name_bytes - 1}}})")
 
 
-# Who calls
+# Callers
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
     """The process that a certificate names."""
 
-    role: str  # an Office; as a string it may be compared with slaternet.model.Role
+    role: str  # a CertificateRole; as a string it can be compared with slaternet.model.Role
     name: str
 
 
 def identity_of(name: str) -> str:
-    """Return what the certificate of the process `name` must be valid for: grpc's target name override."""
+    """Return the DNS name in the certificate of the process `name`; grpc's target name override."""
     return f"{name}.slaternet"
 
 
@@ -76,10 +77,10 @@ def uri_of(caller: Caller) -> str:
 
 
 def caller_of(auth_context: Mapping[str, Iterable[bytes]]) -> Caller | None:
-    """Return who a server's `context.auth_context()` shows, None where no certificate was shown.
+    """Return the caller in a server's `context.auth_context()`; None where it has no certificate.
 
     Only URIs of the certificate's SAN count. Its subject is free text, and `x509_subject_alternative_name` mixes all
-    kinds of names, so that a DNS name written like a URI would pass for one.
+    kinds of names, so that a DNS name could look like a URI.
     """
     if not any(auth_context.get("x509_pem_cert", ())):
         return None
@@ -98,12 +99,12 @@ def _named(uris: Sequence[str]) -> Caller | None:
     return None if found is None else Caller(CertificateRole(found[1]), found[2])
 
 
-# What a process shows
+# Credentials
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """A process's certificate, its key, and the CA by which it knows the others."""
+    """The certificate and key of a process, and the CA with which it verifies others."""
 
     name: str
     role: str
@@ -112,20 +113,20 @@ class Credentials:
     key: bytes = field(repr=False)
 
     def server(self) -> "grpc.ServerCredentials":
-        """Return what a server needs to show this certificate and to demand one of the same CA from every caller."""
+        """Return credentials of a server that requires a certificate of the same CA from every caller."""
         import grpc
 
         return grpc.ssl_server_credentials([(self.key, self.certificate)], self.ca, require_client_auth=True)
 
     def channel(self) -> "grpc.ChannelCredentials":
-        """Return what a client needs to show this certificate and to demand one of the same CA from the server."""
+        """Return credentials of a client that requires a certificate of the same CA from the server."""
         import grpc
 
         return grpc.ssl_channel_credentials(self.ca, self.key, self.certificate)
 
 
 async def load(folder: Path, name: str) -> Credentials:
-    """Return what `read` does, once its files are there; until then wait, and say for what."""
+    """Wait until the files of `name` are there, with one line in the log; return its credentials as `read` does."""
     missing = _missing(folder / name)
     if missing:
         _log.warning(
@@ -142,7 +143,7 @@ def read(folder: Path, name: str) -> Credentials:
     """Return the credentials in folder/NAME/{ca,cert,key}.pem.
 
     BadSpec, one sentence, where a file is missing or unreadable, the certificate is not valid now, not issued by that
-    CA or not NAME's, or the key is another's: a handshake would say less, and later.
+    CA or not NAME's, or the key is another's: a handshake would fail later, with a worse message.
     """
     if missing := _missing(folder / name):
         raise BadSpec(
@@ -161,7 +162,7 @@ def read(folder: Path, name: str) -> Credentials:
 
 
 def operator_of(folder: Path) -> str:
-    """Return under which name to ask a game: operator, or the first identity that this machine has."""
+    """Return the identity with which to query a game: operator, or else the first one in `folder`."""
     with suppress(FileNotFoundError, NotADirectoryError):
         found = sorted(
             each.name for each in folder.iterdir() if each.is_dir() and each.name != CA and each.name[0] != "."
@@ -172,7 +173,7 @@ def operator_of(folder: Path) -> str:
 
 
 def _missing(folder: Path) -> list[Path]:
-    """Return the files that are not there; an empty one is about to be written."""
+    """Return the files that do not exist or are empty, hence about to be written."""
     return [folder / file for file in FILES if not _contents(folder / file)]
 
 
@@ -191,7 +192,7 @@ def _contents(path: Path) -> bytes:
 
 
 class _Flaw(Exception):
-    """What is wrong with one of the three files."""
+    """A fault in one of the three files."""
 
     def __init__(self, file: str, what: str) -> None:
         super().__init__(what)
@@ -200,7 +201,7 @@ class _Flaw(Exception):
 
 
 def _checked(ca: bytes, certificate: bytes, key: bytes, name: str) -> Caller:
-    """Return whom the certificate names, after everything else about it has been looked at."""
+    """Return the process that the certificate names, after all other checks."""
     authorities = _certificates("ca.pem", ca)
     own = _certificates("cert.pem", certificate)[0]
     _check_key(own, key)
@@ -275,7 +276,7 @@ def _check_name(own: "Certificate", name: str) -> Caller:
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """Connections without TLS: on this machine, or `anywhere` where the operator has said so aloud."""
+    """Connections without TLS: on this machine, or `anywhere` where the operator has set --insecure."""
 
     anywhere: bool = False
 
@@ -286,6 +287,6 @@ Security = Credentials | Plain
 
 
 def require_certificate(caller: Caller | None, role: str, name: str) -> None:
-    """Refuse a caller whose certificate is another's: a message never grants, and without TLS there is none to ask."""
+    """Refuse a caller whose certificate names another process; without TLS `caller` is None and is accepted."""
     if caller is not None and caller != Caller(role, name):
         raise NotYours(f"the certificate is that of the {caller.role} {caller.name}, who cannot act as another")

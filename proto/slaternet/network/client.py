@@ -17,11 +17,9 @@ from slaternet.network.grpc_options import client_options
 from slaternet.network.stream import STREAM_BROKEN, Stream
 from slaternet.network.traffic import Traffic
 
-# The client's side
-
 
 class Channel:
-    """A connection to one server, made when first needed and made again when lost."""
+    """A connection to one server, opened when first used and reopened when lost."""
 
     def __init__(self, address: str, name: str, security: Security, limits: Limits) -> None:
         self.address = address
@@ -37,7 +35,7 @@ class Channel:
                 self.grpc = grpc.aio.secure_channel(address, credentials.channel(), options=options)
 
     async def close(self) -> None:
-        """Close the connection; calls and links on it end."""
+        """Close the connection; calls and streams on it end."""
         await self.grpc.close()
 
     async def __aenter__(self) -> Self:
@@ -50,7 +48,7 @@ class Channel:
 def open_channel(address: str, name: str = "", *, security: Security = LOOPBACK, limits: Limits = LIMITS) -> Channel:
     """Return a channel to the process of that name at HOST:PORT; nothing is sent yet.
 
-    With credentials only a process with a certificate of that name is talked to; without, none off this machine.
+    With credentials the process must have a certificate of that name; without, it must be on this machine.
     """
     return Channel(address, name, security, limits)
 
@@ -71,7 +69,7 @@ async def call(
 
 
 class _ClientStream(Stream):
-    """The end of a link that has dialled."""
+    """The client's end of a stream."""
 
     def __init__(self, channel: Channel, method: str, traffic: Traffic) -> None:
         super().__init__(channel.address, channel.limits, channel.limits.silence_seconds, traffic)
@@ -91,7 +89,7 @@ class _ClientStream(Stream):
         return False  # the peer's end comes as a status
 
     async def leave(self) -> None:
-        """Say that nothing follows, and give the server time to take in what was sent."""
+        """End our side, and wait until the server has ended its own."""
         await self.flush()
         if self._call.done():
             return
@@ -104,13 +102,13 @@ class _ClientStream(Stream):
 
 @asynccontextmanager
 async def dial(channel: Channel, method: str, traffic: Traffic | None = None) -> AsyncIterator[Stream]:
-    """Open a stream ("/slaternet.v1.Agent/Gossip"); leaving the block in order waits until all is delivered.
+    """Open a stream ("/slaternet.v1.Agent/Gossip"); a block that ends without an error waits for delivery.
 
-    Whether anyone answers is learnt from the first read. `traffic` counts what the stream carries.
+    Whether the server answers is known after the first read. `traffic` counts the messages of the stream.
     """
-    link = _ClientStream(channel, method, traffic or Traffic())
+    stream = _ClientStream(channel, method, traffic or Traffic())
     try:
-        yield link
-        await link.leave()
+        yield stream
+        await stream.leave()
     finally:
-        link.close()
+        stream.close()

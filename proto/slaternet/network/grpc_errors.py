@@ -1,4 +1,4 @@
-"""Errors as gRPC statuses, and back: what is raised at one end of a call is raised again at the other."""
+"""Errors as gRPC statuses, and back: an error raised at one end of a call is raised again at the other."""
 
 import re
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from slaternet.errors import BadSpec, Mismatch, OverBudget, RunFailed, Slaternet
 log = structlog.get_logger(__name__)
 
 INTERNAL = "internal error"
-"""All that a peer learns of our own accidents."""
+"""The only text that a peer receives about our own faults."""
 
 _ERROR_KEY = "slaternet-error"
 _TYPED: dict[str, type[SlaternetError]] = {
@@ -23,7 +23,7 @@ _TYPED: dict[str, type[SlaternetError]] = {
     for name, kind in vars(errors).items()
     if isinstance(kind, type) and issubclass(kind, SlaternetError) and kind not in (SlaternetError, BadSpec, RunFailed)
 }
-# What gRPC itself says, where no handler of ours has spoken.
+# Statuses that gRPC itself sets.
 _UNTYPED: dict[grpc.StatusCode, tuple[type[SlaternetError], str]] = {
     grpc.StatusCode.UNAVAILABLE: (Unreachable, "start the process there, or correct the address"),
     grpc.StatusCode.DEADLINE_EXCEEDED: (Unreachable, "see whether it is stuck, or a firewall in between"),
@@ -31,12 +31,12 @@ _UNTYPED: dict[grpc.StatusCode, tuple[type[SlaternetError], str]] = {
     grpc.StatusCode.RESOURCE_EXHAUSTED: (OverBudget, "send less"),
     grpc.StatusCode.UNIMPLEMENTED: (Mismatch, "give the address of the right service, of this version"),
 }
-# What is too large stays so; where gRPC is out of anything else, such as room for one more call, later may be better.
+# A message that is too large never succeeds; any other exhausted resource, such as free calls, may recover.
 _TOO_LARGE = re.compile(r"larger than max|metadata size")
-# Why a connection does not come about: a mark in gRPC's long-winded text, what it means, what to do.
+# Why a connection fails: a pattern in gRPC's text, the reason, the remedy.
 _REASONS: tuple[tuple[str, str, str], ...] = (
     (r"errors resolving|[Dd]omain name not found", "its name cannot be resolved", "correct the name"),
-    # one given up while it is made may be called shut down, or reset; these two bear marks of TLS as well
+    # an attempt that is given up may be reported as shut down or reset; both also match patterns of TLS below
     (r"(?i)timed out|timeout|shutdown|SO_ERROR\): .* reset", "timed out", "see whether a firewall is in between"),
     (r"limit exceeded", "it has too many callers", "try later, and see who else calls it"),
     (r"Stream removed", "the connection broke off", "see its log, and whether it still runs"),
@@ -53,7 +53,7 @@ _REASONS: tuple[tuple[str, str, str], ...] = (
 
 
 async def abort(context: "grpc.aio.ServicerContext[bytes, bytes]", error: SlaternetError) -> NoReturn:
-    """End the call with the status of `error`; what is our own fault is told to our log only."""
+    """End the call with the status of `error`; the text of an internal error goes only to our log."""
     code = grpc.StatusCode[error.status]
     typed = next((kind.__name__ for kind in type(error).__mro__ if kind.__name__ in _TYPED), "")
     details = clip(str(error))
@@ -66,12 +66,12 @@ async def abort(context: "grpc.aio.ServicerContext[bytes, bytes]", error: Slater
 def error_of(
     code: grpc.StatusCode, details: str | None, metadata: Iterable[tuple[str, str | bytes]] | None, address: str
 ) -> SlaternetError:
-    """Return the error that a status stands for."""
+    """Return the error that a gRPC status represents."""
     for key, value in metadata or ():
         if key == _ERROR_KEY and value in _TYPED:
             return _TYPED[str(value)](details or INTERNAL)
     if code is grpc.StatusCode.INTERNAL and details != INTERNAL:
-        code = grpc.StatusCode.UNKNOWN  # not a handler's accident but a stream that broke
+        code = grpc.StatusCode.UNKNOWN  # not a handler's fault but a broken stream
     if code is grpc.StatusCode.RESOURCE_EXHAUSTED and not _TOO_LARGE.search(details or ""):
         code = grpc.StatusCode.UNAVAILABLE
     kind, remedy = _UNTYPED.get(code, (Unreachable, "see its log"))

@@ -1,4 +1,4 @@
-"""Settings of gRPC; why each is there stands in proto/README.md."""
+"""Options of gRPC; proto/README.md gives the reason for each."""
 
 from slaternet.limits import Limits
 
@@ -10,7 +10,7 @@ def _common_options(limits: Limits) -> Options:
         ("grpc.max_receive_message_length", limits.message_bytes),
         ("grpc.max_send_message_length", limits.message_bytes),
         ("grpc.max_metadata_size", limits.metadata_bytes),
-        # else headers between this and twice as many bytes are refused by chance
+        # otherwise headers between one and two times this size are refused at random
         ("grpc.absolute_max_metadata_size", limits.metadata_bytes),
         ("grpc.keepalive_time_ms", _milliseconds(limits.silence_seconds)),
         ("grpc.keepalive_timeout_ms", _milliseconds(limits.unary_seconds)),
@@ -22,7 +22,7 @@ def server_options(hosts: int, limits: Limits) -> Options:
     """Return the settings of a server for that many hosts."""
     return [
         *_common_options(limits),
-        # below the clients' keepalive time, else they are sent away for pinging too often
+        # below the clients' keepalive time, otherwise they are disconnected for pinging too often
         ("grpc.http2.min_recv_ping_interval_without_data_ms", _milliseconds(limits.silence_seconds / 3)),
         ("grpc.server_handshake_timeout_ms", _milliseconds(limits.opening_seconds)),
         ("grpc.max_connection_idle_ms", _milliseconds(limits.farewell_seconds)),

@@ -1,4 +1,4 @@
-"""Health and reflection, which anybody may ask for: never so many at once that the game finds no room."""
+"""A limit on open calls of health and reflection, so that they cannot use up the calls of the game."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -12,10 +12,10 @@ _Context = Any
 
 
 class Probes(grpc.aio.ServerInterceptor):
-    """Lets no more than so many calls of any service but our own be open at once.
+    """Limits how many calls of services other than our own are open at the same time.
 
-    Handlers are begun before their request is there: grpc.aio itself would wait for that as long as the caller likes,
-    and would not tell us.
+    Handlers start before their request has arrived: grpc.aio itself would wait for a request without a time limit, and
+    would not report the waiting calls.
     """
 
     def __init__(self, service: str, most: int) -> None:
@@ -25,7 +25,7 @@ class Probes(grpc.aio.ServerInterceptor):
     async def intercept_service(
         self, continuation: Callable[[_Handler], Awaitable[_Handler]], handler_call_details: grpc.HandlerCallDetails
     ) -> _Handler:
-        """Return the handler of a call, bounded where it is not one of our own service."""
+        """Return the handler of a call, limited unless it belongs to our own service."""
         handler = await continuation(handler_call_details)
         if handler is None or handler_call_details.method.startswith(self._own):
             return handler

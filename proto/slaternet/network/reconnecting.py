@@ -1,7 +1,7 @@
-"""A line: a stream to a server that is dialled again whenever it breaks.
+"""A stream to a server that is opened again whenever it breaks.
 
-What is sent while a line is down is dropped. Nothing is lost by that: whoever opens a stream says how far it has come,
-and the engines send again what the other side lacks.
+Messages sent while it is down are dropped. Nothing is lost by that: the opening of a stream names the sender's last
+round, and the engines send again what the other side lacks.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _REASONS = 8
 
 
 class Backoff:
-    """Pauses between attempts: doubling, capped, and jittered so that many callers do not come at once."""
+    """Pauses between attempts: doubling, capped, and jittered so that many callers do not call at the same time."""
 
     def __init__(self, environment: Environment = REAL) -> None:
         self._environment = environment
@@ -39,11 +39,11 @@ class Backoff:
 
     @property
     def long(self) -> bool:
-        """Whether this has gone on for longer than the longest pause: one attempt may take seconds to time out."""
+        """Whether more time than the longest pause has passed since `reset`; one attempt may take seconds."""
         return self._environment.clock() - self._since >= LIMITS.backoff_seconds
 
     async def wait(self, news: asyncio.Event | None = None) -> None:
-        """Pause, longer each time, and no longer than until there is news."""
+        """Pause, longer each time, but only until `news` is set."""
         pause = self._pause * self._environment.random.uniform(0.5, 1.0)
         self._pause = min(2 * self._pause, LIMITS.backoff_seconds)
         if news is None:
@@ -55,7 +55,7 @@ class Backoff:
 
 
 class ReconnectingStream:
-    """A stream to one server for as long as the game lasts."""
+    """A stream to one server that lasts as long as the game."""
 
     def __init__(
         self,
@@ -72,7 +72,10 @@ class ReconnectingStream:
         closed: Callable[[], None] = lambda: None,
         environment: Environment = REAL,
     ) -> None:
-        self._server = server
+        self.server = server
+        """The name of the process at the other end."""
+        self.up = False
+        """Whether there is a stream on which a message has arrived."""
         self._environment = environment
         self._address = address
         self._method = method
@@ -84,72 +87,63 @@ class ReconnectingStream:
         self._opened = opened
         self._closed = closed
         self._link: Stream | None = None
-        self._heard = False
-        self._times = 0  # that the server was heard on a new stream
-        self._reasons: deque[str] = deque(maxlen=_REASONS)  # why it was down, since it was last up
+        self._times = 0  # how often it came up
+        self._reasons: deque[str] = deque(maxlen=_REASONS)  # the errors since it was last up
         self._down = asyncio.Event()
         self._ended = asyncio.Event()
         self._moved = asyncio.Event()
 
     @property
-    def server(self) -> str:
-        """Who is at the other end."""
-        return self._server
-
-    @property
-    def up(self) -> bool:
-        """Whether there is a stream on which the server was heard."""
-        return self._heard
-
-    @property
     def reconnections(self) -> int:
-        """How often there was a new stream after the first."""
+        """How many streams followed the first."""
         return max(self._times - 1, 0)
 
     def send(self, data: bytes) -> None:
-        """Send, or drop where the line is down."""
+        """Send a message, or drop it where the stream is down."""
         if self._link is not None:
             self._link.send(data)
 
     def send_later(self, make: Callable[[], list[bytes]]) -> None:
-        """Send what `make` returns once all else is out, or drop it where the line is down."""
+        """Send the result of `make` once all else is sent, or drop it where the stream is down."""
         if self._link is not None:
             self._link.send_later(make)
 
     def redirect(self, address: str) -> None:
-        """Take down that the server has come back, at this address: what is left of a stream to its older life ends."""
+        """Use the server's new address, and end any stream to its previous incarnation."""
         self._address = address
         self._moved.set()
         if self._link is not None:
-            self._link.end(Unreachable(f"{self._server} has come back"))
+            self._link.end(Unreachable(f"{self.server} has restarted"))
 
     async def wait_down(self) -> None:
-        """Wait until the line is down; it may come up again."""
+        """Wait until the stream is down; it may come up again."""
         await self._down.wait()
 
     async def wait_ended(self) -> None:
-        """Wait until the server has ended the newest stream in order: it has heard what it waited for."""
+        """Wait until the server has ended the newest stream in order."""
         await self._ended.wait()
 
     async def run(self) -> None:
-        """Keep the line up; ends only by cancellation, or by an error after which going on would be wrong."""
+        """Keep the stream open until cancelled, or until an error that a new stream would not cure."""
         backoff = Backoff(self._environment)
         while True:
             self._moved.clear()
             try:
                 await self._talk()
                 self._ended.set()
-                log.debug("stream ended", server=self._server)
+                log.debug("stream ended", server=self.server)
             except (Refused, Diverged, BadSpec):
-                raise  # the same bytes would be refused again, and an address that may not be dialled stays one
+                raise  # the same bytes would be refused again, and a forbidden address stays forbidden
             except SlaternetError as error:
-                # a server that was never heard may just be starting; only a long wait for it is worth a line
-                if self._heard or backoff.long:
-                    self._miss(str(error))
+                # a server that has never answered may just be starting: log only a long wait, and each reason once
+                reason = str(error)
+                if (self.up or backoff.long) and reason not in self._reasons:
+                    log.warning("stream broke", server=self.server, address=self._address, reason=reason)
+                    self._reasons.append(reason)
             finally:
-                if self._heard:
+                if self.up:
                     backoff.reset()
-                self._link, self._heard = None, False
+                self._link, self.up = None, False
                 self._down.set()
                 self._closed()
             await backoff.wait(self._moved)
@@ -157,7 +151,7 @@ class ReconnectingStream:
                 backoff.reset()
 
     async def _talk(self) -> None:
-        there = open_channel(self._address, self._server, security=self._security)
+        there = open_channel(self._address, self.server, security=self._security)
         async with there as channel, dial(channel, self._method, self._traffic) as link:
             link.send(self._opening())
             link.keep_alive(self._heartbeat)
@@ -169,19 +163,10 @@ class ReconnectingStream:
                 try:
                     self._hear(data)
                 except Refused as error:
-                    raise Unreachable(f"{self._server} sent what it may not send: {error}") from None
-                if not self._heard:
-                    self._heard = True
+                    raise Unreachable(f"{self.server} sent a message against the contract: {error}") from None
+                if not self.up:
+                    self.up = True
                     self._times += 1
-                    self._welcome_back()
-
-    def _miss(self, reason: str) -> None:
-        """Say whom we miss, and why: each reason once, however often we try."""
-        if reason not in self._reasons:
-            log.warning("stream broke", server=self._server, address=self._address, reason=reason)
-            self._reasons.append(reason)
-
-    def _welcome_back(self) -> None:
-        if self._reasons:
-            log.info("stream is back", server=self._server, address=self._address)
-            self._reasons.clear()
+                    if self._reasons:
+                        log.info("stream is back", server=self.server, address=self._address)
+                        self._reasons.clear()

@@ -1,4 +1,4 @@
-"""A gRPC server as the game needs it: raw bytes, typed errors, streams that stay open as long as the game."""
+"""The gRPC server of a process: raw bytes, typed errors, streams that stay open as long as the game."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -25,13 +25,11 @@ from slaternet.network.traffic import Meter, Traffic
 from slaternet.refusals import RefusalCounter, is_refusal
 
 UnaryHandler = Callable[[bytes, Caller | None], Awaitable[bytes]]
-"""Takes the request and, where connections are secured, whose certificate came with it."""
+"""Takes the request and, with TLS, the caller that the certificate names."""
 
 StreamHandler = Callable[[Stream], Awaitable[None]]
 
 _log = structlog.get_logger(__name__)
-
-# The server's side
 
 _Context = grpc.aio.ServicerContext[bytes, bytes]
 
@@ -39,7 +37,7 @@ _Handler = Any  # the type is generic for mypy only
 
 
 class _ServerStream(Stream):
-    """The end of a link that a handler reads; it ends with the handler."""
+    """The server's end of a stream; it ends with its handler."""
 
     def __init__(self, context: _Context, limits: Limits, traffic: Traffic) -> None:
         super().__init__(context.peer(), limits, limits.opening_seconds, traffic)
@@ -48,10 +46,10 @@ class _ServerStream(Stream):
         self._receive, self._transmit = context.read, context.write
 
     async def _check_end(self) -> None:
-        """Nothing: a client ends its stream in order, or is gone."""
+        """Do nothing: a client ends its stream in order, or has gone."""
 
     def _hang_up(self) -> None:
-        """Nothing: the status is sent when the handler has let go."""
+        """Do nothing: gRPC sends the status when the handler returns."""
 
     def _lost(self) -> bool:
         return self._context.cancelled() and asyncio.current_task() is self._task
@@ -65,15 +63,15 @@ class Server:
         self._server = server
         self._security = security
         self._limits = limits
-        self._links: dict[Stream, None] = {}  # in the order in which they came
+        self._streams: dict[Stream, None] = {}  # in the order of their opening
         self._health = health.aio.HealthServicer()
         self.breaches = breaches
 
     async def stop(self) -> None:
-        """End every link, let calls finish for `LIMITS.grace_seconds`, and close."""
+        """End every stream, wait up to `LIMITS.grace_seconds` for calls, and close."""
         await self._health.enter_graceful_shutdown()
-        for link in tuple(self._links):
-            link.end(Unreachable(f"{self.address} is shutting down"))
+        for stream in tuple(self._streams):
+            stream.end(Unreachable(f"{self.address} is shutting down"))
         await self._server.stop(self._limits.grace_seconds)
 
     async def _start(self, listen: str, service: str, handlers: dict[str, _Handler]) -> None:
@@ -101,7 +99,7 @@ class Server:
                 return await self._answer(handler, context)
             raise AssertionError("a call that failed was aborted")
 
-        # the same on the wire as a unary handler, whose request grpc.aio would wait for as long as the caller likes
+        # the same on the wire as a unary handler, for whose request grpc.aio would wait without a time limit
         return grpc.stream_unary_rpc_method_handler(answer)
 
     async def _answer(self, handler: UnaryHandler, context: _Context) -> bytes:
@@ -113,7 +111,7 @@ class Server:
         return await handler(data if isinstance(data, bytes) else b"", self._caller(context))
 
     def _caller(self, context: _Context) -> Caller | None:
-        """Return whose certificate the caller has; None where connections are not secured."""
+        """Return the caller that the certificate names; None without TLS."""
         if isinstance(self._security, Plain):
             return None
         caller = tls.caller_of(context.auth_context())
@@ -123,40 +121,40 @@ class Server:
 
     def _stream(self, handler: StreamHandler, traffic: Traffic) -> _Handler:
         async def converse(_requests: object, context: _Context) -> None:
-            link = _ServerStream(context, self._limits, traffic)
-            self._links[link] = None
-            async with self._guarding(context, link):
+            stream = _ServerStream(context, self._limits, traffic)
+            self._streams[stream] = None
+            async with self._guarding(context, stream):
                 try:
-                    link.caller = self._caller(context)
-                    await handler(link)
-                    link.raise_if_ended()
+                    stream.caller = self._caller(context)
+                    await handler(stream)
+                    stream.raise_if_ended()
                 finally:
-                    self._links.pop(link, None)
-                    await link.flush()
-                    link.close()
+                    self._streams.pop(stream, None)
+                    await stream.flush()
+                    stream.close()
 
         return grpc.stream_stream_rpc_method_handler(converse)
 
     @asynccontextmanager
-    async def _guarding(self, context: _Context, link: Stream | None = None) -> AsyncIterator[None]:
-        """Watch over a handler; nothing it raises reaches the peer but what is meant for it."""
+    async def _guarding(self, context: _Context, stream: Stream | None = None) -> AsyncIterator[None]:
+        """Run a handler in the block; the peer receives typed errors, and nothing of any other exception."""
         try:
             yield
         except SlaternetError as error:
-            self._note(error, context.peer(), link)
-            if context.cancelled():  # nobody is left to tell
+            self._record(error, context.peer(), stream)
+            if context.cancelled():  # the peer has gone
                 raise asyncio.CancelledError from None
             await abort(context, error)
-        except Exception:  # the RPC edge: our own accidents are for our log, never for the peer
+        except Exception:  # the RPC edge: our own faults go to our log, never to the peer
             _log.exception("a handler failed")
             await context.abort(grpc.StatusCode.INTERNAL, INTERNAL)
 
-    def _note(self, error: SlaternetError, peer: str, link: Stream | None) -> None:
-        """Log what is refused, and count it unless it is a stream that we end of our own accord."""
+    def _record(self, error: SlaternetError, peer: str, stream: Stream | None) -> None:
+        """Log a refusal, and count it unless we have ended the stream ourselves."""
         if not is_refusal(error):
             return
-        host = link.host if link is not None else ""
-        if link is None or not link.was_ended_with(error):
+        host = stream.host if stream is not None else ""
+        if stream is None or not stream.was_ended_with(error):
             self.breaches.count(error, host)
         _log.warning("refused", peer=peer, caller=host, kind=type(error).__name__, reason=clip(str(error)))
 
@@ -175,10 +173,10 @@ async def serve(
 ) -> Server:
     """Serve `service` ("slaternet.v1.Coordinator") on `listen` (HOST:PORT, port 0 for a free one) to that many hosts.
 
-    A handler that raises a SlaternetError ends its call with that status; anything else is logged here and told to the
-    peer as "internal error". A stream ends in order when its handler returns. Without credentials nothing is encrypted,
-    and nothing is served off this machine unless the user allows it. `meter` counts the streams, `breaches` what is
-    refused.
+    A handler that raises a SlaternetError ends its call with that status; any other exception is logged here and sent
+    to the peer as "internal error". A stream ends in order when its handler returns. Without credentials nothing is
+    encrypted, and nothing is served off this machine unless the user allows it. `meter` counts the traffic of streams,
+    `breaches` the refusals.
     """
     meter = meter or Meter()
     probes = Probes(service, limits.probes)

@@ -14,25 +14,26 @@ from slaternet.network.grpc_errors import error_of
 from slaternet.network.traffic import PREFIX, Traffic
 
 STREAM_BROKEN = (grpc.aio.AioRpcError, grpc.aio.BaseError, asyncio.InvalidStateError)
-"""What grpc.aio raises from a read or write on a stream that has ended."""
+"""The errors that grpc.aio raises from a read or write on a stream that has ended."""
 
 
 class Stream(ABC):
-    """Messages both ways, in order, until either side ends them.
+    """Messages in both directions, in order, until either side ends the stream.
 
-    One timer a link, not one a message, sends heartbeats when we have been quiet and ends the link when the peer has.
+    One timer per stream, not one per message, sends heartbeats when we send nothing else, and ends the stream when the
+    peer is silent.
     """
 
     def __init__(self, peer: str, limits: Limits, patience: float, traffic: Traffic) -> None:
         self.peer = peer
-        self.caller: Caller | None = None  # whose certificate came with it, where connections are secured
-        self.host = ""  # whose stream this is, once it has shown that
+        self.caller: Caller | None = None  # named by its certificate, with TLS
+        self.host = ""  # the host that opened this stream, once it has proved its name
         self._limits = limits
         self._traffic = traffic
         self._loop = asyncio.get_running_loop()
         self._outbox: deque[bytes] = deque()
         self._backlog: deque[Callable[[], list[bytes]]] = deque()
-        self._most = limits.parts + 2 * limits.window  # one payload in parts, and a window of rounds each way
+        self._most = limits.parts + 2 * limits.window  # one payload in parts, and a window of rounds in each direction
         self._writer: asyncio.Task[None] | None = None
         self._reader: asyncio.Task[object] | None = None
         self._error: SlaternetError | None = None
@@ -43,7 +44,7 @@ class Stream(ABC):
         self._timer = self._loop.call_later(min(patience, limits.heartbeat_seconds), self._tick)
 
     def send(self, data: bytes) -> None:
-        """Queue a message; never waits. On a link that has ended it does nothing: whoever reads learns of the end."""
+        """Queue a message, without waiting. On a stream that has ended it does nothing: `read` raises the error."""
         if self._error is not None:
             return
         if len(self._outbox) >= self._most:
@@ -57,7 +58,7 @@ class Stream(ABC):
             self._writer = self._loop.create_task(self._write_out())
 
     def send_later(self, make: Callable[[], list[bytes]]) -> None:
-        """Send what `make` returns once all else is out: of many messages no more than one is there as bytes."""
+        """Send the result of `make` once all else is sent, so that only one of many messages is encoded at a time."""
         if self._error is None:
             self._backlog.append(make)
             if self._writer is None:
@@ -66,7 +67,7 @@ class Stream(ABC):
     async def read(self) -> bytes | None:
         """Return the next message; None where the peer has ended the stream in order.
 
-        Raises what ended it otherwise: the error the peer sent, the one given to `end`, or Unreachable.
+        Otherwise raise the error that ended it: the peer's, the one given to `end`, or Unreachable.
         """
         if self._error is not None:
             raise self._error
@@ -90,11 +91,11 @@ class Stream(ABC):
         return data
 
     def keep_alive(self, heartbeat: Callable[[], bytes]) -> None:
-        """Send what `heartbeat` returns whenever nothing else has been sent for a while."""
+        """Send the result of `heartbeat` whenever nothing else has been sent for a while."""
         self._heartbeat = heartbeat
 
     def end(self, error: SlaternetError) -> None:
-        """End the link: the current or next read raises `error`, and the peer is told."""
+        """End the stream: the current or next read raises `error`, which is also sent to the peer."""
         if self._error is not None:
             return
         self._error = error
@@ -104,24 +105,24 @@ class Stream(ABC):
         self._hang_up()
 
     _receive: Callable[[], Awaitable[object]]
-    """gRPC's own read: waits for the next message, and returns something else at the end of the stream."""
+    """gRPC's read: waits for the next message; a result that is not bytes means the end of the stream."""
     _transmit: Callable[[bytes], Awaitable[None]]
-    """gRPC's own write: hands it one message and waits until it is ready for another."""
+    """gRPC's write: passes one message and waits until it accepts another."""
 
     @abstractmethod
     async def _check_end(self) -> None:
-        """Raise what has ended the stream, unless it ended in order."""
+        """Raise the error that has ended the stream, unless it ended in order."""
 
     @abstractmethod
     def _hang_up(self) -> None:
-        """Tell the peer at once, where that does not need the handler to return."""
+        """Cancel the call at once, where the end of a handler does not do that."""
 
     @abstractmethod
     def _lost(self) -> bool:
-        """Say whether gRPC has cancelled the reading task because the peer is gone."""
+        """Return whether gRPC has cancelled the reading task because the peer has gone."""
 
     async def flush(self) -> None:
-        """Wait until gRPC has taken every message sent, or cannot take more."""
+        """Wait until gRPC has accepted every message, or the stream is broken."""
         if self._writer is not None:
             await asyncio.wait((self._writer,), timeout=self._limits.grace_seconds)
 
@@ -131,12 +132,12 @@ class Stream(ABC):
             raise self._error
 
     def was_ended_with(self, error: SlaternetError) -> bool:
-        """Say whether `error` is the one given to `end`, rather than what the peer's own message has caused."""
+        """Return whether `error` is the one given to `end`, not one that a message of the peer has caused."""
         return self._error is error
 
     def close(self) -> None:
-        """Let go of everything; nothing is sent or read any more."""
-        self.end(Unreachable(f"the link to {self.peer} is closed"))
+        """End the stream and drop unsent messages."""
+        self.end(Unreachable(f"the stream to {self.peer} is closed"))
         self._clear()
         if self._writer is not None:
             self._writer.cancel()
@@ -146,7 +147,7 @@ class Stream(ABC):
         self._backlog.clear()
 
     async def _write_out(self) -> None:
-        # gRPC allows one write at a time. A task for each burst of messages leaves nothing to clean up when quiet.
+        # gRPC allows one write at a time. A task per burst of messages leaves nothing to clean up in between.
         try:
             while self._outbox or self._backlog:
                 if self._outbox:
@@ -155,13 +156,13 @@ class Stream(ABC):
                     for data in self._backlog.popleft()():
                         self.send(data)
         except STREAM_BROKEN:
-            self._clear()  # whoever reads learns why
+            self._clear()  # `read` raises the cause
         finally:
             self._writer = None
 
     def _explain_cancellation(self) -> None:
-        # A cancellation of our own making, or gRPC's on the peer's death, becomes the error behind it;
-        # one that also comes from elsewhere stays what it is.
+        # A cancellation by `end`, or by gRPC because the peer has gone, becomes the error behind it; any other
+        # cancellation stays one.
         task = asyncio.current_task()
         assert task is not None
         if self._interrupted:
@@ -174,7 +175,7 @@ class Stream(ABC):
             raise self._error from None
 
     def _tick(self) -> None:
-        # Silence counts only while someone reads: a reader that is busy elsewhere cannot know.
+        # Silence counts only during a read: a reader that is busy elsewhere has not seen the messages received.
         now = self._loop.time()
         pause = self._limits.heartbeat_seconds
         if self._reader is not None:

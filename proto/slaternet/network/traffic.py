@@ -1,11 +1,11 @@
 """Messages and bytes, counted per stream as plain integers; any thread may read them."""
 
 PREFIX = 5
-"""Bytes that gRPC puts before every message: whether it is compressed, and how long it is."""
+"""Bytes that gRPC puts before every message: a compression flag and the length."""
 
 
 class Traffic:
-    """Messages put on streams and taken from them, with gRPC's prefix, as links count them: resent means sent again."""
+    """Messages sent and received on streams, and their bytes with gRPC's prefix; a repeated message counts again."""
 
     __slots__ = ("received_bytes", "received_messages", "sent_bytes", "sent_messages")
 
@@ -26,5 +26,5 @@ class Meter:
 
     @property
     def streams(self) -> list[tuple[str, Traffic]]:
-        """Every kind of stream there was, and its traffic."""
+        """All kinds of streams so far, with their traffic."""
         return sorted(self._streams.items())

@@ -14,9 +14,9 @@ from slaternet.numerics.sets.quadratic import onto_halfspaces
 
 @functools.cache
 def fingerprint() -> str:
-    """Return a hash of everything the state path's arithmetic consists of, done on fixed numbers, and of the libraries.
+    """Return a hash over the arithmetic that decisions depend on, done on fixed numbers, and over library versions.
 
-    Processes with equal fingerprints compute equal bits; those with different ones may.
+    Processes with equal fingerprints compute equal bits; those with different ones may not.
     """
     digest = hashlib.sha256(f"numpy {np.__version__} scipy {scipy.__version__}".encode())
     for result in _battery():

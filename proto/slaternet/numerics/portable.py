@@ -2,8 +2,8 @@
 
 The C library's `pow`, `log` and `exp` change their last bit with the CPU's instructions, and so do numpy's. Schedules
 take their few numbers from `power` and `logarithm`. `exponential`, `softplus` and `sigmoid` are for whole arrays, the
-losses that agents are told. They are made of sums, products, quotients and scaling by powers of 2, one elementwise step
-after the other, which every machine rounds alike; a number's result does not depend on what stands beside it.
+losses revealed to agents. They consist of sums, products, quotients and scaling by powers of 2, elementwise steps that
+every machine rounds alike; the result for a number does not depend on its neighbours in the array.
 """
 
 import functools
@@ -19,9 +19,9 @@ _LN2_HIGH = float.fromhex("0x1.62e42fee00000p-1")  # ends in zeros: its product 
 _LN2_LOW = float(_CONTEXT.subtract(_CONTEXT.ln(Decimal(2)), Decimal(_LN2_HIGH)))
 _PER_LN2 = float(_CONTEXT.divide(1, _CONTEXT.ln(Decimal(2))))
 _EXPONENTIAL = tuple(1.0 / math.factorial(k) for k in range(14))
-"""exp(r) = sum r^k / k!; for |r| <= ln(2) / 2 what is left out is below 1e-17 of it."""
+"""exp(r) = sum r^k / k!; for |r| <= ln(2) / 2 the remainder is below 1e-17 of it."""
 _ARTANH = tuple(2.0 / (2 * k + 1) for k in range(17))
-"""2 artanh(u) = u sum 2 (u^2)^k / (2k + 1); for u <= 1/3 what is left out is below 1e-17 of it."""
+"""2 artanh(u) = u sum 2 (u^2)^k / (2k + 1); for u <= 1/3 the remainder is below 1e-17 of it."""
 
 
 @functools.lru_cache(maxsize=4096)

@@ -17,7 +17,7 @@ _LONGEST_BLOCK = 256
 def stream(seed: int, purpose: str, agent: int = 0, block: int = 0) -> np.random.Generator:
     """Return a fresh generator for one address; different addresses give independent numbers.
 
-    What belongs to a single round and to no agent, the edges of a graph, has agent 0 and the round as its block.
+    Numbers of a single round and no agent, such as the edges of a graph, have agent 0 and the round as their block.
     """
     key = np.array([seed, _purpose_key(purpose)], dtype=np.uint64)
     # The two low words count the numbers drawn: 2^128 of them lie between an address and the next.

@@ -1,4 +1,4 @@
-"""Where and how a process takes part in a game, as its operator says."""
+"""The settings with which an operator starts a process."""
 
 import re
 from dataclasses import dataclass
@@ -18,29 +18,29 @@ _NAME = re.compile(rf"[a-z0-9][a-z0-9-]{{0,{LIMITS.name_bytes - 1}}}")
 
 @dataclass(frozen=True, slots=True)
 class ProcessConfig:
-    """One process's place on the network: its name, its addresses, what secures it and what survives it."""
+    """The settings of one process: name, addresses, certificates, state folder."""
 
     name: str
     coordinator: str = ""
     """HOST:PORT; empty: this is the coordinator."""
     listen: str = ""
-    """HOST:PORT, port 0 for a free one; empty: a free port, seen by whoever can see the coordinator."""
+    """HOST:PORT, port 0 for a free one; empty: a free port, on loopback if the coordinator is there."""
     advertise: str = ""
-    """HOST:PORT where others reach it; empty: the address that faces the coordinator."""
+    """HOST:PORT where others reach it; empty: the address from which it reaches the coordinator."""
     state: Path | None = None
-    """Holds what survives a restart, in a folder of the process's name; None: nothing does."""
+    """Folder of states, one per process name; None: nothing survives a restart."""
     fresh: bool = False
-    """Forget what the state holds."""
+    """Start with an empty state."""
     tls: Path | None = None
-    """Holds certificates, in a folder of the process's name; None: connections are not secured."""
+    """Folder of certificates, one folder per process name; None: no TLS."""
     insecure: bool = False
-    """Allow connections that are not secured off this machine."""
+    """Allow connections off this machine without TLS."""
     metrics: str = ""
     """HOST:PORT for Prometheus; empty: none."""
     durability: Durability = Durability.KILL
-    """What an acknowledged record of its journal survives."""
+    """The failure that an acknowledged record of its journal survives."""
     environment: Environment = REAL
-    """The clock, chance, disk and limits it lives with."""
+    """Its clock, random source, disk and limits."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -55,16 +55,16 @@ class ProcessConfig:
             check_address(self.listen, what="--listen", free=True)
 
     def claim(self, role: str) -> StateDir:
-        """Return what this process remembers, which none but it can hold until it is released."""
+        """Return the state of this process, locked until it is released."""
         return StateDir.claim(self.state, self.name, role=role, fresh=self.fresh, disk=self.environment.disk)
 
     @property
     def listening(self) -> str:
-        """Where it listens."""
+        """HOST:PORT where it listens."""
         if self.listen:
             return self.listen
         return "127.0.0.1:0" if is_loopback(self.coordinator) else "0.0.0.0:0"
 
     async def security(self) -> Security:
-        """Return what secures its connections; wait for certificates that are not there yet."""
+        """Return its credentials, or Plain without TLS; wait for certificates that are not there yet."""
         return Plain(anywhere=self.insecure) if self.tls is None else await tls.load(self.tls, self.name)

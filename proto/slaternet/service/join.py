@@ -1,4 +1,4 @@
-"""How hosts and the adversary come into a game: join, and serve."""
+"""How hosts and the adversary enter a game: they join, and serve."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -30,10 +30,10 @@ async def join_game(
     state: StateDir,
     seats: SeatRequest = EVEN,
 ) -> AsyncIterator[Membership]:
-    """Join the game of the station's coordinator and serve `service`, waiting for both it and our certificates.
+    """Join the coordinator's game and serve `service` within the block; wait for certificates and the coordinator.
 
-    The address goes into Join and the number of agents, which bounds what the server accepts, comes with the answer: so
-    the port is reserved before and served after. The server ends with the block.
+    Join must name our address, and its answer has the number of agents, which bounds the server: so the port is
+    reserved before Join and served after it.
     """
     security = await station.security()
     if isinstance(security, Plain):

@@ -1,4 +1,4 @@
-"""A process's log: standard error, one line an event, for people or for programs."""
+"""The log of a process: one line per event on standard error, for people or for programs."""
 
 import logging
 import sys
@@ -15,24 +15,24 @@ FORMATS = ("console", "json")
 
 _FIRST = ("timestamp", "level", "event", "host", "run", "round")
 _SHORT = 8
-"""Digits of a run's id that people are shown."""
+"""Digits of a run's id in the log for people."""
 
 _facts: dict[str, Callable[[], object]] = {}
 _format = "console"
 
 
 def annotate(**facts: Callable[[], object]) -> None:
-    """Put facts on every line from now on: each is asked for when a line is written, and left out where it is empty.
+    """Add facts to every line from now on: each function is called when a line is written; empty results are left out.
 
-    Context variables would not do: gRPC runs handlers in a context that was copied before the run had an id.
+    Context variables would not work: gRPC runs handlers in a context that was copied before the run had an id.
     """
     _facts.update(facts)
 
 
 def configure_log(level: str = "info", format: str = "console") -> None:
-    """Log to standard error: time, level, what happened, key=value; or, with `json`, an object a line.
+    """Log to standard error: time, level, event, key=value; or, with `json`, one object per line.
 
-    What other libraries log comes out alike, from warnings on.
+    Warnings and errors of other libraries are logged in the same form.
     """
     if level not in LEVELS:
         raise BadSpec(f"--log-level {level} is no level; choose from {', '.join(LEVELS)}")
@@ -44,7 +44,7 @@ def configure_log(level: str = "info", format: str = "console") -> None:
     structlog.configure(
         processors=[structlog.processors.add_log_level, *before, *render],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        # one write a line: two processes may share a file, and threads a process
+        # one write per line: several processes may share a file, and several threads a process
         logger_factory=lambda *_: structlog.WriteLogger(sys.stderr),
     )
     handler = logging.StreamHandler(sys.stderr)
@@ -59,8 +59,8 @@ def configure_log(level: str = "info", format: str = "console") -> None:
     sys.excepthook = _crash if format == "json" else sys.__excepthook__
 
 
-def last_words(program: str, sentence: str, code: int) -> None:
-    """Say why a program ends, after which it exits with `code`."""
+def print_final_error(program: str, sentence: str, code: int) -> None:
+    """Print or log why a program is about to exit with `code`."""
     if _format == "json":
         structlog.get_logger().error(sentence, exit_code=code)
     else:
@@ -68,7 +68,7 @@ def last_words(program: str, sentence: str, code: int) -> None:
 
 
 def printable(text: str) -> str:
-    """Return a text, which others may have had a say in, without what would steer a terminal or pass for a line."""
+    """Return a text, parts of which others may have chosen, with `?` for control characters and line ends."""
     return text if text.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
@@ -83,7 +83,7 @@ def _for_people() -> tuple[list[Processor], list[Processor]]:
 
 
 def _for_programs() -> tuple[list[Processor], list[Processor]]:
-    # a plain traceback: the other kind shows local variables, and with them tickets
+    # a plain traceback: a rich one shows local variables, and with them tickets
     render: list[Processor] = [
         structlog.processors.format_exc_info,
         _in_order,

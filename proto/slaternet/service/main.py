@@ -1,4 +1,4 @@
-"""How every process of a game runs: one event loop, an event that says stop, and a log."""
+"""How every process of a game runs: one event loop, a stop event, and its exit code."""
 
 import asyncio
 import gc
@@ -11,16 +11,16 @@ from typing import Any, NoReturn
 import structlog
 
 from slaternet.errors import BadSpec, SlaternetError
-from slaternet.service.logs import last_words
+from slaternet.service.logs import print_final_error
 from slaternet.storage import failpoints
 
 TETHER = "SLATERNET_TETHERED"
-"""Set to 1, this variable makes a process stop when its standard input ends: no child outlives its parent."""
+"""Set to 1, this variable makes a process stop when its standard input ends, so that it ends with its parent."""
 
 _STDIN = 0
 _IMPATIENT = 130
 DEGRADED = 7
-"""The exit code where the game has ended well, but without some of its agents."""
+"""The exit code of a game that has ended well, but without some of its agents."""
 
 Main = Callable[[asyncio.Event], Awaitable[int]]
 
@@ -30,7 +30,7 @@ def run(main: Main) -> int:
 
     SIGTERM, SIGINT and, in a tethered process, the end of standard input set `stopping`; a second signal exits at once.
     """
-    # What was imported lives as long as the process: the collector need not look at it again and again.
+    # Imported objects stay until the process ends: exclude them from garbage collection.
     gc.collect()
     gc.freeze()
     return _runner()(_supervised(main))
@@ -69,9 +69,9 @@ def _on_input(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> None:
 
 
 async def interruptible(work: Coroutine[Any, Any, None], stopping: asyncio.Event, parting: Callable[[], str]) -> int:
-    """Do the work of a service until it is done or `stopping` is set; return the exit code.
+    """Run the work of a service until it is done or `stopping` is set; return the exit code.
 
-    `parting` says what is left behind when the service leaves before its work is done.
+    `parting` returns the warning to log when the service stops before its work is done.
     """
     doing = asyncio.create_task(work)
     waiting = asyncio.create_task(stopping.wait())
@@ -89,7 +89,7 @@ async def interruptible(work: Coroutine[Any, Any, None], stopping: asyncio.Event
 
 
 def main(program: str, work: Callable[[], object]) -> NoReturn:
-    """Do the work of a command and exit; what the user can correct is one sentence on standard error, no traceback."""
+    """Run a command and exit; an error that the user can correct is one sentence on standard error, no traceback."""
     try:
         failpoints.check()
         work()
@@ -106,5 +106,5 @@ def main(program: str, work: Callable[[], object]) -> NoReturn:
 
 
 def _leave(program: str, sentence: str, code: int) -> NoReturn:
-    last_words(program, sentence, code)
+    print_final_error(program, sentence, code)
     sys.exit(code)

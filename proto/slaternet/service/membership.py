@@ -1,4 +1,4 @@
-"""Being a member of a game: joining, and the control stream. Hosts and the adversary do it alike."""
+"""Membership of hosts and the adversary in a game: joining, and the control stream."""
 
 import asyncio
 import hmac
@@ -62,7 +62,7 @@ _CONTROL = "/slaternet.v1.Coordinator/Control"
 async def call_until_answered(
     coordinator: str, method: str, request: bytes, security: Security, environment: Environment = REAL
 ) -> bytes:
-    """Ask the coordinator and return what it answers; wait for one that does not answer yet, saying so once."""
+    """Call the coordinator and return its answer; while it does not answer, wait, with one line in the log."""
     backoff, waiting = Backoff(environment), False
     while True:
         try:
@@ -78,7 +78,7 @@ async def call_until_answered(
 async def _welcomed(
     coordinator: str, name: str, join: Join, security: Security, environment: Environment
 ) -> tuple[Head, Welcome]:
-    """Ask for a place until there is one; for a name that is taken, as a rule by an earlier life, more than once."""
+    """Ask for a place until it is granted; a taken name, usually by an earlier incarnation, needs several calls."""
     backoff = Backoff(environment)
     while True:
         request = codec.encode_join(Head("", 0, 0, name), join)
@@ -87,14 +87,14 @@ async def _welcomed(
         )
         if isinstance(answer, Welcome):
             return head, answer
-        if join.ticket:  # it was the newest when it was given: somebody else has asked since, and may do so again
+        if join.ticket:  # another process has asked for the name since this ticket was given, and may do so again
             await backoff.wait()
         join = replace(join, ticket=answer.ticket)
 
 
 @dataclass(frozen=True, slots=True)
 class Applicant:
-    """Who asks for a place."""
+    """A process that asks for a place."""
 
     name: str
     role: Role
@@ -123,14 +123,17 @@ class Membership:
         self.security = security
         self.meter = meter
         self.breaches = RefusalCounter()
-        """At this process's own server; the coordinator is told of them."""
-        self._telling: asyncio.TimerHandle | None = None
-        self._welcome = welcome
+        """The refusals of this process's own server; they are reported to the coordinator."""
+        self._reporting: asyncio.TimerHandle | None = None
+        self._ticket = welcome.ticket
+        self.incarnation = welcome.incarnation
+        self.low_water = welcome.low_water
+        """M when this process joined: it continues from the checkpoint of this round; 0: from the beginning."""
         self.run = head.run
         self.spec = Spec.parse(welcome.spec, source="the coordinator's spec")
         self.epoch = 0
         self.begun = head.epoch > 0
-        """Whether the game had begun when this process joined: then it is a spare, or was in it before."""
+        """Whether the game had begun when this process joined: then it is a spare, or has been restarted."""
         self._decoder = codec.ControlDownDecoder()
         self._progress = Progress(0)
         self._checkpoint = 0
@@ -142,7 +145,7 @@ class Membership:
         """Whether this process cannot go on."""
         self._told = ""
         self._over: asyncio.Future[GameOver] = asyncio.get_running_loop().create_future()
-        self._line = ReconnectingStream(
+        self.line = ReconnectingStream(
             COORDINATOR,
             coordinator,
             _CONTROL,
@@ -150,14 +153,14 @@ class Membership:
             traffic=meter.of(_CONTROL),
             opening=self._opening,
             heartbeat=lambda: codec.encode_control_up(self.head(), Heartbeat()),
-            hear=self._hear,
-            opened=self._say_again,
+            hear=self._receive,
+            opened=self._repeat,
             environment=environment,
         )
         self._opened: Callable[[], None] = lambda: None
         self._have: Callable[[], int] = lambda: 0
         self._listener: Callable[[ControlDown], None] = lambda body: None
-        self.breaches.watch(self._tell_soon)
+        self.breaches.watch(self._report_refusals_soon)
 
     @classmethod
     async def join(
@@ -169,9 +172,9 @@ class Membership:
         state: StateDir | None = None,
         environment: Environment = REAL,
     ) -> "Membership":
-        """Ask for a place; wait for the coordinator where it does not answer yet.
+        """Ask for a place, and wait while the coordinator does not answer.
 
-        `meter` counts what streams carry; `state` remembers the game.
+        `meter` counts the traffic of streams; `state` saves the game.
         """
         state = state or StateDir(applicant.name, applicant.role)
         join = Join(
@@ -189,21 +192,6 @@ class Membership:
         state.remember(joined.run, joined.spec.digest())
         return joined
 
-    @property
-    def line(self) -> ReconnectingStream:
-        """The control stream."""
-        return self._line
-
-    @property
-    def incarnation(self) -> int:
-        """Which incarnation of the name this process is."""
-        return self._welcome.incarnation
-
-    @property
-    def low_water(self) -> int:
-        """M when this process joined: the round from whose checkpoint it goes on; 0: from the beginning."""
-        return self._welcome.low_water
-
     def head(self, round: int = 0) -> Head:
         """Return the head of a message about a round."""
         return Head(self.run, self.epoch, round, self.name)
@@ -211,9 +199,9 @@ class Membership:
     def identify(
         self, message: tuple[Head, object] | None, peers: Mapping[str, Peer], caller: Caller | None
     ) -> tuple[Peer, Opening]:
-        """Return which host opens a stream here, by its first message.
+        """Return the host that opens a stream here, by its first message.
 
-        Only the newest incarnation, only with its ticket and, where connections are secured, only with its certificate.
+        Only the newest incarnation is accepted, only with its ticket and, with TLS, only with its certificate.
         """
         if message is None or not isinstance(message[1], Opening):
             raise Malformed("a stream begins with an opening")
@@ -221,7 +209,7 @@ class Membership:
         self._check_run(head)
         require_certificate(caller, Role.HOST, head.sender)
         if head.epoch != self.epoch:
-            raise NotSeated("one of us has yet to hear of a new seating")
+            raise NotSeated("one of us has not received the new seating yet")
         peer = peers.get(head.sender)
         if peer is None:
             raise Unknown("the sender is no host of this game")
@@ -233,20 +221,20 @@ class Membership:
             raise Unknown("the ticket is not for this server")
         return peer, opening
 
-    def miss(self, caller: str) -> None:
-        """Say that a process has gone whose stream was served here, unless the game ends, or our part in it."""
+    def peer_lost(self, caller: str) -> None:
+        """Log that a stream served here has broken, unless the game or our part in it is ending."""
         if self._attending and not (self._finished or self.failed or self._over.done()):
             log.warning("stream broke", caller=caller)
             self._missed.add(caller)
 
-    def meet(self, caller: str) -> None:
-        """Say that a process is back which was missed."""
+    def peer_back(self, caller: str) -> None:
+        """Log that a lost peer has opened a stream again."""
         if caller in self._missed:
             log.info("stream is back", caller=caller)
             self._missed.remove(caller)
 
     def check(self, head: Head, peer: str) -> None:
-        """Refuse a message that does not belong on the stream of this peer."""
+        """Refuse a message that does not belong to the stream of this peer."""
         if head.run != self.run:
             self._check_run(head)
         if head.sender != peer or head.epoch != self.epoch:
@@ -263,110 +251,110 @@ class Membership:
         opened: Callable[[], None] = lambda: None,
         have: Callable[[], int] = lambda: 0,
     ) -> None:
-        """Say who hears the coordinator, what to say first on every stream, and which topology is held."""
+        """Set the handler of the coordinator's messages, of a new stream, and the last round whose topology is held."""
         self._listener, self._opened, self._have = hear, opened, have
 
     async def attend(self) -> None:
         """Keep the control stream until the game is over; a failed game raises RunFailed."""
-        line = asyncio.create_task(self._line.run(), name="control")
+        line = asyncio.create_task(self.line.run(), name="control")
         self._attending = True
         try:
             await asyncio.wait((line, self._over), return_when=asyncio.FIRST_COMPLETED)
             if line.done():
                 line.result()
             over = self._over.result()
-            await self._see_off(over, line)
+            await self._wait_until_acknowledged(over, line)
         finally:
             self._attending = False
             line.cancel()
             await asyncio.gather(line, return_exceptions=True)
-            if self._telling is not None:
-                self._telling.cancel()
+            if self._reporting is not None:
+                self._reporting.cancel()
         if self._failure is not None:
             raise self._failure
         if over.failure:
             raise RunFailed(f"the game failed: {over.failure}")
 
-    async def _see_off(self, over: GameOver, line: asyncio.Task[None]) -> None:
-        """Stay until the coordinator has heard that we know of the end, which we say again on every new stream.
+    async def _wait_until_acknowledged(self, over: GameOver, line: asyncio.Task[None]) -> None:
+        """Wait until the coordinator has stored our acknowledgement of the game's end; it then closes the stream.
 
-        It ends the stream once that is written down. One that dies before would wait for us in its next life.
+        Leaving earlier would make a restarted coordinator wait for us.
         """
-        heard = asyncio.create_task(self._line.wait_ended())
+        ended = asyncio.create_task(self.line.wait_ended())
         patience = LIMITS.grace_seconds if over.failure else LIMITS.farewell_seconds
         try:
-            await asyncio.wait((line, heard), timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((line, ended), timeout=patience, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            heard.cancel()
+            ended.cancel()
 
-    def say(self, body: ControlUp, round: int = 0) -> None:
-        """Tell the coordinator something."""
-        self._line.send(codec.encode_control_up(self.head(round), body))
+    def send(self, body: ControlUp, round: int = 0) -> None:
+        """Send a message to the coordinator."""
+        self.line.send(codec.encode_control_up(self.head(round), body))
 
     def report(self, progress: Progress) -> None:
-        """Report progress, if it is any."""
+        """Report progress, if it is newer than the last report."""
         if progress.round > self._progress.round:
             self._progress = progress
-            self.say(progress, progress.round)
+            self.send(progress, progress.round)
 
-    def keep(self, round: int) -> None:
-        """Say that what this process needs to go on from a round is durable."""
+    def report_checkpoint(self, round: int) -> None:
+        """Report that the checkpoint of a round is durable."""
         self._checkpoint = round
-        self.say(Checkpointed(round), round)
+        self.send(Checkpointed(round), round)
 
     def begin_again(self) -> None:
-        """Forget how far this process had come: with a new seating it plays rounds once more."""
+        """Reset the progress: after a new seating this process plays rounds again."""
         self._progress, self._checkpoint, self._finished = Progress(0), 0, False
 
     def finish(self, progress: Progress) -> None:
-        """Say that this process has done all it had to do."""
+        """Report that this process has finished its part."""
         self._progress, self._finished = progress, True
-        self.say(progress, progress.round)
-        self.say(Finished(), progress.round)
+        self.send(progress, progress.round)
+        self.send(Finished(), progress.round)
 
-    def fail(self, error: SlaternetError, told: str = "") -> None:
-        """Say that this process cannot go on: the game ends for all. Others hear `told`; by default, the error."""
+    def fail_game(self, error: SlaternetError, told: str = "") -> None:
+        """End the game for all, because this process cannot go on; the others receive `told`, or else the error."""
         if not self.failed:
             self._failure, self._told, self.failed = error, told or str(error), True
             log.error("cannot go on", reason=str(error))
-            self.say(Failed(self._told))
+            self.send(Failed(self._told))
 
-    def abandon(self, error: SlaternetError) -> None:
-        """Leave the game, which waits for this process to be started again once it can go on."""
+    def leave_for_restart(self, error: SlaternetError) -> None:
+        """Leave the game, which waits until this process is started again."""
         if not self.failed and not self._over.done():
             self.failed = True
             log.error("leaving", reason=str(error))
             self._over.set_exception(error)
 
-    def _tell_soon(self) -> None:
-        """Tell the coordinator of breaches, of many that come together once."""
-        if self._telling is None:
-            self._telling = asyncio.get_running_loop().call_later(LIMITS.report_seconds, self._tell)
+    def _report_refusals_soon(self) -> None:
+        """Report refusals to the coordinator, many of them in one message."""
+        if self._reporting is None:
+            self._reporting = asyncio.get_running_loop().call_later(LIMITS.report_seconds, self._report_refusals)
 
-    def _tell(self) -> None:
-        self._telling = None
-        self.say(Refusals(self.breaches.all))
+    def _report_refusals(self) -> None:
+        self._reporting = None
+        self.send(Refusals(self.breaches.all))
 
-    def _say_again(self) -> None:
-        """Repeat on a new stream what may have been lost with an older one."""
+    def _repeat(self) -> None:
+        """Send on a new stream again what may have been lost with the previous one."""
         self._opened()
         if self.breaches.all:
-            self.say(Refusals(self.breaches.all))
+            self.send(Refusals(self.breaches.all))
         if self._progress.round:
-            self.say(self._progress, self._progress.round)
+            self.send(self._progress, self._progress.round)
         if self._checkpoint:
-            self.say(Checkpointed(self._checkpoint), self._checkpoint)
+            self.send(Checkpointed(self._checkpoint), self._checkpoint)
         if self._finished:
-            self.say(Finished(), self._progress.round)
+            self.send(Finished(), self._progress.round)
         if self._failure is not None:
-            self.say(Failed(self._told))
+            self.send(Failed(self._told))
 
     def _opening(self) -> bytes:
         self._decoder = codec.ControlDownDecoder()
-        opening = Opening(self._welcome.incarnation, self._welcome.ticket, self._have())
+        opening = Opening(self.incarnation, self._ticket, self._have())
         return codec.encode_control_up(self.head(), opening)
 
-    def _hear(self, data: bytes) -> None:
+    def _receive(self, data: bytes) -> None:
         message = self._decoder.decode(data)
         if message is None:
             return
@@ -387,9 +375,9 @@ class Membership:
                 self._listener(body)
 
     def _leave(self, over: GameOver) -> None:
-        """Remember that the game is over, and only then say that we know it: nobody will tell us again."""
+        """Save that the game is over, and only then acknowledge it: the message is not sent again after that."""
         if self._over.done() and self._over.exception() is not None:
-            return  # what was not remembered is not acknowledged
+            return  # it could not be saved: do not acknowledge it
         if not self._over.done():
             try:
                 if not over.failure:
@@ -398,4 +386,4 @@ class Membership:
                 self._over.set_exception(error)
                 return
             self._over.set_result(over)
-        self.say(Acknowledged())
+        self.send(Acknowledged())

@@ -1,8 +1,8 @@
 """The metrics of a process for Prometheus, and the HTTP endpoint that serves them.
 
-Nothing here is called in a round: numbers are counted as plain integers and floats where things happen, and read when
-a request comes. It is answered in a thread of its own, so also while the event loop is busy with a plugin, and the
-Prometheus client, 40 ms of imports, waits for the first one.
+No round calls this module: numbers are counted as plain integers and floats where things happen, and read when a
+request arrives. A thread of its own answers it, also while the event loop is busy with a plugin. The first request
+imports the Prometheus client, which takes 40 ms.
 """
 
 import errno
@@ -28,8 +28,16 @@ from slaternet.network.traffic import Meter
 from slaternet.refusals import RefusalCounter
 from slaternet.spec import Spec
 
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric as Family
+
+log = structlog.get_logger()
+
 BOUNDS = (1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-"""Of the buckets of a histogram, in seconds."""
+"""Upper bounds of a histogram's buckets, in seconds."""
+
+_PAUSE = 0.1
+_SUFFIXES = {"counter": "_total", "info": "_info"}
 
 
 class Histogram:
@@ -38,7 +46,7 @@ class Histogram:
     __slots__ = ("counts", "sum")
 
     def __init__(self) -> None:
-        self.counts = [0] * (len(BOUNDS) + 1)  # up to each bound, and beyond the last
+        self.counts = [0] * (len(BOUNDS) + 1)  # one for each bound, and one beyond the last
         self.sum = 0.0
 
     def observe(self, seconds: float) -> None:
@@ -47,21 +55,7 @@ class Histogram:
         self.sum += seconds
 
 
-if TYPE_CHECKING:
-    from prometheus_client.core import Metric as Family
-
-log = structlog.get_logger()
-
-_PAUSE = 0.1
-
-_BOUNDS = (*map(str, BOUNDS), "+Inf")
-
-_SUFFIXES = {"counter": "_total", "info": "_info"}
-
-Kind = Literal["counter", "gauge", "histogram", "info"]
-
 Number = float | Histogram
-
 Numbers = dict[tuple[str, ...], Number]
 
 
@@ -75,10 +69,10 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A number, or one for each combination of labels; their values are bounded by the game."""
+    """A number, or one for each combination of label values; the game bounds how many there are."""
 
     stem: str
-    kind: Kind
+    kind: Literal["counter", "gauge", "histogram", "info"]
     meaning: str
     labels: tuple[str, ...] = ()
 
@@ -97,7 +91,7 @@ class Metric:
 
 
 def family(reading: Reading) -> "Family":
-    """Return a reading as Prometheus's client has it."""
+    """Return a reading in the types of the Prometheus client."""
     from prometheus_client.core import Metric as Family
 
     metric = reading.metric
@@ -106,7 +100,7 @@ def family(reading: Reading) -> "Family":
         labels = dict(zip(metric.labels, values, strict=True))
         if isinstance(number, Histogram):
             counts = list(accumulate(number.counts))
-            for bound, count in zip(_BOUNDS, counts, strict=True):
+            for bound, count in zip((*map(str, BOUNDS), "+Inf"), counts, strict=True):
                 made.add_sample(f"{metric.name}_bucket", labels | {"le": bound}, count)
             made.add_sample(f"{metric.name}_count", labels, counts[-1])
             made.add_sample(f"{metric.name}_sum", labels, number.sum)
@@ -119,57 +113,38 @@ Source = Callable[[], Iterable[Reading]]
 """Reads the numbers of a process, in a thread of its own."""
 
 
-# What every process tells
+# The metrics of every process
 
 PROCESS = Metric("process", "info", "which process of a game this is", ("role", "name", "version"))
-
 GAME = Metric("game", "info", "the game it plays", ("run", "game", "algorithm", "adversary", "graph"))
-
 SENT_BYTES = Metric(
     "sent_bytes", "counter", "bytes of messages put on streams, with gRPC's prefix of 5 bytes each", ("stream",)
 )
-
 SENT_MESSAGES = Metric("sent_messages", "counter", "messages put on streams", ("stream",))
-
 RECEIVED_BYTES = Metric("received_bytes", "counter", "bytes of messages taken from streams, likewise", ("stream",))
-
 RECEIVED_MESSAGES = Metric("received_messages", "counter", "messages taken from streams", ("stream",))
-
 STREAMS = Metric("open_streams", "gauge", "streams that are open and on which the peer was heard", ("stream",))
-
 RECONNECTIONS = Metric(
     "reconnections", "counter", "streams with a peer that were opened again after the first", ("stream", "peer")
 )
-
 REFUSALS = Metric(
     "refusals", "counter", "messages refused, by kind of error and by host, empty: unproven", ("kind", "host")
 )
-
-SHARED = (
-    PROCESS,
-    GAME,
-    SENT_BYTES,
-    SENT_MESSAGES,
-    RECEIVED_BYTES,
-    RECEIVED_MESSAGES,
-    STREAMS,
-    RECONNECTIONS,
-    REFUSALS,
-)
+SHARED = (PROCESS, GAME, SENT_BYTES, SENT_MESSAGES, RECEIVED_BYTES, RECEIVED_MESSAGES, STREAMS, RECONNECTIONS, REFUSALS)
 
 
-def of_process(role: str, name: str) -> Reading:
-    """Say which process this is."""
+def process_info(role: str, name: str) -> Reading:
+    """Return role, name and version of this process."""
     return PROCESS.reads(1.0, role, name, version("slaternet"))
 
 
-def of_game(run: str, spec: Spec) -> Reading:
-    """Say which game it plays."""
+def game_info(run: str, spec: Spec) -> Reading:
+    """Return the game that this process plays."""
     return GAME.reads(1.0, run, spec.run.name, spec.algorithm.name, spec.adversary.plugin, spec.graph.name)
 
 
-def of_traffic(meter: Meter, breaches: RefusalCounter) -> Iterator[Reading]:
-    """Read what every process counts of its streams."""
+def traffic_readings(meter: Meter, breaches: RefusalCounter) -> Iterator[Reading]:
+    """Yield the traffic and the refusals that every process counts."""
     streams = meter.streams
     yield SENT_BYTES.by((kind, traffic.sent_bytes) for kind, traffic in streams)
     yield SENT_MESSAGES.by((kind, traffic.sent_messages) for kind, traffic in streams)
@@ -178,14 +153,14 @@ def of_traffic(meter: Meter, breaches: RefusalCounter) -> Iterator[Reading]:
     yield Reading(REFUSALS, {(breach.kind, breach.host): breach.count for breach in breaches.all})
 
 
-# Where it is told
+# The endpoint
 
 
 @contextmanager
 def serve(listen: str, source: Source) -> Iterator[str]:
-    """Tell what `source` reads at http://HOST:PORT/metrics, the block's value, as long as the block lasts.
+    """Serve the readings of `source` within the block; yield the URL http://HOST:PORT/metrics.
 
-    Port 0 takes a free one; nothing at all is served where `listen` is empty.
+    Port 0 takes a free one; nothing is served where `listen` is empty.
     """
     if not listen:
         yield ""
@@ -210,7 +185,7 @@ def serve(listen: str, source: Source) -> Iterator[str]:
 
 
 class _Endpoint(socketserver.ThreadingTCPServer):
-    """Answers at most so many requests at once as the limit says; its threads do not keep a process alive."""
+    """Answers at most `LIMITS.scrapes` requests at the same time; its threads do not keep a process alive."""
 
     allow_reuse_address = True
     daemon_threads = True
@@ -256,7 +231,7 @@ class _Endpoint(socketserver.ThreadingTCPServer):
             return super().get_request()
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE):
-                time.sleep(_PAUSE)  # the caller stays in the queue: not at once again
+                time.sleep(_PAUSE)  # the caller stays in the queue: do not retry at once
             raise
 
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
@@ -275,5 +250,5 @@ class _Endpoint(socketserver.ThreadingTCPServer):
         self._handler(request, client_address, self)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
-        if not isinstance(sys.exception(), OSError):  # as it is where the caller is gone, or too slow
+        if not isinstance(sys.exception(), OSError):  # an OSError means that the caller has gone or is too slow
             super().handle_error(request, client_address)

@@ -1,4 +1,4 @@
-"""The options that say where and how a process takes part: the same for all services, each also by the environment."""
+"""The command-line options that all services share; each can also be set by an environment variable."""
 
 import functools
 import inspect
@@ -37,18 +37,10 @@ _OPTIONS: dict[str, tuple[object, object]] = {
     ),
     "coordinator": _option(str, _REQUIRED, "COORDINATOR", "Its HOST:PORT.", metavar="HOST:PORT"),
     "listen": _option(
-        str,
-        "",
-        "LISTEN",
-        "Where to listen; port 0 takes a free one, and so does no address at all.",
-        metavar="HOST:PORT",
+        str, "", "LISTEN", "Where to listen; port 0, or no address at all, takes a free port.", metavar="HOST:PORT"
     ),
     "advertise": _option(
-        str,
-        "",
-        "ADVERTISE",
-        "Where others reach it. Absent: at the address that faces the coordinator.",
-        metavar="HOST:PORT",
+        str, "", "ADVERTISE", "Where others reach it. Absent: the address facing the coordinator.", metavar="HOST:PORT"
     ),
     "state": _option(
         Path | None, None, "STATE", "What survives a restart, in a folder of the process's name.", metavar="DIR"
@@ -70,9 +62,9 @@ _OPTIONS: dict[str, tuple[object, object]] = {
 def with_process_options(
     *, name: str = "", listen: str = "", without: Iterable[str] = ()
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of a station: its parameter `station` is what they say.
+    """Give a command the options of a process; it receives them as the ProcessConfig `station`.
 
-    A process whose `name` is settled has no option for it, nor any of those in `without`.
+    A process with a fixed `name` has no option for it, nor any of those in `without`.
     """
 
     def wrap(command: Callable[..., None]) -> Callable[..., None]:
@@ -89,14 +81,14 @@ def with_process_options(
         ]
 
         @functools.wraps(command)
-        def stationary(**given: Any) -> None:  # noqa: ANN401
+        def configured(**given: Any) -> None:  # noqa: ANN401
             configure_log(given.pop("log_level"), given.pop("log_format"))
             chosen = {each.name: given.pop(each.name) for each in shared if each.name in given}
             command(station=ProcessConfig(**{"name": name, **chosen}), **given)
 
         parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own] + shared
-        stationary.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        stationary.__annotations__ = {each.name: each.annotation for each in parameters}
-        return stationary
+        configured.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        configured.__annotations__ = {each.name: each.annotation for each in parameters}
+        return configured
 
     return wrap

@@ -1,13 +1,13 @@
-"""The run spec: what decides every bit of a game, as TOML.
+"""The run spec, a TOML file that determines every bit of a game.
 
     [run] name, agents, rounds (absent: until stopped), dimension, seed, reproducible
     [set] kind and its numbers              [algorithm] name, schedule and their numbers
     [feedback] what is granted per round    [graph] name and its numbers
     [adversary] plugin, isolation, options  [record] decisions, score_every
-    [[departures]] round, agents: who plays no more from that round on
+    [[departures]] round, agents: these agents do not play from that round on
 
-This module knows the keys and their ranges. Whether a name exists and its numbers suit it is known where the name is
-looked up: feasible sets, schedules, algorithms, graphs, plugins.
+This module checks keys and ranges. The names and their numbers are checked where a name is looked up: feasible sets,
+schedules, algorithms, graphs, plugins.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ import itertools
 import json
 import math
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import tomli_w
@@ -47,7 +47,7 @@ class Section(BaseModel):
 
 
 class OpenSection(BaseModel):
-    """A table whose further keys belong to whatever its name names."""
+    """A table whose other keys belong to the code that it names."""
 
     model_config = ConfigDict(frozen=True, extra="allow", strict=True)
 
@@ -80,7 +80,7 @@ class SetSection(OpenSection):
 
 
 class AlgorithmSection(OpenSection):
-    """What every agent runs; the numbers go to the schedule and to the algorithm."""
+    """The algorithm of every agent; the numbers go to the schedule and to the algorithm."""
 
     name: str
     schedule: str = ""
@@ -90,7 +90,7 @@ class AlgorithmSection(OpenSection):
 
 
 class FeedbackSection(Section):
-    """What the adversary grants per agent and round."""
+    """The values that the adversary grants per agent and round."""
 
     points: Annotated[int, Field(ge=0, le=LIMITS.points)] = 0
     loss_gradient: bool = False
@@ -98,18 +98,18 @@ class FeedbackSection(Section):
 
 
 class GraphSection(OpenSection):
-    """Who may talk to whom."""
+    """The communication graph."""
 
     name: str
     sha256: Annotated[str, Field(pattern=_SHA256)] = ""
 
 
 class AdversarySection(Section):
-    """Who chooses the functions."""
+    """The adversary that chooses the functions."""
 
     plugin: str
     isolation: Literal["process", "none"] | None = None
-    """Whether the plugin plays in a worker process of its own; a resolved spec says it."""
+    """Whether the plugin runs in a worker process of its own; always set in a resolved spec."""
     options: dict[str, Any] = {}
     sha256: Annotated[str, Field(pattern=_SHA256)] = ""
 
@@ -120,14 +120,14 @@ class AdversarySection(Section):
 
 
 class RecordSection(Section):
-    """What is written besides the metrics."""
+    """The records besides the metrics."""
 
     decisions: bool = False
     score_every: Annotated[int, Field(ge=1, lt=1 << 63)] = 1
 
 
 class DepartureSection(Section):
-    """Agents that play no more from a round on."""
+    """Agents that do not play from a round on."""
 
     round: Annotated[int, Field(ge=2, lt=1 << 63)]
     agents: Annotated[list[Annotated[int, Field(ge=0, lt=LIMITS.agents)]], Field(min_length=1), AfterValidator(sorted)]
@@ -145,19 +145,8 @@ class Spec(Section):
     record: RecordSection = RecordSection()
     departures: list[DepartureSection] = []
 
-    SECTIONS: ClassVar[tuple[str, ...]] = (
-        "run",
-        "set",
-        "algorithm",
-        "feedback",
-        "graph",
-        "adversary",
-        "record",
-        "departures",
-    )
-
     @model_validator(mode="after")
-    def _partings(self) -> Self:
+    def _check_departures(self) -> Self:
         """Refuse departures that are out of order, of agents that are not there, or of all of them."""
         rounds = [each.round for each in self.departures]
         gone = [agent for each in self.departures for agent in each.agents]
@@ -187,14 +176,13 @@ class Spec(Section):
             raise BadSpec(f"{source}: {_sentence(errors[0])}{more}") from error
 
     def tables(self) -> dict[str, object]:
-        """Return the spec as nested tables, absent things left out."""
+        """Return the spec as nested tables, without absent keys."""
         tables: dict[str, Any] = self.model_dump(exclude_none=True)
         if not self.departures:
             del tables["departures"]
-        for key in ("sha256", "schedule"):
-            for name in self.SECTIONS[:-1]:
-                if tables.get(name, {}).get(key) == "":
-                    del tables[name][key]
+        for section, key in itertools.product(("algorithm", "graph", "adversary"), ("sha256", "schedule")):
+            if tables[section].get(key) == "":
+                del tables[section][key]
         return tables
 
     def to_toml(self) -> str:
@@ -202,9 +190,9 @@ class Spec(Section):
         return tomli_w.dumps(self.tables())
 
     def digest(self) -> str:
-        """SHA-256 (hex) of the spec in a canonical form: equal specs, and only they, have equal digests.
+        """Return the SHA-256 (hex) of the spec in a canonical form; equal specs, and only they, have equal digests.
 
-        Departures do not count: they may come about while the game is played.
+        Departures are left out: they may be added while the game is played.
         """
         tables = {name: table for name, table in self.tables().items() if name != "departures"}
         canonical = json.dumps(tables, sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -219,7 +207,7 @@ class Spec(Section):
 
     @property
     def leaving(self) -> tuple[Departure, ...]:
-        """The departures, as everyone in the game is told of them."""
+        """The departures, in the form in which they are sent to every process."""
         return tuple(Departure(each.round, np.array(each.agents, dtype=np.intp)) for each in self.departures)
 
     def departing(self, departures: Iterable[Departure]) -> "Spec":
@@ -233,7 +221,7 @@ class Spec(Section):
 
 
 def _check_plain(value: object, key: str = "") -> None:
-    """Refuse what has no canonical form, dates and numbers that are not finite, naming its place below `key`."""
+    """Refuse values without a canonical form, dates and numbers that are not finite; the error names the key."""
     if isinstance(value, dict):
         for name, inner in value.items():
             _check_plain(inner, f"{key}.{name}")
@@ -247,7 +235,7 @@ def _check_plain(value: object, key: str = "") -> None:
 
 
 def _sentence(error: ErrorDetails) -> str:
-    """Turn one of pydantic's findings into a sentence that names key and remedy."""
+    """Return one of pydantic's findings as a sentence that names key and remedy."""
     path = [str(part) for part in error["loc"]]
     key = ".".join(path)
     match error["type"]:
@@ -256,9 +244,9 @@ def _sentence(error: ErrorDetails) -> str:
         case "missing":
             return f"{key} is missing; add it to [{path[0]}]"
         case "extra_forbidden" if len(path) == 1:
-            return f"[{key}] is not a section of a spec; {suggestion(key, Spec.SECTIONS)}"
+            return f"[{key}] is not a section of a spec; {suggestion(key, Spec.model_fields)}"
         case "extra_forbidden":
-            return f"{key} is not a key of [{path[0]}]; {suggestion(path[-1], _keys(path[0]))}"
+            return f"{key} is not a key of [{path[0]}]; {suggestion(path[-1], _CLOSED[path[0]].model_fields)}"
         case "value_error":
             return f"{key}{error['ctx']['error']}"
         case _:
@@ -266,7 +254,11 @@ def _sentence(error: ErrorDetails) -> str:
             return f"{key} must be {wanted}, not {repr(error['input'])[:60]}"
 
 
-def _keys(section: str) -> list[str]:
-    models: dict[str, object] = {"feedback": FeedbackSection, "departures": DepartureSection}
-    model = models.get(section, Spec.model_fields[section].annotation)
-    return list(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
+_CLOSED: dict[str, type[Section]] = {
+    "run": RunSection,
+    "feedback": FeedbackSection,
+    "adversary": AdversarySection,
+    "record": RecordSection,
+    "departures": DepartureSection,
+}
+"""The sections that refuse unknown keys."""

@@ -12,7 +12,7 @@ _NAMING: dict[str, Callable[[Collection[str]], Collection[str]]] = {
     "graph.name": lambda keys: keys,
     "set.kind": lambda keys: keys,
 }
-"""The keys that name code or a kind, and which other keys of their section belong to it."""
+"""The keys that name code or a kind, and the other keys of their section that belong to it."""
 
 _BASIS = {
     "graph.path": "graph.sha256",
@@ -20,7 +20,7 @@ _BASIS = {
     "adversary.options.data": "adversary.sha256",
     "run.rounds": "algorithm.horizon",
 }
-"""Keys, and what was filled in from them and goes when they change."""
+"""Keys, and the key that is derived from each and removed when it changes."""
 
 
 def read(text: str, *, source: str) -> dict[str, object]:
@@ -37,15 +37,16 @@ def read(text: str, *, source: str) -> dict[str, object]:
 def override(spec: str | Mapping[str, object], settings: Sequence[str], *, source: str = "spec") -> dict[str, object]:
     """Apply `key=value` settings to a spec given as text or tables.
 
-    The value is read as TOML, and as a plain string where it is none; an empty value removes the key. Naming another
-    graph, set or adversary drops the numbers of the old one; whether another algorithm takes over its numbers is known
-    where algorithms are.
+    A value is TOML, or else a plain string; an empty value removes the key. Naming another graph, set or adversary
+    drops the numbers of the old one; the numbers of algorithms are handled where algorithms are known.
     """
     tables: dict[str, object] = read(spec, source=source) if isinstance(spec, str) else dict(spec)
     pairs = [_pair(setting) for setting in settings]
-    for key, value in sorted(pairs, key=lambda pair: pair[0] not in _NAMING):  # numbers are those of the new name
-        if key in _NAMING:
-            _clear(tables, key, value)
+    for key, value in sorted(pairs, key=lambda pair: pair[0] not in _NAMING):  # first names, then their numbers
+        section, _, last = key.partition(".")
+        table = tables.get(section)
+        if key in _NAMING and isinstance(table, dict) and table.get(last) != value:  # drop the keys of the old name
+            tables[section] = {each: kept for each, kept in table.items() if each not in _NAMING[key](table)}
         assign(tables, key, value)
         if key in _BASIS and _BASIS[key].partition(".")[0] in tables:
             assign(tables, _BASIS[key], None)
@@ -57,14 +58,6 @@ def _pair(setting: str) -> tuple[str, object]:
     if not equals or not all(key.strip().split(".")) or "." not in key:
         raise BadSpec(f"--set {setting} is not section.key=value; write for example --set run.rounds=200")
     return key.strip(), _value(value.strip())
-
-
-def _clear(tables: dict[str, object], key: str, name: object) -> None:
-    """Drop from a section what belongs to the code that `key` names, where that is another one now."""
-    section, naming = key.split(".")
-    table = tables.get(section)
-    if isinstance(table, dict) and table.get(naming) != name:
-        tables[section] = {each: value for each, value in table.items() if each not in _NAMING[key](table)}
 
 
 def _value(text: str) -> object:

@@ -1,7 +1,7 @@
 """The files that a spec names: code by a path, the graphs of `graph.name = "file"`, and data of adversaries.
 
-Where a relative path starts is not said by the spec: at the spec's own folder for who plays it alone, and at its own
-working directory for each of the services that play it together.
+A relative path starts at the folder of the spec in a game of one process, and at the working directory of each service
+in a game of several.
 """
 
 from collections.abc import Collection
@@ -11,7 +11,7 @@ from slaternet.spec import Spec
 from slaternet.spec.plugins import absolute
 
 _DATA = {"replay": "path", "logistic": "data"}
-"""The adversaries that read a file, and the option that names it; what the options of others mean, only they know."""
+"""The adversaries that read a file, and the option that names it; the options of plugins are not interpreted."""
 FILES = (
     "algorithm.name",
     "graph.name",
@@ -35,7 +35,7 @@ def as_written(spec: Spec, written: Spec, base: Path) -> Spec:
 
 
 def _values(spec: Spec) -> dict[str, str]:
-    """Return what the keys that may name a file say."""
+    """Return the values of the keys that may name a file."""
     values: dict[str, object] = {
         "algorithm.name": spec.algorithm.name,
         "graph.name": spec.graph.name,
@@ -48,7 +48,7 @@ def _values(spec: Spec) -> dict[str, str]:
 
 
 def _places(spec: Spec, base: Path) -> dict[str, str]:
-    """Return the same with every path made absolute."""
+    """Return the values of the same keys, with every path made absolute."""
     targets = ("algorithm.name", "graph.name", "adversary.plugin")
     return {
         key: absolute(value, base) if key in targets else str((base / value).resolve())

@@ -4,8 +4,8 @@ A target is one of
     zhang2024            a name in the entry-point group (built-ins are registered there too)
     pkg.module:Class     a class of an installed package
     path/file.py:Class   a class of a single file; the file's folder is not searched for further imports, so that the
-                         SHA-256 of the file covers everything that was written for the game
-    grpc://HOST:PORT     a program that serves it, for adversaries; there is nothing to load
+                         SHA-256 of the file covers all code that was written for the game
+    grpc://HOST:PORT     a program that serves an adversary; there is nothing to load
 """
 
 import contextlib
@@ -30,7 +30,7 @@ from slaternet.fields import options_of
 from slaternet.suggestions import suggestion
 
 ADVERSARIES = "slaternet.adversaries"
-"""The group of adversaries; named here, because a worker has no need of those who ask for one."""
+"""The group of adversaries; it is defined here so that a worker can load one without importing the adversary."""
 FOREIGN = "grpc://"
 
 log = structlog.get_logger()
@@ -45,11 +45,11 @@ def plugin_edge(
     passing: tuple[type[BaseException], ...] = (SlaternetError,),
     logged: bool = True,
 ) -> Iterator[None]:
-    """Turn whatever a user's code raises within the block into PluginFailed, and log its traceback for the operator.
+    """Turn any exception of a user's code within the block into PluginFailed, and log its traceback for the operator.
 
-    `kind` and `name` say which plugin it is, `where` which of its methods is called, or which round is played: a
-    function where only the end of the block knows. Errors of the types `passing` are our own and go through. An exam,
-    whose findings say the same, logs nothing.
+    `kind` and `name` identify the plugin, `where` the method called or the round played: a function if it is known only
+    at the end of the block. Errors of the types `passing` are our own and pass through. An exam reports failures as
+    findings and sets `logged` to False.
     """
     try:
         yield
@@ -72,7 +72,7 @@ def plugin_edge(
 
 @dataclass(frozen=True)
 class Loaded:
-    """A class that a spec named, and the SHA-256 of the code it stands in."""
+    """A class that a spec names, and the SHA-256 of its code."""
 
     target: str
     factory: type[Any]
@@ -82,7 +82,7 @@ class Loaded:
 def load(group: str, target: str, *, key: str) -> Loaded:
     """Import the class that `target` names in the entry-point `group`.
 
-    Raises BadSpec naming `key` where there is no such thing, PluginFailed where its code raises on import.
+    Raises BadSpec naming `key` where it does not exist, PluginFailed where its code raises on import.
     """
     where, name = place(group, target, key=key)
     if _is_file(where):
@@ -95,7 +95,7 @@ def load(group: str, target: str, *, key: str) -> Loaded:
 
 
 def digest(group: str, target: str, *, key: str) -> str:
-    """Return the SHA-256 that `load` would, without executing anything of it; BadSpec where there is no such code."""
+    """Return the SHA-256 that `load` returns, without executing the code; BadSpec where there is no such code."""
     where, _ = place(group, target, key=key)
     if _is_file(where):
         return _hash_file(where, key)
@@ -106,7 +106,7 @@ def digest(group: str, target: str, *, key: str) -> str:
 
 
 def is_foreign(target: str) -> bool:
-    """Say whether a target is a program that is served elsewhere."""
+    """Return whether a target is a program that serves the plugin."""
     return target.startswith(FOREIGN)
 
 
@@ -119,9 +119,9 @@ def absolute(target: str, base: Path) -> str:
 
 
 def check_options(factory: type[Any], options: Mapping[str, object], *, key: str, given: int) -> None:
-    """Compare the names of `options` with the constructor's parameters beyond the `given` leading ones that we supply.
+    """Compare the names of `options` with the constructor's parameters after the first `given`, which we supply.
 
-    Raises BadSpec naming the option under `key`: one that the constructor does not take, or one that it needs.
+    Raises BadSpec naming an option under `key` that the constructor does not take, or that it needs.
     """
     options_of(factory, given).check(options, key=key, of=factory.__name__)
 
@@ -142,7 +142,7 @@ def place(group: str, target: str, *, key: str) -> tuple[str, str]:
 
 @functools.cache
 def _registered(group: str) -> dict[str, str]:
-    """Return the targets of a group by name; reading what is installed takes milliseconds."""
+    """Return the targets of a group by name; reading the installed entry points takes milliseconds."""
     return {entry.name: entry.value for entry in entry_points(group=group)}
 
 
@@ -152,13 +152,13 @@ def _is_file(where: str) -> bool:
 
 @functools.cache
 def _import_file(path: str, digest: str, key: str) -> ModuleType:
-    """Execute a file once per content, under a name no package can have."""
+    """Execute a file once per content, under a module name that no package has."""
     name = f"slaternet_plugin_{digest}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise BadSpec(f"{key} names the file {path}, which is not Python; its name must end in .py")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and pickle look a class's module up there
+    sys.modules[name] = module  # dataclasses and pickle look up a class's module there
     try:
         with plugin_edge(f"code of {key} =", path, "its import", passing=()):
             spec.loader.exec_module(module)
@@ -187,11 +187,11 @@ def _class_in(module: ModuleType, name: str, where: str, key: str) -> type[Any]:
 
 
 def _find_module(name: str) -> ModuleSpec | None:
-    """Find a module without importing the packages it stands in, as importlib.util.find_spec would."""
+    """Find a module without importing its parent packages, as importlib.util.find_spec would."""
     first, *rest = name.split(".")
     try:
         found = importlib.util.find_spec(first) if first else None
-    except ValueError:  # it runs already, as a script without a place
+    except ValueError:  # it is running as a script, and has no spec
         return None
     for depth, _ in enumerate(rest, start=2):
         if found is None or found.submodule_search_locations is None:
@@ -211,7 +211,7 @@ def _hash_file(where: str, key: str) -> str:
 
 
 def _hash(origin: str | None, *, package: bool) -> str:
-    """SHA-256 of a module's file, or of a package's .py files in the order of their paths."""
+    """Return the SHA-256 of a module's file, or of a package's .py files in the order of their paths."""
     if origin is None:
         return ""  # compiled into the interpreter, or a namespace without code
     file = Path(origin)

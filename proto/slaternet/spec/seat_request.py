@@ -1,8 +1,8 @@
-"""What a host asks for when it joins: so many agents, certain agents, or an even share.
+"""The seats that a host asks for when it joins: a number of agents, certain agents, or an even share.
 
-12              so many agents, whichever are left
+12              twelve agents, any that are left
 0-11    3,7,9   these agents, by their ids; 3-3 is agent 3 alone
-(nothing)       an even share of what others leave
+(nothing)       an even share of the rest
 """
 
 import itertools
@@ -20,12 +20,12 @@ _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeatRequest:
-    """What a host asks for."""
+    """The seats that a host asks for."""
 
     count: int = 0
     """How many agents; 0: an even share."""
     agents: Agents = field(default_factory=lambda: np.empty(0, np.intp))
-    """The very ones, `count` of them, ascending; none: any."""
+    """Their ids, `count` of them, ascending; none: any agents."""
 
 
 EVEN = SeatRequest()
@@ -33,7 +33,7 @@ EVEN = SeatRequest()
 
 
 def parse(text: str) -> SeatRequest:
-    """Return what --seats says; BadSpec where it says nothing that can be meant."""
+    """Return the request in the text of --seats; BadSpec where it is none."""
     text = text.strip()
     if not text:
         return EVEN

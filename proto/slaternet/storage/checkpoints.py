@@ -1,8 +1,9 @@
-"""Checkpoints: what a process knew after a round, from which its next life goes on; one file each, named by the round.
+"""Checkpoints: the state of a host after a round, from which it continues after a restart; one file for each round.
 
-A file is a title and one record, as slaternet.storage.record_file lays them out.
+A file is a title and one record, in the layout of slaternet.storage.record_file.
 """
 
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,9 +17,9 @@ _KIND = 1
 
 @dataclass(frozen=True, slots=True)
 class Checkpoints:
-    """The checkpoints of one process in one game. It holds nothing open and changes nothing of itself.
+    """The checkpoints of one process in one game. It keeps no file open and has no mutable state.
 
-    `write` waits for the disk: a service runs it as `await asyncio.to_thread(checkpoints.write, round, payload)`.
+    `write` blocks: a service runs it as `await asyncio.to_thread(checkpoints.write, round, payload)`.
     """
 
     folder: Path
@@ -28,7 +29,7 @@ class Checkpoints:
     disk: Disk = DISK
 
     def write(self, round: int, payload: Buffer) -> None:
-        """Keep what is known after a round; when this returns, it survives a loss of power, whole or not at all."""
+        """Write the state after a round, whole or not at all; when this returns, it survives a loss of power."""
         title = title_bytes(self._title)
         path = self._path(round)
         self.disk.make_folder(self.folder)
@@ -38,13 +39,12 @@ class Checkpoints:
         failpoint("agent_after_checkpoint_sync")
 
     def read(self, round: int) -> bytes:
-        """Return what was known after a round, bit by bit.
+        """Return the state after a round, bit by bit.
 
-        BadSpec where the checkpoint is missing or another's, Diverged where it is damaged.
+        BadSpec where the checkpoint is missing or belongs to another game, Diverged where it is damaged.
         """
         path = self._path(round)
-        file = self.disk.open(path)
-        try:
+        with closing(self.disk.open(path)) as file:
             reader = Reader(path, file, largest=file.size())
             reader.expect(self._title)
             records = list(reader)
@@ -53,16 +53,14 @@ class Checkpoints:
                     f"{path} is damaged: it must hold one record, of round {round}, and nothing more; restore it "
                     "from a copy, or begin the whole game anew"
                 )
-        finally:
-            file.close()
         return records[0].payload
 
     def rounds(self) -> list[int]:
-        """Return after which rounds there is a checkpoint, in order."""
+        """Return the rounds that have a checkpoint, in order."""
         return sorted(round for name in self.disk.names(self.folder) if (round := _round_of(name)) is not None)
 
     def forget_before(self, round: int) -> None:
-        """Remove what is older than the newest checkpoint at or before `round`; that one stays."""
+        """Remove all checkpoints older than the newest one at or before `round`; that one stays."""
         kept = max((each for each in self.rounds() if each <= round), default=0)
         for name in self.disk.names(self.folder):
             old = _round_of(name.removesuffix(DRAFT))

@@ -1,13 +1,13 @@
-"""The one seam to the file system for what must outlive a process: small enough for a test to stand in for it.
+"""The one interface to the file system for durable data: small enough for a test to replace it.
 
-What is written has reached the kernel when a call returns, so the death of the process does not take it back. A loss
-of power may, until `sync` has returned for a file's content and `sync_folder` for its name.
+Written data has reached the kernel when a call returns, so it survives the process. It survives a loss of power only
+after `sync` has returned for a file's content and `sync_folder` for its name.
 """
 
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -17,89 +17,87 @@ from slaternet.errors import BadSpec, RunFailed, SlaternetError
 Buffer: TypeAlias = "bytes | bytearray | memoryview[Any]"
 
 DRAFT = ".draft"
-"""Ends the name of a file that is not yet what it shall be."""
+"""Suffix of a file that is still being written."""
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP}
-# where there is no fdatasync, the slower fsync promises the same
+# without fdatasync, the slower fsync gives the same guarantee
 _sync = getattr(os, "fdatasync", os.fsync)
 
 
 class DiskFile(Protocol):
-    """An open file. What goes wrong is one sentence: BadSpec or RunFailed, made by `refusal`."""
+    """An open file. Every failure is a BadSpec or RunFailed of one sentence, made by `refusal`."""
 
     def size(self) -> int:
-        """Return how many bytes it has."""
+        """Return its length in bytes."""
 
     def read(self, offset: int, size: int) -> bytes:
-        """Return `size` bytes from `offset` on, or those that there are."""
+        """Return up to `size` bytes from `offset` on."""
 
     def append(self, data: Buffer) -> None:
-        """Add to its end. Where this raises, any part of `data` may stand there."""
+        """Add to its end. If this raises, any part of `data` may have been written."""
 
     def truncate(self, size: int) -> None:
-        """Cut off what lies behind the first `size` bytes."""
+        """Cut it to its first `size` bytes."""
 
     def sync(self) -> None:
         """Return once the content would survive a loss of power."""
 
     def close(self) -> None:
-        """Close it; once more does nothing."""
+        """Close it; a second call does nothing."""
 
 
 class Disk(Protocol):
-    """The files that are there. What goes wrong is one sentence: BadSpec or RunFailed, made by `refusal`."""
+    """A file system. Every failure is a BadSpec or RunFailed of one sentence, made by `refusal`."""
 
     def create(self, path: Path) -> DiskFile:
-        """Open an empty file; what was at `path` is gone."""
+        """Open an empty file, in place of any file at `path`."""
 
     def open(self, path: Path, *, write: bool = False) -> DiskFile:
         """Open a file that exists."""
 
     def rename(self, old: Path, new: Path) -> None:
-        """Give a file another name in its folder, in the place of any file that had it."""
+        """Rename a file within its folder; it replaces any file of the new name."""
 
     def remove(self, path: Path) -> None:
-        """Remove a file; a loss of power may bring it back."""
+        """Remove a file; a loss of power may undo that."""
 
     def names(self, folder: Path) -> list[str]:
-        """Return the names in a folder, sorted; none where there is no folder."""
+        """Return the names in a folder, sorted; none if the folder does not exist."""
 
     def make_folder(self, folder: Path) -> None:
-        """Make a folder and those it stands in, where they are missing; they survive a loss of power."""
+        """Make a folder and its parents where they are missing; they survive a loss of power."""
 
     def sync_folder(self, folder: Path) -> None:
         """Return once the names in a folder would survive a loss of power."""
 
     def lock(self, path: Path) -> DiskFile | None:
-        """Open a file and lock it until it is closed or the process ends; None where another process has locked it."""
+        """Open a file and lock it until it is closed or the process ends; None if another process has locked it."""
 
 
 def draft(disk: Disk, path: Path, *pieces: Buffer) -> Path:
-    """Write what shall stand at `path` into a file beside it, and return which, once it survives a loss of power."""
+    """Write the new content of `path` into a file beside it; return that file once it survives a loss of power."""
     beside = path.with_name(path.name + DRAFT)
-    file = disk.create(beside)
-    try:
-        for piece in pieces:
-            file.append(piece)
-        file.sync()
-    except SlaternetError:
-        with suppress(SlaternetError):  # half a file would only take room that is lacking
-            disk.remove(beside)
-        raise
-    finally:
-        file.close()
+    with closing(disk.create(beside)) as file:
+        try:
+            for piece in pieces:
+                file.append(piece)
+            file.sync()
+        except SlaternetError:
+            with suppress(SlaternetError):  # on a full disk, half a file would only take space
+                disk.remove(beside)
+            raise
     return beside
 
 
 def publish(disk: Disk, beside: Path, path: Path) -> None:
-    """Put a draft in its place. Whatever happens meanwhile, the old file stands there or the new one, whole."""
+    """Rename a draft to its final name. A crash leaves either the old file or the new one, whole."""
     disk.rename(beside, path)
     disk.sync_folder(path.parent)
 
 
 def refusal(path: Path, error: OSError) -> SlaternetError:
-    """Say what the file system refused, and what helps."""
+    """Return an error that names the refused path, the cause and the remedy."""
     if error.errno in _FULL:
         return RunFailed(
             f"there is no room for {path}: {error.strerror}; nothing acknowledged is lost: free space and start again"
@@ -113,7 +111,7 @@ def refusal(path: Path, error: OSError) -> SlaternetError:
 
 @dataclass(frozen=True, slots=True)
 class _Using:
-    """What the file system refuses about a path is said in a sentence."""
+    """Turns an OSError about a path into a `refusal`."""
 
     path: Path
 
@@ -148,7 +146,7 @@ class _RealFile:
     def append(self, data: Buffer) -> None:
         try:
             written, size = os.write(self.descriptor, data), memoryview(data).nbytes
-            while written < size:  # the call that follows a short one says why it was short
+            while written < size:  # the call after a short one raises its cause
                 written += os.write(self.descriptor, memoryview(data).cast("B")[written:])
         except OSError as error:
             raise refusal(self._using.path, error) from None
@@ -222,24 +220,21 @@ DISK: Disk = _RealDisk()
 
 
 def replace_file(path: Path, *pieces: Buffer, disk: Disk = DISK) -> None:
-    """Write a file, whole or not at all; when this returns, it survives a loss of power."""
+    """Replace a file, whole or not at all; when this returns, it survives a loss of power."""
     publish(disk, draft(disk, path, *pieces), path)
 
 
 def read_file(path: Path, *, disk: Disk = DISK) -> bytes:
-    """Return what a file holds."""
-    file = disk.open(path)
-    try:
+    """Return the content of a file."""
+    with closing(disk.open(path)) as file:
         return file.read(0, file.size())
-    finally:
-        file.close()
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Let a library write a file of any size beside `path`, at the block's value; at its end, put it in its place.
+    """Yield a path beside `path` for a library to write to; after the block, rename that file to `path`.
 
-    The file is there whole or not at all, and then survives a loss of power.
+    `path` is replaced whole or not at all, and then survives a loss of power.
     """
     beside = path.with_name(path.name + DRAFT)
     try:

@@ -1,7 +1,7 @@
-"""Places where a test may have a process killed: around every step that must survive it.
+"""Failpoints: places in the code where a test can kill the process, around every step that must survive a crash.
 
 SLATERNET_FAILPOINT=agent_before_query:kill@3 kills the process when it reaches that place for the third time, as
-`kill -9` would; without @3, when it first does. The variable is read once, when this module is imported.
+`kill -9` would; without @3, the first time. The variable is read once, when this module is imported.
 """
 
 import os
@@ -17,9 +17,9 @@ VARIABLE = "SLATERNET_FAILPOINT"
 
 Name = Literal[
     "agent_before_query",
-    "agent_after_reply",  # and before anything is made of it
-    "agent_after_checkpoint_write",  # and before it stands in its place
-    "agent_after_checkpoint_sync",  # and before anyone is told
+    "agent_after_reply",  # and before it is used
+    "agent_after_checkpoint_write",  # and before it has its final name
+    "agent_after_checkpoint_sync",  # and before it is reported
     "agent_during_recovery",
     "adversary_before_play",
     "adversary_after_play",  # and before anything of the round is revealed
@@ -33,29 +33,29 @@ Name = Literal[
     "coordinator_during_join",
 ]
 NAMES: tuple[Name, ...] = get_args(Name)
-"""Every place there is."""
+"""All failpoints."""
 
 
 @dataclass(slots=True)
 class Failpoint:
-    """One place, and how often it must be reached still."""
+    """One place, and how many times it must still be reached."""
 
     name: str
     left: int = 1
 
     def reach(self, name: str) -> None:
-        """Kill this process, if it is the place and the time."""
+        """Kill this process at its place, when the count has run down."""
         if name != self.name:
             return
         self.left -= 1
         if self.left == 0:
             os.write(2, f"failpoint {name}: killed\n".encode())
             os.kill(os.getpid(), signal.SIGKILL)
-            os._exit(128 + signal.SIGKILL)  # the first process of a container does not die of its own signals
+            os._exit(128 + signal.SIGKILL)  # process 1 of a container ignores its own signals
 
 
 def parse(text: str) -> Failpoint | None:
-    """Read what the variable says, if anything; BadSpec where it is not understood."""
+    """Return the failpoint that a value of the variable names; None where it is empty, BadSpec where it is wrong."""
     if not text:
         return None
     name, _, action = text.partition(":")
@@ -68,14 +68,14 @@ def parse(text: str) -> Failpoint | None:
 
 
 def check() -> None:
-    """Refuse what the variable says, where it is not understood; every process asks before it does anything."""
+    """Refuse a wrong value of the variable; every process calls this first."""
     parse(os.environ.get(VARIABLE, ""))
 
 
 def _armed() -> Callable[[str], None] | None:
     try:
         failpoint = parse(os.environ.get(VARIABLE, ""))
-    except BadSpec:  # an import is no place to refuse: check() does
+    except BadSpec:  # an import must not raise: check() does
         return None
     return failpoint.reach if failpoint is not None else None
 
@@ -84,12 +84,12 @@ _reached = _armed()
 
 
 def arm(reached: Callable[[str], None] | None) -> None:
-    """Call `reached` with the name of each place reached, whatever the variable says; None: nothing happens."""
-    global _reached  # one for the process, as the variable is
+    """Call `reached` with the name of each place reached, whatever the variable says; None disarms."""
+    global _reached  # one per process, like the variable
     _reached = reached
 
 
 def failpoint(name: Name) -> None:
-    """Say that this place is reached."""
+    """Mark a place in the code that a test may kill the process at."""
     if _reached is not None:
         _reached(name)

@@ -1,14 +1,14 @@
-"""Journals: what a process must not forget, recorded before anyone is told; record_file has the layout.
+"""Journals: records that are written before their content is sent to anyone; record_file has the layout.
 
 Example:
     with Journal.open(path, role="adversary", run=run) as journal:
-        for record in journal.replay():  # what was acknowledged, and at most one record more
+        for record in journal.replay():  # everything acknowledged, and at most one record more
             ...
         journal.append(GRANT, round, points, values)
 """
 
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Self
@@ -29,16 +29,16 @@ from slaternet.storage.record_file import (
 
 
 class Durability(StrEnum):
-    """What an acknowledged record survives."""
+    """The failure that an acknowledged record survives."""
 
     KILL = "kill"
-    """The death of the process, however it dies."""
+    """The end of the process, however it ends."""
     FSYNC = "fsync"
     """A loss of power."""
 
 
 class Journal:
-    """A file that only grows. One thread at a time; the state's lock keeps other processes away."""
+    """An append-only file. One thread at a time; the lock of the state folder excludes other processes."""
 
     def __init__(
         self, path: Path, file: DiskFile, title: Title, durability: Durability, disk: Disk, limits: Limits
@@ -70,12 +70,14 @@ class Journal:
         """Begin the journal of a game; BadSpec where `path` holds more than a title, so that no record is ever lost."""
         start = title_bytes(_title(role, run))
         disk.make_folder(path.parent)
-        if path.name in disk.names(path.parent) and _size(disk, path) > len(start):
-            raise BadSpec(f"{path} holds a game already; start with --fresh to forget it, or choose another --state")
+        if path.name in disk.names(path.parent):
+            with closing(disk.open(path)) as file:
+                if file.size() > len(start):
+                    remedy = "start with --fresh to forget it, or choose another --state"
+                    raise BadSpec(f"{path} holds a game already; {remedy}")
         replace_file(path, start, disk=disk)
         journal = cls.open(path, role=role, run=run, durability=durability, disk=disk, limits=limits)
-        for _ in journal.replay():  # there is none; now it may grow
-            pass
+        list(journal.replay())  # there is nothing, but `append` requires a replay
         return journal
 
     @classmethod
@@ -89,9 +91,9 @@ class Journal:
         disk: Disk = DISK,
         limits: Limits = LIMITS,
     ) -> Self:
-        """Go on with a journal: `replay` it, then `append`.
+        """Continue a journal: `replay` it, then `append`.
 
-        BadSpec where it is missing or another's, Diverged where its title is damaged; nothing is ever guessed.
+        BadSpec where it is missing or belongs to another game, Diverged where its title is damaged.
         """
         file = disk.open(path, write=True)
         try:
@@ -101,28 +103,27 @@ class Journal:
             raise
 
     def replay(self) -> Iterator[SealedRecord]:
-        """Return what is there, record by record as it is read; at the end cut off what a crash has torn.
+        """Yield the records; at the end cut off one that a crash has torn.
 
-        Diverged, naming record and byte, where anything else does not fit.
+        Diverged, naming record and byte, where the file is damaged otherwise.
         """
         reader, self._reader = self._reader, None
-        if reader is None:  # what has been appended since would look torn to it
+        if reader is None:  # it would take records appended since for torn ones
             raise RuntimeError(f"{self._path} is replayed once, before it grows; see `read`")
         yield from reader
         self._seal, self._end = reader.seal, reader.end
         if reader.remainder:
             self._file.truncate(self._end)
-        # A record may have been written whole, and its writer died before it was synced: from here on it counts.
+        # The previous process may have ended after writing the last record and before syncing it: sync it now.
         self._file.sync()
         self._closed = ""
 
     def append(self, kind: int, round: int, *payload: Buffer, sync: bool = False) -> None:
-        """Write a record down; when this returns it is acknowledged, and survives what `durability` says.
+        """Write a record; when this returns it is acknowledged, and survives what `durability` says.
 
-        With `sync`, it and all before it survive a loss of power in any case.
-
-        Where it fails the record is taken back, and the journal takes no other: after a failed sync nobody knows what
-        the disk holds. The process ends, and its next life replays what was acknowledged.
+        With `sync`, it and all before it survive a loss of power in any case. If this fails, the record is removed and
+        the journal accepts no other: after a failed sync the content of the disk is unknown. The process must end, and
+        replays the acknowledged records when it is started again.
         """
         if self._closed:
             self._check_open()
@@ -138,7 +139,7 @@ class Journal:
                 self._file.sync()
         except BaseException:
             self._closed = "an earlier one could not be written; start the process again"
-            with suppress(SlaternetError):  # what is left then is torn, and the next replay cuts it off
+            with suppress(SlaternetError):  # if this fails too, the next replay cuts the torn record off
                 self._file.truncate(self._end)
             raise
         self._seal = record[HEAD_BYTES - SEAL_BYTES : HEAD_BYTES]
@@ -149,15 +150,15 @@ class Journal:
             raise RunFailed(f"{self._path} takes no records: {self._closed}")
 
     def rewrite(self) -> "JournalRewrite":
-        """Begin to write the journal anew beside itself; it may grow meanwhile."""
+        """Begin a new version of the journal in a file beside it; the journal may grow meanwhile."""
         self._check_open()
         return JournalRewrite(self._path, self._title, self._largest, self._disk)
 
     def succeed(self, rewriting: "JournalRewrite") -> None:
-        """Put what was written anew in this journal's place, and go on there.
+        """Replace the journal by its new version, and continue there.
 
-        Whatever happens meanwhile, the old file stands there or the new one, whole; where it fails, the journal takes
-        no other record, and the next life goes on from the one that it finds.
+        A crash leaves either the old file or the new one, whole. If this fails, the journal accepts no other record,
+        and a restarted process continues from the file that it finds.
         """
         self._check_open()
         self._closed = "its successor could not be put in its place; start the process again"
@@ -168,7 +169,7 @@ class Journal:
         self._closed = ""
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._closed = "it is closed"
         self._file.close()
 
@@ -180,7 +181,7 @@ class Journal:
 
 
 class JournalRewrite:
-    """A journal that is written anew, from what is read of the old one: with other records, and seals of its own."""
+    """A new version of a journal, made from the records of the old one, with seals of its own."""
 
     def __init__(self, path: Path, title: Title, largest: int, disk: Disk) -> None:
         self.path = path.with_name(path.name + DRAFT)
@@ -194,11 +195,11 @@ class JournalRewrite:
 
     @property
     def remainder(self) -> int:
-        """How many bytes of the old journal have not been read yet."""
+        """How many bytes of the old journal are still unread."""
         return self._reader.remainder
 
     def read(self, size: int) -> Iterator[SealedRecord]:
-        """Return the next records of the old journal, so many bytes of them or a little more."""
+        """Yield the next records of the old journal, at least `size` bytes of them if there are as many."""
         end = self._reader.end + size
         while self._reader.end < end and (record := next(iter(self._reader), None)) is not None:
             yield record
@@ -211,46 +212,40 @@ class JournalRewrite:
         self._end += len(head) + len(payload)
 
     def sync(self) -> None:
-        """Return once all that was written would survive a loss of power."""
+        """Return once the new version would survive a loss of power."""
         self._file.sync()
 
     def hand_over(self) -> tuple[DiskFile, bytes, int]:
-        """Return the file, the last seal and where it ends."""
+        """Return the new file, its last seal and its length; close the old one."""
         self._old.close()
         return self._file, self._seal, self._end
 
     def abandon(self) -> None:
-        """Leave the old journal as it is."""
+        """Remove the new version; the old journal stays as it is."""
         self._old.close()
         self._file.close()
         self._disk.remove(self.path)
 
 
 def read(path: Path, *, disk: Disk = DISK, limits: Limits = LIMITS) -> Iterator[SealedRecord]:
-    """Return the records of anybody's journal, for whoever checks them; the file is only read.
+    """Yield the records of any journal, without changing the file.
 
-    Diverged, naming record and byte, where it is damaged, and at its end where it ends within a record.
+    Diverged, naming record and byte, where it is damaged or ends within a record.
     """
-    file = disk.open(path)
-    try:
+    with closing(disk.open(path)) as file:
         reader = Reader(path, file, largest=_largest(limits))
         yield from reader
         if reader.remainder:
             raise Diverged(
                 f"{path} ends within record {reader.count + 1}, which begins at byte {reader.end}; if its process was "
-                "killed, start it again: it cuts off what nobody was told"
+                "killed, start it again: it cuts off what was never acknowledged"
             )
-    finally:
-        file.close()
 
 
 def read_title(path: Path, *, disk: Disk = DISK) -> Title:
-    """Return of which role and run a journal is; BadSpec or Diverged where it is none, or damaged."""
-    file = disk.open(path)
-    try:
+    """Return role and run of a journal; BadSpec where it is none, Diverged where it is damaged."""
+    with closing(disk.open(path)) as file:
         return Reader(path, file, largest=0).title
-    finally:
-        file.close()
 
 
 def _title(role: str, run: str) -> Title:
@@ -258,13 +253,5 @@ def _title(role: str, run: str) -> Title:
 
 
 def _largest(limits: Limits) -> int:
-    """Return how long a payload may be: what one payload may be on the wire."""
+    """Return the largest payload of a record: the largest on the wire."""
     return limits.parts * limits.part_bytes
-
-
-def _size(disk: Disk, path: Path) -> int:
-    file = disk.open(path)
-    try:
-        return file.size()
-    finally:
-        file.close()

@@ -1,14 +1,14 @@
-"""Files of sealed records: what a process leaves for its next life and for whoever checks it afterwards.
+"""Files of sealed records: journals and checkpoints, read after a restart and by audits.
 
     file      title, record, record, ...
     title     magic (8 bytes), version (4), length (2), as many bytes of text: whose file it is; SHA-256 of that (32)
     record    length of the payload (8), kind (2), round (8), CRC-32 of these three (4), seal (32), payload
 
 Numbers are little-endian. A record's seal is the SHA-256 of the seal before it (the title's, for the first), of its
-length, kind and round, and of its payload: no record can be changed, left out or moved unnoticed. The CRC-32 makes a
-length trustworthy before the payload is looked at: where the file ends within a record whose head is sound, a crash has
-torn it; where a head is not sound, it was damaged, and what follows is not thrown away. A CRC-32 of the payload would
-cost two thirds of its SHA-256 and find nothing more.
+length, kind and round, and of its payload: no record can be changed, left out or moved unnoticed. The CRC-32 checks the
+length before the payload is read: where the file ends within a record whose head is sound, a crash has torn it; where a
+head is not sound, the file was damaged, and the rest is not discarded. A CRC-32 of the payload would cost two thirds of
+its SHA-256 and find nothing more.
 """
 
 import hashlib
@@ -22,10 +22,10 @@ from slaternet.errors import BadSpec, Diverged
 from slaternet.storage.disk import Buffer, DiskFile
 
 VERSION = 2
-"""Changes with the layout above and with that of any payload."""
+"""Increases when the layout above or that of any payload changes."""
 
 Title = dict[str, str]
-"""Whose file it is: a line for each key, which has no space, and its value, which has no end of line."""
+"""The owner of a file: one line for each key, which has no space, and value, which has no line end."""
 
 _MAGIC = b"SLATERN\n"
 _START = struct.Struct("<8sIH")
@@ -40,7 +40,7 @@ _CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class SealedRecord:
-    """One entry: a kind, the round it is about, and a payload that only its writer understands."""
+    """One entry: a kind, its round, and a payload in the writer's own format."""
 
     kind: int
     round: int
@@ -48,7 +48,7 @@ class SealedRecord:
 
 
 def title_bytes(title: Title) -> bytes:
-    """Return how a file begins; its last bytes are the seal that the first record continues."""
+    """Return the first bytes of a file; they end with the seal that the first record continues."""
     text = "\n".join(f"{key} {value}" for key, value in title.items()).encode()
     start = _START.pack(_MAGIC, VERSION, len(text)) + text
     return start + hashlib.sha256(start).digest()
@@ -60,7 +60,7 @@ def seal_of(beginning: bytes) -> bytes:
 
 
 def head_bytes(before: bytes, kind: int, round: int, *payload: Buffer) -> bytes:
-    """Return what stands before a payload, given in pieces, that follows the seal `before`."""
+    """Return the head of a record whose payload is given in pieces and which follows the seal `before`."""
     head = _HEAD.pack(sum([memoryview(piece).nbytes for piece in payload]), kind, round)
     digest = hashlib.sha256(before + head)
     for piece in payload:
@@ -69,9 +69,9 @@ def head_bytes(before: bytes, kind: int, round: int, *payload: Buffer) -> bytes:
 
 
 class Reader:
-    """The records of a file from the first to the last whole one, checked one by one as they are read.
+    """The records of a file, from the first to the last whole one, each checked as it is read.
 
-    BadSpec where the file is not what its name promises, Diverged, naming record and byte, where it is damaged.
+    BadSpec where it is another kind of file, Diverged, naming record and byte, where it is damaged.
     """
 
     def __init__(self, path: Path, file: DiskFile, *, largest: int) -> None:
@@ -81,14 +81,14 @@ class Reader:
         self._chunk, self._chunk_offset = memoryview(b""), 0
         self.count = 0
         self.end = 0
-        """The byte behind the last record that was read."""
+        """The end of the last record read, in bytes."""
         self.title, self.seal = self._read_title()
 
     def __iter__(self) -> Iterator[SealedRecord]:
         return iter(self._next, None)
 
     def _next(self) -> SealedRecord | None:
-        """Return the next record; None where the file ends, or a crash has torn it."""
+        """Return the next record; None at the end of the file, or where a crash has torn a record."""
         start = self._bytes(self.end, HEAD_BYTES)
         if len(start) < HEAD_BYTES:
             return None
@@ -113,11 +113,11 @@ class Reader:
 
     @property
     def remainder(self) -> int:
-        """How many bytes follow the last record that was read."""
+        """How many bytes follow the last record read."""
         return self._file.size() - self.end
 
     def expect(self, title: Title) -> None:
-        """Refuse a file that is somebody else's."""
+        """Refuse a file with another title."""
         for key in title | self.title:
             found, expected = self.title.get(key), title.get(key)
             if found != expected:
@@ -146,7 +146,7 @@ class Reader:
         return {key: value for key, _, value in lines}, seal
 
     def _bytes(self, offset: int, size: int) -> memoryview:
-        """Return bytes of the file, fewer at its end; `offset` never goes back."""
+        """Return bytes of the file, fewer at its end; `offset` never decreases."""
         start = offset - self._chunk_offset
         if start + size > len(self._chunk):
             self._chunk = memoryview(self._file.read(offset, max(size, _CHUNK_BYTES)))

@@ -1,8 +1,8 @@
-"""What survives a process: a folder DIR/NAME that one process at a time holds, and the game it has begun.
+"""The state of a process across restarts: a folder DIR/NAME that one process at a time holds.
 
-lock         held as long as the process lives
-state.json   which game that is, of which spec, whether it is over, and of an adversary where its run folder is
-checkpoints  of a host: what it knew after some rounds of that game
+lock         held as long as the process runs
+state.json   its game: run, spec, whether it is over, and of an adversary the run folder
+checkpoints  of a host: its state after some rounds of that game
 """
 
 import json
@@ -24,11 +24,11 @@ _STATE = "state.json"
 
 @dataclass(frozen=True, slots=True)
 class SavedState:
-    """A game, as the process remembers it that has begun it."""
+    """The content of state.json: the game that a process has begun."""
 
     name: str
     role: str
-    run: str = ""  # empty: none was begun
+    run: str = ""  # empty: no game was begun
     spec: str = ""  # SHA-256
     over: bool = False
     rounds: int = 0
@@ -36,7 +36,7 @@ class SavedState:
 
 
 class StateDir:
-    """The memory of one process; without a folder it lasts no longer than the process itself."""
+    """The state of one process; without a folder it ends with the process."""
 
     def __init__(
         self, name: str, role: str, folder: Path | None = None, lock: DiskFile | None = None, disk: Disk = DISK
@@ -50,43 +50,47 @@ class StateDir:
 
     @classmethod
     def claim(cls, states: Path | None, name: str, *, role: str, fresh: bool = False, disk: Disk = DISK) -> Self:
-        """Hold the folder of `name` in `states` until `release`, and read what it holds; `fresh` forgets that first.
+        """Lock the folder of `name` in `states` until `release`, and read it; `fresh` empties it first.
 
-        BadSpec where another process holds it, or it cannot be read or written. A name that is AUTO is replaced by a
-        free one.
+        BadSpec where another process holds it, or it cannot be read or written. AUTO stands for a free name.
         """
         if states is None:
             if name == AUTO:
                 raise BadSpec(f"--name {AUTO} takes a name that is free in --state DIR; say which DIR, or give a name")
             return cls(name, role)
-        state = cls._claim_free(states, role, disk) if name == AUTO else cls._claim(states, name, role, disk)
-        if state is None:
-            raise BadSpec(
-                f"the state {states / name} is held by another process; end that one, or choose another --name or "
-                "--state"
-            )
-        return state._recalled(fresh=fresh)
+        names = [f"agent-{number + 1}" for number in range(LIMITS.hosts)] if name == AUTO else [name]
+        for each in names:
+            if (state := cls._claim(states, each, role, disk, fresh=fresh)) is not None:
+                return state
+        if name == AUTO:
+            raise BadSpec(f"all {LIMITS.hosts} names in --state {states} are taken; choose another DIR")
+        raise BadSpec(
+            f"the state {states / name} is held by another process; end that one, or choose another --name or --state"
+        )
 
     @classmethod
     def claim_idle(cls, states: Path, name: str, *, role: str) -> Self | None:
-        """Hold the folder of `name` as `claim` does, for a process that is not there; None where it is."""
-        state = cls._claim(states, name, role, DISK)
-        return None if state is None else state._recalled(fresh=False)
+        """Claim the folder of `name` as `claim` does, but return None where another process holds it."""
+        return cls._claim(states, name, role, DISK, fresh=False)
 
     @classmethod
-    def _claim_free(cls, states: Path, role: str, disk: Disk) -> Self:
-        for number in range(1, LIMITS.hosts + 1):
-            if (state := cls._claim(states, f"agent-{number}", role, disk)) is not None:
-                return state
-        raise BadSpec(f"all {LIMITS.hosts} names in --state {states} are taken; choose another DIR")
-
-    @classmethod
-    def _claim(cls, states: Path, name: str, role: str, disk: Disk) -> Self | None:
-        """Return the state of a name, or None where another process holds it."""
+    def _claim(cls, states: Path, name: str, role: str, disk: Disk, *, fresh: bool) -> Self | None:
         folder = states / name
         disk.make_folder(folder)
         lock = disk.lock(folder / _LOCK)
-        return cls(name, role, folder, lock, disk) if lock is not None else None
+        if lock is None:
+            return None
+        state = cls(name, role, folder, lock, disk)
+        try:
+            if fresh:
+                state._remove(folder / _CHECKPOINTS)
+                state._remove(folder, _STATE, _STATE + DRAFT)
+            else:
+                state._past = state._read(folder)
+        except BaseException:
+            state.release()
+            raise
+        return state
 
     def __enter__(self) -> Self:
         return self
@@ -95,14 +99,14 @@ class StateDir:
         self.release()
 
     def release(self) -> None:
-        """Let another process hold the folder."""
+        """Unlock the folder."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
 
     @property
-    def epitaph(self) -> str:
-        """A sentence where the game that is remembered is over; empty where it is not, or none is."""
+    def finished_notice(self) -> str:
+        """A sentence for the operator if the saved game is over, else empty."""
         if not self._past.over:
             return ""
         rounds = f" after {self._past.rounds} rounds" if self._past.rounds else ""
@@ -112,66 +116,53 @@ class StateDir:
 
     @property
     def durable(self) -> bool:
-        """Whether it outlives the process."""
+        """Whether it survives the process."""
         return self.folder is not None
 
     @property
     def checkpoints(self) -> Path | None:
-        """Where checkpoints of the game are kept; None where nothing outlives the process."""
+        """The folder of the game's checkpoints; None without a state folder."""
         return self.folder / _CHECKPOINTS if self.folder is not None else None
 
     @property
     def past_spec(self) -> str:
-        """SHA-256 of the spec whose game was begun; empty where none was."""
+        """SHA-256 of the saved game's spec; empty where no game was begun."""
         return self._past.spec
 
     def remember(self, run: str, spec: str) -> None:
-        """Write down which game this process has begun; when this returns, it outlives a loss of power.
+        """Save which game this process has begun; when this returns, that survives a loss of power.
 
-        What was kept of another game goes first: a crash in between leaves that game without it, and no game with what
-        belongs to another.
+        Checkpoints of another game are removed first, so that after a crash in between no game finds those of another.
         """
         same = self._past.run == run
         if self._past.run and self.folder is not None and not same:
-            self._forget(self.folder / _CHECKPOINTS)
+            self._remove(self.folder / _CHECKPOINTS)
         self._write(SavedState(self.name, self._role, run, spec, results=self._past.results if same else ""))
 
     @property
     def results(self) -> Path | None:
-        """The run folder of the game that is remembered; None where none was chosen."""
+        """The run folder of the saved game; None where there is none."""
         return Path(self._past.results) if self._past.results else None
 
     @property
     def past_run(self) -> str:
-        """The id of the game that was begun; empty where none was."""
+        """The id of the saved game; empty where no game was begun."""
         return self._past.run
 
     def keep(self, results: Path) -> None:
-        """Write down the run folder of the game; when this returns, it outlives a loss of power."""
+        """Save the run folder of the game; when this returns, that survives a loss of power."""
         if self._past.run:
             self._write(replace(self._past, results=str(results.absolute())))
 
     def close(self, rounds: int) -> None:
-        """Write down that the game is over; when this returns, it outlives a loss of power."""
+        """Save that the game is over; when this returns, that survives a loss of power."""
         if self._past.run and not self._past.over:
             self._write(replace(self._past, over=True, rounds=rounds))
 
     def play_on(self, spec: str) -> None:
-        """Write down that the game goes on as that of another spec; when this returns, it outlives a loss of power."""
+        """Save that the game goes on under another spec; when this returns, that survives a loss of power."""
         if self._past.run:
             self._write(replace(self._past, spec=spec, over=False, rounds=0))
-
-    def _recalled(self, *, fresh: bool) -> Self:
-        try:
-            if self.folder is not None and fresh:
-                self._forget(self.folder / _CHECKPOINTS)
-                self._forget(self.folder, _STATE, _STATE + DRAFT)
-            elif self.folder is not None:
-                self._past = self._read(self.folder)
-        except BaseException:
-            self.release()
-            raise
-        return self
 
     def _read(self, folder: Path) -> SavedState:
         if _STATE not in self._disk.names(folder):
@@ -190,7 +181,7 @@ class StateDir:
             )
         return past
 
-    def _forget(self, folder: Path, *names: str) -> None:
+    def _remove(self, folder: Path, *names: str) -> None:
         """Remove these files of a folder, or all of them."""
         for name in self._disk.names(folder):
             if not names or name in names:

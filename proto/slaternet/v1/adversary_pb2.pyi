@@ -77,7 +77,7 @@ class RevealDown(_message.Message):
     def answer(self) -> Global___Answer: ...
     @_builtins.property
     def question(self) -> Global___Question:
-        """in answer to a Recall: as it was asked once, its Answer following"""
+        """in answer to a Recall: as it was asked, followed by its Answer"""
 
     def __init__(
         self,
@@ -155,8 +155,8 @@ Global___Question: _TypeAlias = Question  # noqa: Y015
 
 @_typing.final
 class Usage(_message.Message):
-    """What this incarnation of a host has spent since it joined, up to the end of head.round; for the record only. Sent with
-    every progress report, and after the last round on every stream to come. Of a round that is told already it changes
+    """Traffic and waiting time of this incarnation of a host since it joined, up to the end of head.round; for the record only.
+    Sent with every progress report, and after the last round on every new stream. A repeated report of a round changes
     nothing. No number is above 2^50.
     """
 
@@ -192,7 +192,7 @@ Global___Usage: _TypeAlias = Usage  # noqa: Y015
 
 @_typing.final
 class Recall(_message.Message):
-    """Asks what agents that are seated at the sender by now have asked and seen before; head.round: the first round wanted."""
+    """Asks for the past questions and answers of agents that are now seated at the sender; head.round: the first round wanted."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -61,7 +61,7 @@ Global___GossipMessage: _TypeAlias = GossipMessage  # noqa: Y015
 
 @_typing.final
 class Wanted(_message.Message):
-    """The sender lacks every frame from head.round on; send again what was sent before."""
+    """The sender lacks every frame from head.round on; send them again."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

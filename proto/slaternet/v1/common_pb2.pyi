@@ -18,8 +18,8 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class Head(_message.Message):
-    """What every message of the game says about itself. A message whose head disagrees with the stream it
-    arrived on is refused; a head never grants anything.
+    """The head of every message of the game. A message whose head disagrees with the stream it arrived on is
+    refused; a head never grants anything.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -84,7 +84,7 @@ Global___Opening: _TypeAlias = Opening  # noqa: Y015
 
 @_typing.final
 class Heartbeat(_message.Message):
-    """Says only that the sender lives. Sent when a stream has been quiet for 5 seconds; silence of 15 ends the stream."""
+    """Shows that the sender is running. Sent when nothing else was sent for 5 seconds; silence of 15 ends the stream."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -48,11 +48,11 @@ class JoinRequest(_message.Message):
     spec: _builtins.str
     """SHA-256 of the spec this process has played before, 64 hex digits; must equal the"""
     durable: _builtins.bool
-    """coordinator's; empty (absent): it comes without a past
-    it keeps what it needs to go on after its death; absent: it does not, and cannot come back
+    """coordinator's; empty (absent): it has played none
+    it keeps on disk what it needs after a restart; absent: it does not, and cannot be restarted
     """
     ticket: _builtins.bytes
-    """of a Welcome without incarnation, 32 bytes; empty (absent): the sender was given none"""
+    """of a Welcome without incarnation, 32 bytes; empty (absent): the sender has received none"""
     @_builtins.property
     def head(self) -> _common_pb2.Head:
         """run empty, epoch and round 0; sender: the name asked for, [a-z0-9][a-z0-9-]* of at most 64 bytes"""
@@ -89,13 +89,13 @@ class Welcome(_message.Message):
     SPEC_FIELD_NUMBER: _builtins.int
     LOW_WATER_FIELD_NUMBER: _builtins.int
     incarnation: _builtins.int
-    """from 1; 0 (absent): the name is taken, and who wants it asks again with this ticket"""
+    """from 1; 0 (absent): the name is taken; join again with this ticket"""
     ticket: _builtins.bytes
     """32 bytes, opens the control stream; without incarnation it is for the next Join alone"""
     spec: _builtins.str
     """the resolved spec, TOML, at most 256 KiB; absent without incarnation"""
     low_water: _builtins.int
-    """M: a host that comes back goes on from its checkpoint of this round; 0 (absent): from the start"""
+    """M: a restarted host continues from its checkpoint of this round; 0 (absent): from the start"""
     @_builtins.property
     def head(self) -> _common_pb2.Head:
         """run: the id to use from here on; sender: the coordinator's name"""
@@ -167,15 +167,15 @@ class ControlUp(_message.Message):
 
     @_builtins.property
     def refusals(self) -> Global___Refusals:
-        """whenever the sender has refused more messages than it has said"""
+        """whenever the sender has refused more messages than it has reported"""
 
     @_builtins.property
     def checkpointed(self) -> Global___Checkpointed:
-        """host: what it needs to go on from a round is on its disk"""
+        """host: its checkpoint of a round is durable"""
 
     @_builtins.property
     def waiting(self) -> Global___Waiting:
-        """host: it has come no further for a second; progress takes it back"""
+        """host: it has made no progress for a second; Progress revokes it"""
 
     def __init__(
         self,
@@ -236,7 +236,7 @@ class ControlDown(_message.Message):
 
     @_builtins.property
     def low_water(self) -> Global___LowWater:
-        """to the adversary; hosts learn it with each Topology"""
+        """to the adversary; hosts receive it with each Topology"""
 
     @_builtins.property
     def over(self) -> Global___Over:
@@ -271,7 +271,7 @@ Global___ControlDown: _TypeAlias = ControlDown  # noqa: Y015
 
 @_typing.final
 class Description(_message.Message):
-    """What the adversary's plugin is, as far as others must know."""
+    """The properties of the adversary's plugin that others need."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -313,7 +313,7 @@ Global___Description: _TypeAlias = Description  # noqa: Y015
 
 @_typing.final
 class Peer(_message.Message):
-    """A process others talk to, and the tickets between it and the receiver of the message."""
+    """Another process, and the tickets between it and the receiver of the message."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -352,8 +352,8 @@ Global___Peer: _TypeAlias = Peer  # noqa: Y015
 
 @_typing.final
 class Seating(_message.Message):
-    """Who sits where; head.epoch counts seatings. One of a new epoch takes the place of the older one: every host goes back to M
-    and plays on from there.
+    """The seats of all hosts; head.epoch counts seatings. After a seating of a new epoch every host goes back to M and continues
+    from there.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -368,7 +368,7 @@ class Seating(_message.Message):
     seats: _builtins.bytes
     """the receiver's agents, uint32 little-endian, ascending; empty: the adversary"""
     low_water: _builtins.int
-    """M: hosts take the game up after this round; 0 (absent): from the start"""
+    """M: hosts continue after this round; 0 (absent): from the start"""
     recall: _builtins.bool
     """a host may rebuild from the adversary's journal what it lacks; absent: it must have kept it"""
     @_builtins.property
@@ -408,7 +408,7 @@ Global___Seating: _TypeAlias = Seating  # noqa: Y015
 
 @_typing.final
 class Departure(_message.Message):
-    """Agents that leave the game before its end, with the host they sat at."""
+    """Agents that leave the game before its end, with their host."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -469,7 +469,7 @@ class Topology(_message.Message):
     parts: _builtins.int
     """0 (absent): a whole topology; else how many parts, at most 4096; data is split anywhere"""
     low_water: _builtins.int
-    """M: nobody asks again for what came before it; 0 (absent): keep everything"""
+    """M: nobody asks for earlier rounds again; 0 (absent): keep everything"""
     def __init__(
         self,
         *,
@@ -636,7 +636,7 @@ Global___Acknowledged: _TypeAlias = Acknowledged  # noqa: Y015
 
 @_typing.final
 class Waiting(_message.Message):
-    """Whom the sender waits for; head.round: the round it cannot play yet."""
+    """The processes that the sender waits for; head.round: the round it cannot play yet."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -691,11 +691,11 @@ class Breach(_message.Message):
     kind: _builtins.str
     """name of the error, as in the trailing metadata slaternet-error"""
     host: _builtins.str
-    """empty (absent): the caller had not shown whose it is"""
+    """empty (absent): the caller had not proved its name"""
     count: _builtins.int
     """from 1"""
     server: _builtins.str
-    """who refused them; empty (absent): the sender of the message"""
+    """the process that refused them; empty (absent): the sender of the message"""
     def __init__(
         self,
         *,
@@ -714,7 +714,7 @@ Global___Breach: _TypeAlias = Breach  # noqa: Y015
 
 @_typing.final
 class Refusals(_message.Message):
-    """All that the sender has refused since it started; replaces what it said before."""
+    """All refusals of the sender since it started; replaces its previous report."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -763,10 +763,10 @@ class StatusRequest(_message.Message):
     HEAD_FIELD_NUMBER: _builtins.int
     AGAIN_FIELD_NUMBER: _builtins.int
     again: _builtins.bool
-    """whether the sender asks again within a second, and would hear how the game ends"""
+    """whether the sender polls, and should see the final status"""
     @_builtins.property
     def head(self) -> _common_pb2.Head:
-        """run may be empty; sender: who asks"""
+        """run may be empty; sender: the caller"""
 
     def __init__(
         self,
@@ -808,7 +808,7 @@ class StatusReply(_message.Message):
     cumulative_loss: _builtins.float
     cumulative_violation: _builtins.float
     waiting_for: _builtins.str
-    """who is missing, or holds all others up, in words; empty (absent): nobody"""
+    """the processes that are missing or delay all others, in words; empty (absent): none"""
     failure: _builtins.str
     """in phase "failed": one sentence"""
     agents: _builtins.int
@@ -881,14 +881,14 @@ class HostStatus(_message.Message):
     role: _builtins.str
     """"host" or "adversary" """
     silent: _builtins.float
-    """seconds since the coordinator last heard from it"""
+    """seconds since its last message to the coordinator"""
     spare: _builtins.bool
     """it has no seat and waits for one"""
     lost: _builtins.bool
     """it was given up: others play its agents, or they have departed"""
     @_builtins.property
     def waits_for(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """names of those it waits for; at most 4097; empty: it has not said that it waits"""
+        """names of the processes it waits for; at most 4097; empty: it has reported none"""
 
     def __init__(
         self,
@@ -914,7 +914,7 @@ Global___HostStatus: _TypeAlias = HostStatus  # noqa: Y015
 
 @_typing.final
 class Trouble(_message.Message):
-    """Something that went wrong and that the operator may want to know of."""
+    """An incident: something that went wrong and that the operator should know."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -945,7 +945,7 @@ class StopRequest(_message.Message):
     HEAD_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def head(self) -> _common_pb2.Head:
-        """run may be empty; sender: who asks"""
+        """run may be empty; sender: the caller"""
 
     def __init__(
         self,
@@ -967,7 +967,7 @@ class StopReply(_message.Message):
     HEAD_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def head(self) -> _common_pb2.Head:
-        """round: the last round of the game; 0 (absent): not settled yet, ask again"""
+        """round: the last round of the game; 0 (absent): not fixed yet, ask again"""
 
     def __init__(
         self,

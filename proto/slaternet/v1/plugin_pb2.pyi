@@ -100,7 +100,7 @@ Global___DescribeReply: _TypeAlias = DescribeReply  # noqa: Y015
 
 @_typing.final
 class Methods(_message.Message):
-    """Which optional things the functions of a round offer."""
+    """Which optional methods the functions of a round offer."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -144,7 +144,7 @@ class PlayRequest(_message.Message):
     round: _builtins.int
     """from 1"""
     needed: _builtins.int
-    """the lowest round still needed; earlier ones may be forgotten"""
+    """the lowest round still needed; earlier ones may be dropped"""
     past: _builtins.bytes
     """float64 (h, n, p): the last h <= history rounds' decisions, newest last; NaN: has left"""
     def __init__(

@@ -14,15 +14,16 @@ import pytest
 from tests.support.worker_plugins import SET, Counting, Plain, Walk, game, playing, served, target
 
 from slaternet.codec.plugin import (
+    SERVICE,
     DescribeReply,
     EvaluateReply,
+    Methods,
     ScoreReply,
     encode_described,
     encode_evaluated,
     encode_played,
     encode_scored,
 )
-from slaternet.codec.plugin_messages import SERVICE, Methods
 from slaternet.errors import PluginFailed
 from slaternet.limits import LIMITS
 from slaternet.model import Array

@@ -14,9 +14,11 @@ import pytest
 from tests.support.worker_plugins import SET, Counting, game, playing, served, target
 
 from slaternet.codec.plugin import (
+    SERVICE,
     DescribeRequest,
     EvaluateReply,
     EvaluateRequest,
+    Methods,
     PlayRequest,
     ScoreRequest,
     decode_described,
@@ -28,7 +30,6 @@ from slaternet.codec.plugin import (
     encode_score,
     to_json,
 )
-from slaternet.codec.plugin_messages import SERVICE, Methods
 from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS
 from slaternet.model import Array

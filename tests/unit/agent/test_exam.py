@@ -177,7 +177,7 @@ BREACHES = [
     (
         Hides,
         "restores",
-        "is another after a new instance took the state over; keep whatever is remembered in the state",
+        "is another after a new instance took the state over; keep all memory in the state",
     ),
     (Peeks, "rebuilds", "update of round 1 raised AttributeError at test_exam.py"),
     (Misshapes, "shapes", "decide returns points in round 1 of shape (5, 2, 13), not (5, 1, 13); return (k, s, p)"),
@@ -245,8 +245,8 @@ def test_one_learner_for_a_single_agent_decides_as_that_agent_alone(name: str) -
         host = build(AlgorithmSection(name=name, mode=mode), game)  # type: ignore[arg-type]
         arena, state, decisions = Arena("box", game, silent=True), host.start(np.arange(1)), []
         for t in range(1, 15):
-            decision = host.decide(state, arena.heard(host.outgoing(state, t)), t)
-            state = host.update(state, decision, arena.seen(decision, host.feedback, t), t)
+            decision = host.decide(state, arena.gossip(host.outgoing(state, t)), t)
+            state = host.update(state, decision, arena.values(decision, host.feedback, t), t)
             decisions.append(decision.x.tobytes() + decision.points.tobytes())
         played.append(decisions)
 

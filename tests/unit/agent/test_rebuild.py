@@ -12,7 +12,7 @@ from slaternet_agent.algorithms import Algorithm, state_vector
 from slaternet_agent.engine.questions import question_of
 from slaternet_agent.engine.rebuild import StateRebuild
 from slaternet_agent.registry import build
-from slaternet_agent.testing.arena import AGENTS, arenas, of
+from slaternet_agent.testing.arena import AGENTS, arenas, select_agents
 
 MARK = 6
 EVERYONE = np.arange(AGENTS)
@@ -28,8 +28,8 @@ class Story:
         self._rounds = []
         state: Any = self.algorithm.start(EVERYONE)
         for t in range(1, MARK + 1):
-            decision = self.algorithm.decide(state, arena.heard(self.algorithm.outgoing(state, t)), t)
-            seen = arena.seen(decision, self.algorithm.feedback, t)
+            decision = self.algorithm.decide(state, arena.gossip(self.algorithm.outgoing(state, t)), t)
+            seen = arena.values(decision, self.algorithm.feedback, t)
             self._rounds.append((question_of(decision, self.algorithm.feedback, t, EVERYONE), seen))
             state = self.algorithm.update(state, decision, seen, t)
         self.state = state
@@ -60,7 +60,7 @@ class Story:
                     constraint_gradient=flags[1],
                 )
             )
-            some = of(wish.agents, seen)
+            some = select_agents(wish.agents, seen)
             told.append(Answer(question.round, wish.agents, some))
         return told
 

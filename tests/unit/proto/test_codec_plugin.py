@@ -17,11 +17,11 @@ from slaternet.codec.plugin import (
     DescribeRequest,
     EvaluateReply,
     EvaluateRequest,
+    Methods,
     PlayRequest,
     ScoreReply,
     ScoreRequest,
 )
-from slaternet.codec.plugin_messages import Methods
 from slaternet.errors import Malformed
 from slaternet.limits import LIMITS
 from slaternet.v1 import plugin_pb2 as pb

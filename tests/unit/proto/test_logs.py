@@ -11,7 +11,7 @@ import structlog
 
 from slaternet.errors import BadSpec
 from slaternet.service import logs
-from slaternet.service.logs import annotate, configure_log, last_words
+from slaternet.service.logs import annotate, configure_log, print_final_error
 
 RUN = "0123456789abcdef" * 2
 
@@ -65,7 +65,7 @@ def test_what_others_say_steers_no_terminal_and_passes_for_no_line_of_ours(
     structlog.get_logger().warning(
         "a\x1b[2J\nb", address="\x1b]0;x\x07:1", reason="no\n[info] the game is over", count=3
     )
-    last_words("slaternet", "the game failed: a: \x1b[31mwell\n", 3)
+    print_final_error("slaternet", "the game failed: a: \x1b[31mwell\n", 3)
 
     told, last = log.lines()
     assert told.endswith("a?[2J?b                        address=?]0;x?:1 count=3 reason='no?[info] the game is over'")
@@ -168,11 +168,11 @@ def test_an_exception_is_told_without_the_values_of_variables(log: Log) -> None:
         assert ticket not in str(each)
 
 
-def test_the_last_words_are_a_sentence_or_an_object(log: Log) -> None:
-    last_words("slaternet agent", "the seats are taken", 4)
+def test_the_final_error_is_a_sentence_or_an_object(log: Log) -> None:
+    print_final_error("slaternet agent", "the seats are taken", 4)
     assert log.lines() == ["slaternet agent: the seats are taken"]
 
     configure_log(format="json")
-    last_words("slaternet agent", "the seats are taken", 4)
+    print_final_error("slaternet agent", "the seats are taken", 4)
     (event,) = log.objects()
     assert (event["event"], event["level"], event["exit_code"]) == ("the seats are taken", "error", 4)

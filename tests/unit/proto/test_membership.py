@@ -192,8 +192,8 @@ async def test_a_failure_is_said_on_every_stream_and_raised_when_the_game_is_ove
 
     async with member(control) as membership:
         membership.report(Progress(3))
-        membership.fail(PluginFailed("a secret of the plugin"), told="see its log")
-        membership.fail(RunFailed("what came of it"))  # the first failure is the cause
+        membership.fail_game(PluginFailed("a secret of the plugin"), told="see its log")
+        membership.fail_game(RunFailed("what came of it"))  # the first failure is the cause
         with pytest.raises(PluginFailed, match="a secret of the plugin"):
             await membership.attend()
 
@@ -225,8 +225,8 @@ async def test_the_newest_checkpoint_is_said_at_once_and_on_every_stream_after_t
         attending = asyncio.create_task(membership.attend())
         await opened.wait()
         membership.report(Progress(70))
-        membership.keep(64)
-        membership.keep(128)
+        membership.report_checkpoint(64)
+        membership.report_checkpoint(128)
         await attending
 
     assert streams == [[Progress(70), Checkpointed(64), Checkpointed(128)], [Progress(70), Checkpointed(128)]]
@@ -243,11 +243,11 @@ async def test_who_abandons_a_game_leaves_it_with_the_reason_and_without_a_word(
                 heard.append(codec.decode_control_up(data)[1])
 
     async with member(control) as membership:
-        membership.listen(lambda body: membership.abandon(RunFailed("the disk is full")))
+        membership.listen(lambda body: membership.leave_for_restart(RunFailed("the disk is full")))
         with pytest.raises(RunFailed, match="the disk is full"):
             await membership.attend()
         assert membership.failed
-        membership.fail(PluginFailed("what came of it"))
+        membership.fail_game(PluginFailed("what came of it"))
 
     assert heard == []
 
@@ -337,7 +337,7 @@ async def test_a_game_that_has_failed_may_be_begun_again(tmp_path: Path) -> None
         async with member(control, state) as membership:
             with pytest.raises(RunFailed):
                 await membership.attend()
-        assert (state.epitaph, bool(state.past_spec)) == ("", True)
+        assert (state.finished_notice, bool(state.past_spec)) == ("", True)
 
 
 async def test_who_cannot_remember_the_end_does_not_say_that_it_knows_it(tmp_path: Path) -> None:
@@ -366,16 +366,16 @@ async def test_a_process_whose_stream_ends_is_missed_until_it_is_back_or_our_own
 
     async with member(control) as membership:
         with capture_logs() as said:
-            membership.miss("agent-2")  # nothing is played yet
+            membership.peer_lost("agent-2")  # nothing is played yet
             attending = asyncio.create_task(membership.attend())
             await asyncio.sleep(0)
-            membership.meet("agent-2")
-            membership.miss("agent-2")
-            membership.meet("agent-2")
+            membership.peer_back("agent-2")
+            membership.peer_lost("agent-2")
+            membership.peer_back("agent-2")
             membership.finish(Progress(40))
-            membership.miss("agent-2")  # it leaves, as all do in the end
+            membership.peer_lost("agent-2")  # it leaves, as all do in the end
             await attending
-            membership.miss("agent-2")
+            membership.peer_lost("agent-2")
 
     assert [(each["event"], each["caller"]) for each in said if "caller" in each] == [
         ("stream broke", "agent-2"),

@@ -82,8 +82,8 @@ def test_every_kind_of_number_is_told_as_it_was_counted() -> None:
     breaches.count(NotYours("no"), "agent-1")
 
     def source() -> Iterator[Reading]:
-        yield metrics.of_process("host", "agent-1")
-        yield from metrics.of_traffic(Meter(), breaches)
+        yield metrics.process_info("host", "agent-1")
+        yield from metrics.traffic_readings(Meter(), breaches)
         yield Reading(counted, {("a", "x"): 3, ("b", "x"): 2**53})
         yield measured.reads(-0.125)
         yield timed.reads(histogram)

@@ -18,11 +18,11 @@ def claim(folder: Path | None, name: str = "agent-1", *, role: str = "host", fre
 
 def test_a_game_is_remembered_until_it_is_forgotten(tmp_path: Path) -> None:
     with claim(tmp_path / "new" / "folder") as state:
-        assert (state.past_spec, state.epitaph) == ("", "")
+        assert (state.past_spec, state.finished_notice) == ("", "")
         state.remember("run-1", SPEC)
 
     with claim(tmp_path / "new" / "folder") as state:
-        assert (state.past_spec, state.epitaph) == (SPEC, "")
+        assert (state.past_spec, state.finished_notice) == (SPEC, "")
     with claim(tmp_path / "new" / "folder", fresh=True) as state:
         assert state.past_spec == ""
     with claim(tmp_path / "new" / "folder") as state:
@@ -52,12 +52,12 @@ def test_a_game_that_is_over_says_so_and_names_the_remedy(tmp_path: Path) -> Non
         state.close(7)  # said again on another stream
 
     with claim(tmp_path) as state:
-        assert state.epitaph == (
+        assert state.finished_notice == (
             f"the game that agent-1 remembers in {tmp_path / 'agent-1'} is over after 200 rounds; "
             "start it with --fresh for another"
         )
     with claim(tmp_path, fresh=True) as state:
-        assert (state.epitaph, state.past_spec) == ("", "")
+        assert (state.finished_notice, state.past_spec) == ("", "")
 
 
 def test_fresh_deletes_what_was_written_here_and_nothing_else(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_what_cannot_be_written_leaves_what_was_there(tmp_path: Path) -> None:
             state.close(200)
 
     with claim(tmp_path) as state:
-        assert (state.past_spec, state.epitaph) == (SPEC, "")
+        assert (state.past_spec, state.finished_notice) == (SPEC, "")
 
 
 # Slots
@@ -190,9 +190,9 @@ def test_a_slot_whose_game_is_over_says_so_like_any_state(tmp_path: Path) -> Non
 
     with claim(tmp_path, AUTO) as state:
         assert state.name == "agent-1"
-        assert "is over after 9 rounds" in state.epitaph
+        assert "is over after 9 rounds" in state.finished_notice
     with claim(tmp_path, AUTO, fresh=True) as state:
-        assert (state.name, state.epitaph) == ("agent-1", "")
+        assert (state.name, state.finished_notice) == ("agent-1", "")
 
 
 _HOLDER = """

@@ -15,7 +15,7 @@ class Ball(BaseSet):
     def __init__(self, dimension: int, radius: PositiveFloat, *, key: str = "set") -> None:
         self.dimension = dimension
         self.radius = radius
-        self._settle(key, lambda: np.zeros(dimension))
+        self._choose_centre(key, lambda: np.zeros(dimension))
 
     def radii(self, point: Array) -> tuple[float, float]:
         """Return the distances of the nearest and of the farthest point of the sphere."""

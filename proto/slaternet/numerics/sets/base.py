@@ -1,4 +1,4 @@
-"""What a feasible set promises, and what all kinds of sets share."""
+"""The interface of a feasible set, and the base class of all kinds of sets."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -56,7 +56,7 @@ class FeasibleSet(Protocol):
 
 
 class BaseSet(ABC):
-    """A feasible set that can measure itself about any of its points, which is how a centre is settled."""
+    """A feasible set that computes its radii about any of its points; its centre is chosen by them."""
 
     dimension: int
     centre: Array
@@ -79,13 +79,13 @@ class BaseSet(ABC):
         """Say whether all of points (..., p) lie in X up to tolerance * R(X)."""
         return bool(self.contains(points, tolerance).all())
 
-    def _settle(self, key: str, found: Callable[[], Array]) -> None:
-        """Take 0 as the centre where it is inside by more than rounding, else what is found; BadSpec if X is unfit."""
+    def _choose_centre(self, key: str, other: Callable[[], Array]) -> None:
+        """Take 0 as the centre where it is inside by more than rounding, else `other()`; BadSpec if X is unfit."""
         self.centre = np.zeros(self.dimension)
         with np.errstate(over="ignore"):
             self.inner, self.outer = self.radii(self.centre)
             if not self.inner > _FLATTEST * self.outer:
-                self.centre = found() + 0.0
+                self.centre = other() + 0.0
                 self.inner, self.outer = self.radii(self.centre)
             distance = float(length(self.centre))
         if not _SMALLEST < self.outer < _LARGEST:

@@ -23,7 +23,7 @@ class Box(BaseSet):
                 f"{key}.lower must be below {key}.upper = {self.upper[coordinate]:g} in coordinate {coordinate}; "
                 "move them apart, so that the set has an interior"
             )
-        self._settle(key, lambda: 0.5 * self.lower + 0.5 * self.upper)
+        self._choose_centre(key, lambda: 0.5 * self.lower + 0.5 * self.upper)
         self._low, self._high, self._mid = _compact(self.lower), _compact(self.upper), _compact(self.centre)
         self._about_zero = not self.centre.any()
 

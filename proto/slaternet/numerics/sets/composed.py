@@ -19,7 +19,7 @@ class Product(BaseSet):
         ends = np.cumsum([part.dimension for part in self.parts]).tolist()
         self._places = [slice(end - part.dimension, end) for part, end in zip(self.parts, ends, strict=True)]
         self.dimension = int(ends[-1])
-        self._settle(key, lambda: np.concatenate([part.centre for part in self.parts]))
+        self._choose_centre(key, lambda: np.concatenate([part.centre for part in self.parts]))
 
     def radii(self, point: Array) -> tuple[float, float]:
         """Return the smallest inner radius of the parts, and the outer radii put together at right angles."""
@@ -49,7 +49,7 @@ class Shifted(BaseSet):
         self.of = of
         self.dimension = of.dimension
         self.by = vector(f"{key}.by", by, of.dimension)
-        self._settle(key, lambda: of.centre + self.by)
+        self._choose_centre(key, lambda: of.centre + self.by)
         self._about_zero = not self.centre.any()
 
     def radii(self, point: Array) -> tuple[float, float]:

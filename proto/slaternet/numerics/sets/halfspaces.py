@@ -63,7 +63,7 @@ class Halfspaces(BaseSet):
                 f"{key}.normals let coordinate {error.coordinate} {'rise' if error.upwards else 'fall'} without end; "
                 "add a row that bounds it"
             ) from error
-        self._settle(key, lambda: found)
+        self._choose_centre(key, lambda: found)
 
     def radii(self, point: Array) -> tuple[float, float]:
         """Return the distances of the nearest side, and of the farthest corner of the smallest box around X."""

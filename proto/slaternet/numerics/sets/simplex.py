@@ -18,7 +18,7 @@ class Simplex(BaseSet):
         self.dimension = dimension
         self.size = size
         self._mid = self.size / (dimension + math.sqrt(dimension))  # as far from every x_i = 0 as from sum x = size
-        self._settle(key, lambda: np.full(dimension, self._mid))
+        self._choose_centre(key, lambda: np.full(dimension, self._mid))
 
     def radii(self, point: Array) -> tuple[float, float]:
         """Return the distances of the nearest facet and of the farthest of the vertices 0 and size e_i."""
@@ -50,7 +50,7 @@ class L1Ball(BaseSet):
     def __init__(self, dimension: int, radius: PositiveFloat, *, key: str = "set") -> None:
         self.dimension = dimension
         self.radius = radius
-        self._settle(key, lambda: np.zeros(dimension))
+        self._choose_centre(key, lambda: np.zeros(dimension))
 
     def radii(self, point: Array) -> tuple[float, float]:
         """Return the distances of the nearest facet and of the farthest of the vertices +- radius e_i."""
