@@ -1,7 +1,7 @@
-"""The messages of the game as plain records, for codec, engines and shells.
+"""The messages of the game as plain records: what codec, engines and shells pass around.
 
 Agents are 0..n-1, rounds are 1, 2, 3, ... Arrays are float64 and C-contiguous, agent ids are `numpy.intp`.
-k is the number of agents of a message, p the dimension, s the points per agent, m the constraints per agent.
+k is the number of agents a message speaks for, p the dimension, s the points per agent, m the constraints per agent.
 """
 
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ COORDINATOR = "coordinator"
 
 
 class Role(StrEnum):
-    """The role of a process in the game."""
+    """What a process is in the game."""
 
     HOST = "host"
     ADVERSARY = "adversary"
@@ -41,22 +41,22 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """A process asks for a place in the game; its name is the head's sender."""
+    """A process asks to join the game; its name is the head's sender."""
 
     role: Role
     address: str
     seats: int  # 0: an even share
     protocol: int
     fingerprint: str
-    agents: Agents = field(default_factory=lambda: np.empty(0, np.intp))  # those wanted by id; none: any
-    spec: str = ""  # SHA-256 of the spec played before; empty: none
+    agents: Agents = field(default_factory=lambda: np.empty(0, np.intp))  # those wanted; none: any
+    spec: str = ""  # SHA-256 of the spec played before; empty: without a past
     durable: bool = False  # it can be restarted
     ticket: bytes = b""  # of a challenge; empty: there was none
 
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """The answer to a Join under a taken name: join again with this ticket, to prove that the sender is running."""
+    """The answer to Join under a taken name: repeat it with this ticket, which a dead process cannot do."""
 
     ticket: bytes
 
@@ -90,7 +90,7 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """The properties of the adversary's plugin that others need."""
+    """What others must know of the adversary's plugin."""
 
     constraints: int
     loss_gradient: bool = False  # granted by the game, and the plugin has it
@@ -102,7 +102,7 @@ class Description:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Another process, and the tickets between it and the receiver."""
+    """A process, and the tickets between it and the receiver."""
 
     name: str
     address: str
@@ -122,15 +122,15 @@ class Departure:
 
 @dataclass(frozen=True, slots=True)
 class Seating:
-    """The seats of all hosts."""
+    """The agents of each host, with the hosts' addresses and tickets."""
 
     seats: Agents
     peers: tuple[Peer, ...]
     adversary: Peer | None = None
     description: Description | None = None
     departures: tuple[Departure, ...] = ()  # in ascending rounds
-    low_water: int = 0  # M: hosts continue after this round
-    recall: bool = False  # a host may rebuild what it lacks from the adversary's journal
+    low_water: int = 0  # M: hosts go on after this round
+    recall: bool = False  # a host may rebuild missing states from the adversary's journal
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ class StopAt:
 
 @dataclass(frozen=True, slots=True)
 class LowWater:
-    """M: nobody asks for earlier rounds again."""
+    """M: no process asks for anything older."""
 
     round: int
 
@@ -219,7 +219,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class GameOver:
-    """The game is over; `failure` is the reason, empty where it ended well."""
+    """The game is over; `failure` is why it failed, empty where it ended well."""
 
     failure: str = ""
 
@@ -237,19 +237,19 @@ class Refusal:
     """How often a server has refused messages of one kind from one host."""
 
     kind: str  # the class of the error
-    host: str  # empty: the caller had not proved its name
+    host: str  # empty: the caller was not identified
     count: int
-    server: str = ""  # the process that refused them; empty: the sender
+    server: str = ""  # that refused them; empty in its own report
 
 
 @dataclass(frozen=True, slots=True)
 class Refusals:
-    """All refusals of the sender so far."""
+    """Everything that the sender has refused so far."""
 
     breaches: tuple[Refusal, ...]
 
 
-# Status
+# The status of the game
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +270,7 @@ class HostStatus:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """Something that went wrong, for the operator."""
+    """Something went wrong that the operator should know."""
 
     ago: float  # seconds
     what: str
@@ -319,7 +319,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One purchase of values for every agent named; an anchor is there where a gradient is asked for, and only then."""
+    """Asks for values, one purchase for every agent named; it has an anchor if and only if it asks for a gradient."""
 
     round: int
     agents: Agents  # (k,)
@@ -328,23 +328,23 @@ class Question:
     anchor: Array | None = None  # (k, p): where gradients are taken
     loss_gradient: bool = False  # with the loss's value at the anchor
     constraint_gradient: bool = False  # with the constraints' values at the anchor
-    x_is_first_point: bool = False  # then x is points[:, 0], and neither sent nor journalled besides
+    x_is_first_point: bool = False  # then x is points[:, 0], and not sent or journalled separately
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The traffic and waiting time of one incarnation of a host since it joined, up to the end of a round."""
+    """The usage of one incarnation of a host, up to the end of a round."""
 
     round: int
     frames: int = 0
-    bytes_sent: int = 0  # on all its streams, with gRPC's prefixes
+    bytes_sent: int = 0  # on all streams, with gRPC's prefixes
     bytes_received: int = 0
     waited: float = 0.0  # seconds in which something was missing
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryRequest:
-    """Asks for the past questions and answers of agents that were seated elsewhere."""
+    """Asks for the questions and answers of agents that were seated elsewhere."""
 
     round: int  # the first wanted
     last: int
@@ -361,14 +361,12 @@ class ValueAndGradient:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """The values revealed for a question, from the plugin that computes them to the algorithm that uses them."""
+    """The values that a question asks for: one record from the plugin to the algorithm."""
 
     f: Array  # (k, s)
     g: Array  # (k, s, m)
-    loss: ValueAndGradient | None = None
-    """f and its gradient at the anchor, where the question asks for them."""
-    constraint: ValueAndGradient | None = None
-    """g and its gradient at the anchor, where the question asks for them."""
+    loss: ValueAndGradient | None = None  # f at the anchor, where the question asks for its gradient
+    constraint: ValueAndGradient | None = None  # g likewise
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,19 +378,8 @@ class Answer:
     values: Values
 
 
-ControlUp = (
-    Opening
-    | Heartbeat
-    | Description
-    | Progress
-    | Checkpointed
-    | Waiting
-    | Holding
-    | Finished
-    | Acknowledged
-    | Failed
-    | Refusals
-)
+_Report = Progress | Checkpointed | Waiting | Holding | Finished | Failed | Refusals
+ControlUp = Opening | Heartbeat | Description | _Report | Acknowledged
 ControlDown = Heartbeat | Seating | Standby | Topology | Hold | StopAt | LowWater | GameOver
 Gossip = Opening | ResendFrom | Heartbeat | Frame
 RevealUp = Opening | Heartbeat | Question | Usage | HistoryRequest

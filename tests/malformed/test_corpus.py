@@ -84,7 +84,7 @@ def test_no_mutated_message_makes_a_receiver_allocate_more_than_was_sent() -> No
 
 
 def test_a_decoder_that_fails_otherwise_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slaternet.codec.control.finite", lambda value: int(value) and value)
+    monkeypatch.setattr("slaternet.codec.wire.finite", lambda value: int(value) and value)
     with pytest.raises((ValueError, OverflowError)) as found:
         judge_chunk("1/0", 10_000)
     assert "a mutated ControlUp" in found.value.__notes__[0]

@@ -235,7 +235,7 @@ async def test_a_line_counts_how_often_it_was_up_again() -> None:
         traffic=Traffic(),
         opening=lambda: b"opening",
         heartbeat=lambda: b"",
-        hear=lambda data: heard.put_nowait(line.reconnections),
+        on_message=lambda data: heard.put_nowait(line.reconnections),
     )
     assert (line.up, line.reconnections) == (False, 0)
     running = asyncio.create_task(line.run())

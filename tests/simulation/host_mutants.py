@@ -67,13 +67,13 @@ def directions_from_one_generator() -> Iterator[Any]:
 
 @mutant("A host goes on from its newest checkpoint, not from that of M.")
 def resumes_from_newest() -> Iterator[Any]:
-    def make(recall: Any) -> Any:
+    def make(read: Any) -> Any:
         def newest(keeper: Any, round: int, **options: Any) -> Any:
-            return recall(keeper, max(keeper._checkpoints.rounds(), default=round), **options)
+            return read(keeper, max(keeper._checkpoints.rounds(), default=round), **options)
 
         return newest
 
-    yield instead(CheckpointWriter, "recall", make)
+    yield instead(CheckpointWriter, "read", make)
 
 
 @mutant("What a dual has gathered is lost with the process.")

@@ -83,7 +83,7 @@ class Witness:
                 (RunFolder, "record", None, self._after_row),
                 (RunFolder, "finish", None, self._after_summary),
                 (Membership, "__init__", None, self._after_joining),
-                (Membership, "keep", self._before_checkpointed, None),
+                (Membership, "report_checkpoint", self._before_checkpointed, None),
                 (Stream, "send", None, self._after_sending),
                 *self.register.watched,
             ):

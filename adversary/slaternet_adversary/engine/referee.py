@@ -19,24 +19,8 @@ from slaternet.errors import NotYours, OutsideSet, OverBudget, RoundNotOpen
 from slaternet.limits import LIMITS, Limits
 from slaternet.model import Agents, Answer, Array, Departure, LowWater, Question, StopAt
 from slaternet.numerics.sets import FeasibleSet
+from slaternet_adversary.engine import events
 from slaternet_adversary.engine.commitments import Commitments
-from slaternet_adversary.engine.events import (
-    Asked,
-    Commit,
-    Effect,
-    Enter,
-    Evaluate,
-    Evaluated,
-    Event,
-    Play,
-    Played,
-    RecordRound,
-    RefereeSnapshot,
-    Reply,
-    Score,
-    Summarise,
-    Used,
-)
 from slaternet_adversary.engine.host_costs import HostCostBook
 from slaternet_adversary.engine.ledger import Ledger, select_agents
 from slaternet_adversary.scoring import Scored
@@ -91,7 +75,7 @@ class Referee:
         self._cuts: deque[tuple[int, int | None]] = deque()
         """The round before each burst not recorded yet, and the game's last round as known then."""
 
-        self._waiting: defaultdict[int, list[Evaluate]] = defaultdict(list)
+        self._waiting: defaultdict[int, list[events.Evaluate]] = defaultdict(list)
         self._chain = [bytes(32)]  # d_t of the last recorded round and of those after it
         self._chained = 0
         self._recorded = 0
@@ -116,7 +100,7 @@ class Referee:
         """Cumulative loss and violation, then those of the baseline."""
         return self._totals
 
-    def restore(self, standing: RefereeSnapshot) -> None:
+    def restore(self, standing: events.RefereeSnapshot) -> None:
         """Continue a game after a round. Only before the first seating, and for a plugin without history."""
         self._chained = self._recorded = self._played = self._playing = standing.round
         self._chain = [standing.digest]
@@ -124,7 +108,7 @@ class Referee:
         self._ledger.restore(standing.round)
         self._ledger.rounds = standing.rounds
 
-    def seat(self, hosts: Iterable[tuple[str, Agents]], departures: Iterable[Departure] = ()) -> list[Effect]:
+    def seat(self, hosts: Iterable[tuple[str, Agents]], departures: Iterable[Departure] = ()) -> list[events.Effect]:
         """Set the seats of each host, and the departures, which only grow; the first seating begins the game.
 
         Nothing is expected of hosts that are not named any more.
@@ -150,23 +134,23 @@ class Referee:
             for owner in np.unique(owners[plays]):
                 name = names[owner]
                 piece = select_agents(question, plays & (owners == owner))
-                self._waiting[round].append(Evaluate(Asked(name, piece, evaluate.asked.at)))
+                self._waiting[round].append(events.Evaluate(events.Asked(name, piece, evaluate.asked.at)))
                 self._apart[name, round] = None
 
-    def handle(self, event: Event) -> list[Effect]:
+    def handle(self, event: events.Event) -> list[events.Effect]:
         """Process one event and return its effects, in order."""
         match event:
-            case Asked():
+            case events.Asked():
                 return self._grant(event)
-            case Evaluated():
+            case events.Evaluated():
                 return self._reply(event)
             case Scored(round):
                 self._scores[round] = event
                 return self._record()
-            case Played(round):
+            case events.Played(round):
                 self._played = round
                 return list(self._waiting.pop(round, ()))
-            case Used():
+            case events.Used():
                 return self._book(event)
             case LowWater(mark):
                 self._ledger.forget_before(min(mark, self._recorded + 1))
@@ -176,17 +160,17 @@ class Referee:
                     return []  # a repetition
                 # a game that ended at an earlier last round is played on
                 self._ledger.rounds, self._summarised = last, False
-                return [Enter(event), *self._prepare(self._chained + 1), *self._record()]
+                return [events.Enter(event), *self._prepare(self._chained + 1), *self._record()]
 
-    def _book(self, used: Used) -> list[Effect]:
+    def _book(self, used: events.Used) -> list[events.Effect]:
         """Record a host's usage, unless it has reported that round already."""
         if used.host not in self._accounts:
             raise NotYours("no agent is seated at this host any more")
         if used.usage.round > self._chained + 1 + self._window:
             raise RoundNotOpen("a host reports usage of rounds that it has played")
-        return [Enter(used), *self._record()] if self._accounts.note_usage(used.host, used.usage.round) else []
+        return [events.Enter(used), *self._record()] if self._accounts.note_usage(used.host, used.usage.round) else []
 
-    def _grant(self, asked: Asked) -> list[Effect]:
+    def _grant(self, asked: events.Asked) -> list[events.Effect]:
         host, question = asked.host, asked.question
         self._check(host, question)
         new = self._ledger.grant(question)
@@ -196,8 +180,8 @@ class Referee:
             self._apart[host, question.round] = question
             asked = replace(asked, question=new)
         self._accounts.ask(host, question.round, asked.at)
-        evaluate = Evaluate(asked)
-        effects: list[Effect] = []
+        evaluate = events.Evaluate(asked)
+        effects: list[events.Effect] = []
         if question.round <= self._played:
             effects.append(evaluate)
         else:
@@ -229,24 +213,24 @@ class Referee:
         if not self._set.encloses(anchor):
             raise OutsideSet("an anchor must lie in the feasible set")
 
-    def _reply_again(self, host: str, question: Question) -> list[Effect]:
+    def _reply_again(self, host: str, question: Question) -> list[events.Effect]:
         values, key = self._ledger.values(question.round, question.agents), (host, question.round)
         if values is None:
             if key in self._apart:
                 self._apart[key] = question
             return []
         self._apart.pop(key, None)
-        return [Reply(host, Answer(question.round, question.agents, values))]
+        return [events.Reply(host, Answer(question.round, question.agents, values))]
 
-    def _reply(self, done: Evaluated) -> list[Effect]:
+    def _reply(self, done: events.Evaluated) -> list[events.Effect]:
         key = done.host, done.round
         self._ledger.fill(done.round, done.agents, done.values)
         if key in self._apart:
             question = self._apart[key]
             return [] if question is None else self._reply_again(done.host, question)
-        return [Reply(done.host, Answer(done.round, done.agents, done.values))]
+        return [events.Reply(done.host, Answer(done.round, done.agents, done.values))]
 
-    def _prepare(self, round: int) -> list[Effect]:
+    def _prepare(self, round: int) -> list[events.Effect]:
         """Commit to the functions up to a round and order them; without history, a burst of rounds ahead."""
         if self._ledger.rounds is not None:
             round = min(round, self._ledger.rounds)
@@ -260,30 +244,30 @@ class Referee:
         past = np.array(self._past).reshape(-1, self._agents, self._set.dimension) if self._history else None
         known = self._chain[-1] if self._history else b""  # d_{t-1}: all decisions before the round are chained
         rounds = range(first, last + 1)
-        commit = Commit(first, tuple(self._commitments.of(t, known) for t in rounds))
-        return [commit, *(Play(t, past) for t in rounds)]
+        commit = events.Commit(first, tuple(self._commitments.of(t, known) for t in rounds))
+        return [commit, *(events.Play(t, past) for t in rounds)]
 
-    def _chain_on(self) -> list[Effect]:
+    def _chain_on(self) -> list[events.Effect]:
         """d_t = SHA-256(d_{t-1} || x_{0,t} .. x_{n-1,t}), for every round whose decisions are known.
 
         Agents that have left are skipped.
         """
-        effects: list[Effect] = []
+        effects: list[events.Effect] = []
         while self._ledger.complete(self._chained + 1):
             self._chained += 1
             x, players = self._ledger.page(self._chained).x, self._attendance.players(self._chained)
             decided = x if len(players) == len(x) else x[players]
             self._chain.append(hashlib.sha256(self._chain[-1] + decided.tobytes()).digest())
             if self._chained % self._score_every == 0:
-                effects.append(Score(self._chained, x, players))
+                effects.append(events.Score(self._chained, x, players))
             if self._history:
                 self._past = [*self._past, x][-self._history :]
                 effects += self._prepare(self._chained + 1)
         return effects
 
-    def _record(self) -> list[Effect]:
+    def _record(self) -> list[events.Effect]:
         """Record, in order, rounds that are chained and scored; the last one once every host has reported its usage."""
-        effects: list[Effect] = []
+        effects: list[events.Effect] = []
         while self._recorded < self._chained:
             round = self._recorded + 1
             scored = round in self._scores or round % self._score_every != 0
@@ -294,10 +278,10 @@ class Referee:
             effects.append(self._row(round))
         if self._recorded == self._ledger.rounds and not self._summarised and self._accounts.complete(self._recorded):
             self._summarised = True
-            effects.append(Summarise(self._recorded, self._chain[0].hex()))
+            effects.append(events.Summarise(self._recorded, self._chain[0].hex()))
         return effects
 
-    def _row(self, round: int) -> RecordRound:
+    def _row(self, round: int) -> events.RecordRound:
         score = self._scores.pop(round, None)
         if score is not None:
             loss, violation, zero_loss, zero_violation = self._totals
@@ -310,13 +294,13 @@ class Referee:
         del self._chain[0]
         x, lags = self._ledger.page(round).x, self._accounts.settle(round)
         players = len(self._attendance.players(round))
-        return RecordRound(
+        return events.RecordRound(
             round, score, self._totals, players, lags, self._chain[0].hex()[:16], x, self._standing(round)
         )
 
-    def _standing(self, round: int) -> RefereeSnapshot | None:
+    def _standing(self, round: int) -> events.RefereeSnapshot | None:
         while self._cuts and self._cuts[0][0] < round:
             self._cuts.popleft()
         if not self._cuts or self._cuts[0][0] > round:
             return None
-        return RefereeSnapshot(round, self._cuts[0][1], self._chain[0], self._totals)
+        return events.RefereeSnapshot(round, self._cuts[0][1], self._chain[0], self._totals)

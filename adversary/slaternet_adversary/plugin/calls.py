@@ -44,6 +44,7 @@ class CheckedRound:
         self.plugin = plugin
         self.round = round
         self.name = f"round {round}"
+        self._plugin_name = name_of(plugin)
         self.functions = functions  # a Round, with optional methods
         self.m, self.p = plugin.constraints, plugin.game.dimension
         self._finite = finite
@@ -125,8 +126,8 @@ class CheckedRound:
         return values[position, 0, chosen % self.m], gradients[position, 0, chosen % self.m]
 
     def edge(self, method: str) -> AbstractContextManager[None]:
-        """Return the plugin edge of a method."""
-        return adversary_edge(self.plugin, f"{method} of {self.name}")
+        """Return the plugin edge, which names the method."""
+        return plugin_edge("adversary plugin", self._plugin_name, f"{method} of {self.name}")
 
     def ask(self, method: str, *arguments: object) -> Any:  # noqa: ANN401 - what a plugin returns
         """Call a method."""

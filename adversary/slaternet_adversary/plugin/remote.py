@@ -15,25 +15,7 @@ from typing import Any, TypeVar, cast
 import grpc
 import numpy as np
 
-from slaternet.codec.plugin import (
-    SERVICE,
-    DescribeReply,
-    DescribeRequest,
-    EvaluateReply,
-    EvaluateRequest,
-    Methods,
-    PlayRequest,
-    ScoreRequest,
-    decode_described,
-    decode_evaluated,
-    decode_played,
-    decode_scored,
-    encode_describe,
-    encode_evaluate,
-    encode_play,
-    encode_score,
-    to_json,
-)
+from slaternet.codec import plugin as messages
 from slaternet.codec.wire import clip
 from slaternet.errors import Malformed, PluginFailed
 from slaternet.limits import LIMITS
@@ -52,9 +34,9 @@ _OPTIONS = [
 ]
 
 _CALLS: dict[type, tuple[str, Callable[[Any], bytes]]] = {
-    PlayRequest: ("Play", encode_play),
-    EvaluateRequest: ("Evaluate", encode_evaluate),
-    ScoreRequest: ("Score", encode_score),
+    messages.PlayRequest: ("Play", messages.encode_play),
+    messages.EvaluateRequest: ("Evaluate", messages.encode_evaluate),
+    messages.ScoreRequest: ("Score", messages.encode_score),
 }
 
 T = TypeVar("T")
@@ -67,7 +49,9 @@ class _Gone(PluginFailed):
 class Remote(Adversary):
     """An adversary behind `slaternet.v1.Plugin`; `connect` makes one."""
 
-    def __init__(self, address: str, game: Game, describe: DescribeRequest, deadline: float, name: str) -> None:
+    def __init__(
+        self, address: str, game: Game, describe: messages.DescribeRequest, deadline: float, name: str
+    ) -> None:
         super().__init__(game)
         self.name = name
         self._address = address
@@ -98,7 +82,9 @@ class Remote(Adversary):
         rounds have, for `methods`. Errors call the plugin `name`, or its address. CannotPlay, with the plugin's own
         sentence, where it does not support the game.
         """
-        describe = DescribeRequest(game.agents, game.dimension, game.seed, set, to_json(options), probe)
+        describe = messages.DescribeRequest(
+            game.agents, game.dimension, game.seed, set, messages.to_json(options), probe
+        )
         remote = cls(address, game, describe, deadline, name or address)
         try:
             remote._introduce(remote._new_instance())
@@ -119,13 +105,13 @@ class Remote(Adversary):
             newest = np.ascontiguousarray(decisions[-1]).tobytes()
             self._decisions.seek((round - 2) * len(newest))
             self._decisions.write(newest)
-        methods = self._ask(PlayRequest("", round, self._needed(round), decisions), decode_played)
+        methods = self._ask(messages.PlayRequest("", round, self._needed(round), decisions), messages.decode_played)
         functions = RemoteRound(self, round, methods)
         self._rounds[round] = functions
         self._played = round
         return functions
 
-    def evaluate(self, asked: EvaluateRequest, row: int) -> list[EvaluateReply]:
+    def evaluate(self, asked: messages.EvaluateRequest, row: int) -> list[messages.EvaluateReply]:
         """Return the answers to a question, cut by agents so that no call carries much more than it may.
 
         `row` is how many numbers one agent takes, in the question or in the answer.
@@ -133,25 +119,25 @@ class Remote(Adversary):
         answers = []
         for here in _cuts(len(asked.agents), row):
             part = replace(asked, agents=asked.agents[here], points=asked.points[here])
-            answers.append(self._ask(part, decode_evaluated, part, self.game.dimension, self.constraints))
+            answers.append(self._ask(part, messages.decode_evaluated, part, self.game.dimension, self.constraints))
         return answers
 
     def score(self, round: int, agents: Agents, points: Array) -> tuple[Array, Array]:
         """Return loss and violation of points (N, p), in as many calls as their number takes."""
         parts = [
-            self._ask(ScoreRequest("", round, agents, points[here]), decode_scored, len(points[here]))
+            self._ask(messages.ScoreRequest("", round, agents, points[here]), messages.decode_scored, len(points[here]))
             for here in _cuts(len(points), self.game.dimension)
         ]
         return _joined([each.loss for each in parts]), _joined([each.violation for each in parts])
 
     # Instances
 
-    def _new_instance(self) -> DescribeReply:
-        described = self._call("Describe", 0, encode_describe(self._describe), decode_described)
+    def _new_instance(self) -> messages.DescribeReply:
+        described = self._call("Describe", 0, messages.encode_describe(self._describe), messages.decode_described)
         self._instance = described.instance
         return described
 
-    def _introduce(self, described: DescribeReply) -> None:
+    def _introduce(self, described: messages.DescribeReply) -> None:
         self.constraints, self.history, self.rowwise = described.constraints, described.history, described.rowwise
         self.methods, self.version = described.methods, described.version
         if 8 * self.history * self.game.agents * self.game.dimension > LIMITS.plugin_message_bytes - LIMITS.text_bytes:
@@ -167,8 +153,8 @@ class Remote(Adversary):
             known = min(self.history, round - 1)
             self._decisions.seek((round - 1 - known) * size)
             past = np.frombuffer(self._decisions.read(known * size))
-            request = PlayRequest(self._instance, round, self._needed(self._played), past)
-            self._call("Play", round, encode_play(request), bytes)
+            request = messages.PlayRequest(self._instance, round, self._needed(self._played), past)
+            self._call("Play", round, messages.encode_play(request), bytes)
 
     def _needed(self, round: int) -> int:
         """Return the lowest round that is still in use, or `round`."""
@@ -177,7 +163,10 @@ class Remote(Adversary):
     # Calls
 
     def _ask(
-        self, request: PlayRequest | EvaluateRequest | ScoreRequest, decode: Callable[..., T], *sizes: object
+        self,
+        request: messages.PlayRequest | messages.EvaluateRequest | messages.ScoreRequest,
+        decode: Callable[..., T],
+        *sizes: object,
     ) -> T:
         """Call our instance; make it again, once, where the plugin does not know it any more."""
         method, encode = _CALLS[type(request)]
@@ -191,7 +180,7 @@ class Remote(Adversary):
         where = f"{method} of round {round}" if round else method
         try:
             if method not in self._methods:
-                self._methods[method] = self._channel.unary_unary(f"/{SERVICE}/{method}")
+                self._methods[method] = self._channel.unary_unary(f"/{messages.SERVICE}/{method}")
             reply = self._methods[method](data, timeout=self._deadline)
         except grpc.RpcError as error:
             call = cast("grpc.Call", error)
@@ -225,7 +214,7 @@ class Remote(Adversary):
 class RemoteRound:
     """The functions of a round that was played elsewhere, with the optional methods that the plugin offers."""
 
-    def __init__(self, remote: Remote, round: int, methods: Methods) -> None:
+    def __init__(self, remote: Remote, round: int, methods: messages.Methods) -> None:
         self._remote = remote
         self._round = round
         optional = ("loss_gradient", "constraint_gradient", "quadratic", "linear")
@@ -280,11 +269,11 @@ class RemoteRound:
 
     def _evaluate(
         self, agents: Agents, numbers: int, points: Array | None = None, **asked: bool
-    ) -> list[EvaluateReply]:
+    ) -> list[messages.EvaluateReply]:
         """Ask about agents; `numbers` is how many the answer holds for a point, or for an agent without points."""
         row = numbers if points is None else points.shape[1] * max(points.shape[2], numbers)
         points = np.empty((len(agents), 0, 0)) if points is None else points
-        return self._remote.evaluate(EvaluateRequest("", self._round, agents, points, **asked), row)
+        return self._remote.evaluate(messages.EvaluateRequest("", self._round, agents, points, **asked), row)
 
     def _network_loss(self, agents: Agents, points: Array) -> Array:
         return self._score(agents, points)[0]

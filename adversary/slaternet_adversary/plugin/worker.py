@@ -24,24 +24,7 @@ from typing import Any, NoReturn, cast
 import grpc
 import numpy as np
 
-from slaternet.codec.plugin import (
-    SERVICE,
-    DescribeReply,
-    DescribeRequest,
-    EvaluateReply,
-    Methods,
-    ScoreReply,
-    decode_describe,
-    decode_evaluate,
-    decode_play,
-    decode_score,
-    encode_described,
-    encode_evaluated,
-    encode_played,
-    encode_scored,
-    from_json,
-    shaped,
-)
+from slaternet.codec import plugin as messages
 from slaternet.codec.wire import clip
 from slaternet.errors import BadSpec, Forgotten, Malformed, PluginFailed, RoundNotOpen, SlaternetError
 from slaternet.limits import LIMITS
@@ -72,7 +55,7 @@ class PluginWorker:
 
     def describe(self, data: bytes) -> bytes:
         """Make a new instance for a game."""
-        request = decode_describe(data)
+        request = messages.decode_describe(data)
         self._forget()
         # loaded here, so that the reply says why a plugin cannot be loaded
         loaded = load(ADVERSARIES, self._target, key="adversary.plugin")
@@ -83,25 +66,27 @@ class PluginWorker:
         name, m, h = uuid.uuid4().hex, plugin.constraints, plugin.history
         self._instances[name] = _Instance(plugin, self._clock())
         # always `rowwise`: a plugin that is not is asked about one agent at a time, by `evaluate`
-        return encode_described(DescribeReply(name, m, h, rowwise=True, methods=methods, version=loaded.sha256))
+        return messages.encode_described(
+            messages.DescribeReply(name, m, h, rowwise=True, methods=methods, version=loaded.sha256)
+        )
 
     def play(self, data: bytes) -> bytes:
         """Fix the functions of a round."""
-        request = decode_play(data)
+        request = messages.decode_play(data)
         instance = self._find(request.instance)
         if request.round != instance.next:
             raise RoundNotOpen(f"round {request.round} was to be played where round {instance.next} is next")
         plugin, game = instance.plugin, instance.plugin.game
-        past = History(shaped(request.past, -1, game.agents, game.dimension)) if plugin.history else None
+        past = History(messages.shaped(request.past, -1, game.agents, game.dimension)) if plugin.history else None
         functions = plugin.play(request.round, past)
         instance.next += 1
         instance.rounds = {t: each for t, each in instance.rounds.items() if t >= request.needed}
         instance.rounds[request.round] = functions
-        return encode_played(_methods(functions, game.dimension))
+        return messages.encode_played(_methods(functions, game.dimension))
 
     def evaluate(self, data: bytes) -> bytes:
         """Evaluate the functions of some agents in a round that was played."""
-        asked = decode_evaluate(data)
+        asked = messages.decode_evaluate(data)
         failpoint("adversary_during_evaluation")
         plugin, functions = self._round(asked.instance, asked.round, asked.agents)
         k, s, _ = asked.points.shape
@@ -113,8 +98,8 @@ class PluginWorker:
         def ask(wanted: bool, method: str) -> Array | None:
             return at.asked(method, asked.agents, asked.points) if wanted else None
 
-        return encode_evaluated(
-            EvaluateReply(
+        return messages.encode_evaluated(
+            messages.EvaluateReply(
                 ask(asked.values, "loss"),
                 ask(asked.values, "constraint"),
                 ask(asked.loss_gradient, "loss_gradient"),
@@ -126,13 +111,15 @@ class PluginWorker:
 
     def score(self, data: bytes) -> bytes:
         """Score points by the functions of some agents."""
-        asked = decode_score(data)
+        asked = messages.decode_score(data)
         plugin, functions = self._round(asked.instance, asked.round, asked.agents)
-        points = shaped(asked.points, -1, plugin.game.dimension)
+        points = messages.shaped(asked.points, -1, plugin.game.dimension)
         network = NetworkScore(functions, asked.agents, points, plugin.constraints)
         while not network.step():
             pass
-        return encode_scored(ScoreReply(network.loss.astype(np.float64, copy=False), network.violation))
+        return messages.encode_scored(
+            messages.ScoreReply(network.loss.astype(np.float64, copy=False), network.violation)
+        )
 
     def _round(self, name: str, round: int, agents: Agents) -> tuple[Adversary, Any]:
         instance = self._find(name)
@@ -157,19 +144,19 @@ class PluginWorker:
 # The plugin, and its rounds
 
 
-def _make(loaded: Loaded, request: DescribeRequest) -> Adversary:
-    numbers = from_json(request.set)
+def _make(loaded: Loaded, request: messages.DescribeRequest) -> Adversary:
+    numbers = messages.from_json(request.set)
     feasible = make_set(str(numbers.pop("kind", "")), request.dimension, numbers)
     game = Game(request.agents, request.dimension, request.seed, feasible)
-    return new_instance(loaded, game, from_json(request.options))
+    return new_instance(loaded, game, messages.from_json(request.options))
 
 
-def _methods(functions: Any, dimension: int) -> Methods:  # noqa: ANN401 - a Round, with optional methods
+def _methods(functions: Any, dimension: int) -> messages.Methods:  # noqa: ANN401 - a Round, with optional methods
     if not callable(getattr(functions, "loss", None)) or not callable(getattr(functions, "constraint", None)):
         raise PluginFailed(f"play returned {type(functions).__name__}, which has no methods loss and constraint")
     scored = functions.scoring() if hasattr(functions, "scoring") else functions
     small = 8 * (dimension + 1) ** 2 < LIMITS.plugin_message_bytes
-    return Methods(
+    return messages.Methods(
         loss_gradient=hasattr(functions, "loss_gradient"),
         constraint_gradient=hasattr(functions, "constraint_gradient"),
         network=True,
@@ -194,7 +181,7 @@ def serve(worker: PluginWorker, address: str) -> tuple[grpc.Server, int]:
     handlers: dict[str, Any] = {
         name: grpc.unary_unary_rpc_method_handler(_guarded(method)) for name, method in methods.items()
     }
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(messages.SERVICE, handlers),))
     try:
         port = server.add_insecure_port(address)
     except RuntimeError:

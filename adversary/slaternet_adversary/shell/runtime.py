@@ -18,22 +18,7 @@ from slaternet.limits import LIMITS, Limits
 from slaternet.model import Agents, Answer, Departure, LowWater, Progress, StopAt, Values
 from slaternet.storage.failpoints import failpoint
 from slaternet_adversary.api import Adversary
-from slaternet_adversary.engine.events import (
-    Asked,
-    Commit,
-    Effect,
-    Enter,
-    Evaluate,
-    Evaluated,
-    Event,
-    Play,
-    Played,
-    RecordRound,
-    Reply,
-    Score,
-    Summarise,
-    Used,
-)
+from slaternet_adversary.engine import events
 from slaternet_adversary.engine.host_costs import NetworkTotals
 from slaternet_adversary.engine.referee import Referee
 from slaternet_adversary.journal.compaction import JournalTrimmer
@@ -86,12 +71,12 @@ class Runtime:
         self._began: float | None = None
         self._reached = 0.0  # seconds played, while `_began` is not set
         self._seats: SeatingEntry | None = None
-        self._plays: deque[Play] = deque()
-        self._scores: deque[Score] = deque()
+        self._plays: deque[events.Play] = deque()
+        self._scores: deque[events.Score] = deque()
         self.due = False
         """Whether work should be done now: functions are missing, or enough rounds wait to be scored in one burst."""
         self._redone: Entry | None = None  # the entry of the journal that is replayed now
-        self._end: Summarise | None = None  # of the game, unless it is played on
+        self._end: events.Summarise | None = None  # of the game, unless it is played on
 
     @property
     def idle(self) -> bool:
@@ -134,12 +119,12 @@ class Runtime:
             self._began = self._clock()
         self._execute(self._begin(seats))
 
-    def _begin(self, seats: SeatingEntry) -> list[Effect]:
+    def _begin(self, seats: SeatingEntry) -> list[events.Effect]:
         self._seats = seats
         self._results.depart(seats.departures)
         return self._referee.seat(seats.hosts, seats.departures)
 
-    def handle(self, event: Event) -> None:
+    def handle(self, event: events.Event) -> None:
         """Give an event to the referee, and execute its effects."""
         if isinstance(event, LowWater) and self._keeping is not None:
             self._keeping.pass_mark(event.round)
@@ -166,7 +151,7 @@ class Runtime:
     def replay_functions(self, round: int) -> None:
         """Have the plugin fix the functions of a round before a snapshot: it plays every round in order."""
         if not self._results.complete:
-            self._functions.play(Play(round, None))
+            self._functions.play(events.Play(round, None))
             self._functions.forget(round)
 
     def apply_entry(self, entry: Entry) -> None:
@@ -179,11 +164,11 @@ class Runtime:
         while self._plays:
             effect = self._plays.popleft()
             # where every round is recorded, the functions are not needed
-            played = Played(effect.round) if self._results.complete else self._functions.play(effect)
+            played = events.Played(effect.round) if self._results.complete else self._functions.play(effect)
             self._execute(self._referee.handle(played))
         self._redone = None
 
-    def _take(self, entry: Entry) -> list[Effect]:
+    def _take(self, entry: Entry) -> list[events.Effect]:
         match entry:
             case SeatingEntry():
                 return self._begin(entry)
@@ -196,11 +181,11 @@ class Runtime:
                         f"the journal has a score of round {round} before its decisions; put back the right one"
                     )
                 return self._referee.handle(entry)
-            case StopAt() | Used():
+            case StopAt() | events.Used():
                 if isinstance(entry, StopAt):
                     self._end = None  # the game is played on
                 return self._referee.handle(entry)
-            case Commit():
+            case events.Commit():
                 self._results.commit(entry)
             case Snapshot():
                 self._restore(entry)
@@ -244,58 +229,58 @@ class Runtime:
         if self._chronicle is not None and self._redone is None:
             self._chronicle.append(entry)
 
-    def _execute(self, effects: Iterable[Effect]) -> None:  # noqa: C901 - one case for each effect
+    def _execute(self, effects: Iterable[events.Effect]) -> None:  # noqa: C901 - one case for each effect
         """Execute effects in order; while the journal is replayed, send nothing."""
         try:
             for effect in effects:
                 match effect:
-                    case Evaluate(asked):
+                    case events.Evaluate(asked):
                         values = self._buy(asked) if self._redone is None else self._bought(asked)
-                        done = Evaluated(asked.host, asked.question.round, asked.question.agents, values)
+                        done = events.Evaluated(asked.host, asked.question.round, asked.question.agents, values)
                         # before the other effects: a host waits for the values
                         self._execute(self._referee.handle(done))
-                    case Reply(host, answer):
+                    case events.Reply(host, answer):
                         if self._redone is None:
                             self.audience.reply(host, answer)
-                    case Play():
+                    case events.Play():
                         self._plays.append(effect)
                         self.due = True
-                    case Score():
+                    case events.Score():
                         self._scores.append(effect)
                         self.due = self.due or len(self._scores) >= self._limits.burst
-                    case Enter(event):
+                    case events.Enter(event):
                         self._enter(event)
-                        if isinstance(event, Used):
+                        if isinstance(event, events.Used):
                             self._results.network.add_usage(event.host, event.incarnation, event.usage)
-                    case Commit():
+                    case events.Commit():
                         self._commit(effect)
-                    case RecordRound():
+                    case events.RecordRound():
                         self._record(effect)
-                    case Summarise():
+                    case events.Summarise():
                         self._finish(effect)
         except OSError as error:
             raise RunFailed(
                 f"cannot write to the run folder {self._results.folder}: {error.strerror}; mend that and play again"
             ) from None
 
-    def _buy(self, asked: Asked) -> Values:
+    def _buy(self, asked: events.Asked) -> Values:
         values = self._functions.evaluate(asked.question)
         if self._chronicle is not None:
             self._chronicle.append(Purchase(asked, values))  # before the reply
         failpoint("adversary_after_grant")
         return values
 
-    def _bought(self, asked: Asked) -> Values:
+    def _bought(self, asked: events.Asked) -> Values:
         if not isinstance(self._redone, Purchase):
             raise Diverged(f"the journal lacks the values of {asked.host} in round {asked.question.round}; put it back")
         return self._redone.values
 
-    def _commit(self, effect: Commit) -> None:
+    def _commit(self, effect: events.Commit) -> None:
         new = effect if self._chronicle is None else self._chronicle.commit(effect)
         if new is not None:
             self._results.commit(new)
 
-    def _record(self, row: RecordRound) -> None:
+    def _record(self, row: events.RecordRound) -> None:
         self._functions.forget(row.round)
         self._results.record(row, self.seconds)
         if self._keeping is not None:
@@ -303,7 +288,7 @@ class Runtime:
         if row.round % LIMITS.report_every == 0 and self._redone is None:
             self.audience.report(Progress(row.round, row.totals[0], row.totals[1]))
 
-    def _finish(self, end: Summarise) -> None:
+    def _finish(self, end: events.Summarise) -> None:
         """Write the summary, but not during replay: a later entry may continue the game."""
         self._end = end
         if self._redone is None:

@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 import structlog
 
-from slaternet import codec
+from slaternet import codec, model
 from slaternet.errors import (
     BadSpec,
     Diverged,
@@ -27,23 +27,6 @@ from slaternet.errors import (
     Superseded,
 )
 from slaternet.limits import LIMITS
-from slaternet.model import (
-    Answer,
-    ControlDown,
-    Description,
-    GameOver,
-    Heartbeat,
-    HistoryRequest,
-    LowWater,
-    Opening,
-    Peer,
-    Progress,
-    Question,
-    RevealUp,
-    Seating,
-    StopAt,
-    Usage,
-)
 from slaternet.network.stream import Stream
 from slaternet.service.membership import Membership
 from slaternet.service.metrics import Reading
@@ -74,7 +57,7 @@ class RevealServer:
         self,
         membership: Membership,
         runtime: Runtime,
-        description: Description,
+        description: model.Description,
         thread: Executor | None = None,
         *,
         chronicle: AdversaryJournal,
@@ -93,7 +76,7 @@ class RevealServer:
         self._working = True
         self._chronicle = chronicle
         self._epoch = 0
-        self._hosts: dict[str, Peer] = {}
+        self._hosts: dict[str, model.Peer] = {}
         self._links: dict[str, Stream] = {}
         self._accepts: dict[str, int] = {}
         self._wake = asyncio.Event()
@@ -124,18 +107,18 @@ class RevealServer:
         except* SlaternetError as failed:
             raise failed.exceptions[0] from None
 
-    def _hear(self, body: ControlDown) -> None:
-        if self._membership.failed and not isinstance(body, GameOver):
+    def _hear(self, body: model.ControlDown) -> None:
+        if self._membership.failed and not isinstance(body, model.GameOver):
             return
         match body:
-            case Seating():
+            case model.Seating():
                 if body.recall and self._runtime.forgetful:
                     self._refuse_policy()
                 else:
                     self._seat(body)
-            case LowWater() | StopAt():
+            case model.LowWater() | model.StopAt():
                 self._obey(lambda: self._runtime.handle(body))
-            case GameOver():
+            case model.GameOver():
                 pass
             case _:
                 raise Malformed("the coordinator sent a message that is not for an adversary")
@@ -148,7 +131,7 @@ class RevealServer:
             )
         )
 
-    def _seat(self, seating: Seating) -> None:
+    def _seat(self, seating: model.Seating) -> None:
         """Record the seating; end streams of older incarnations, and in a new seating all streams."""
         epoch, self._epoch = self._epoch, self._membership.epoch
         older, self._hosts = self._hosts, {peer.name: peer for peer in seating.peers}
@@ -169,7 +152,7 @@ class RevealServer:
             for round in range(1, entry.round + 1) if isinstance(entry, Snapshot) else ():
                 await self._redo(functools.partial(self._runtime.replay_functions, round))
             if isinstance(entry, Commit):  # there is one for each burst of rounds, scored or not: forget older ones
-                await self._redo(functools.partial(self._runtime.handle, LowWater(self._membership.low_water)))
+                await self._redo(functools.partial(self._runtime.handle, model.LowWater(self._membership.low_water)))
         self._runtime.finish_recovery()
         log.info("going on from the journal", recorded=self.round)
 
@@ -182,7 +165,7 @@ class RevealServer:
 
     # called by the runtime, in the thread in which it works
 
-    def reply(self, host: str, answer: Answer) -> None:
+    def reply(self, host: str, answer: model.Answer) -> None:
         """Send the answer to a host's question, unless its stream has ended: then it asks again."""
         if (link := self._links.get(host)) is None:
             return
@@ -193,12 +176,12 @@ class RevealServer:
                 self._loop.call_soon_threadsafe(link.send, part)
         failpoint("adversary_after_answer")
 
-    def report(self, progress: Progress) -> None:
+    def report(self, progress: model.Progress) -> None:
         """Report how far the game is scored."""
         self._reported_at = self._loop.time()
         self._loop.call_soon_threadsafe(self._membership.report, progress)
 
-    def finish(self, progress: Progress) -> None:
+    def finish(self, progress: model.Progress) -> None:
         """Report that the summary is written."""
         self._loop.call_soon_threadsafe(self._membership.finish, progress)
 
@@ -281,8 +264,8 @@ class RevealServer:
                 PluginKilled(f"{error}; its process was killed: start the adversary again")
             )
             return
-        # the error may quote the plugin, which is for the operator alone; `told` is sent to all
-        self._membership.fail_game(error, told="it cannot go on; its own log says why")
+        # the error may quote the plugin, which is for the operator alone; `reason` is sent to all
+        self._membership.fail_game(error, reason="it cannot go on; its own log says why")
 
     async def accept(self, link: Stream) -> None:
         """Serve the stream of a host."""
@@ -298,7 +281,7 @@ class RevealServer:
         self._links[name] = link
         self._accepts[name] = self._accepts.get(name, 0) + 1
         self._membership.peer_back(name)
-        link.keep_alive(lambda: codec.encode_reveal_down(self._membership.head(), Heartbeat())[0])
+        link.keep_alive(lambda: codec.encode_reveal_down(self._membership.head(), model.Heartbeat())[0])
         try:
             while (data := await link.read()) is not None:
                 message = decoder.decode(data)
@@ -311,22 +294,22 @@ class RevealServer:
                 del self._links[name]
                 self._membership.peer_lost(name)
 
-    async def _take(self, link: Stream, peer: Peer, body: RevealUp) -> None:
+    async def _take(self, link: Stream, peer: model.Peer, body: model.RevealUp) -> None:
         match body:
-            case Question():
+            case model.Question():
                 await self._hand_over(Asked(peer.name, body, self._runtime.seconds))
-            case Usage():
+            case model.Usage():
                 await self._hand_over(Used(peer.name, peer.incarnation, body))
                 if body.round == self._membership.spec.run.rounds:
                     self._wake.set()  # no burst will fill up any more
-            case HistoryRequest():
+            case model.HistoryRequest():
                 await self._recall(link, body)
-            case Opening():
+            case model.Opening():
                 raise Malformed("a stream is opened once")
-            case Heartbeat():
+            case model.Heartbeat():
                 pass
 
-    async def _recall(self, link: Stream, wish: HistoryRequest) -> None:
+    async def _recall(self, link: Stream, wish: model.HistoryRequest) -> None:
         """Send a host the purchases that its agents made at other hosts, from the journal."""
         if not np.isin(wish.agents, self._hosts[link.host].seats).all():
             raise NotYours("a host may request the history only of agents seated there")

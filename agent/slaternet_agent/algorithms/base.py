@@ -9,6 +9,7 @@ others computed with it.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -54,7 +55,7 @@ class Decision:
     """(k, s, p): where f and g are asked; s may be 0."""
     anchor: Array | None = None
     """(k, p): where granted gradients are taken; x unless set."""
-    memo: Array = field(default_factory=lambda: np.empty(0))
+    memo: Array = field(default_factory=partial(np.empty, 0))
     """(w,): numbers that a replica computed in `decide` and needs in `update`, the same for every agent."""
 
     @classmethod

@@ -17,7 +17,7 @@ are C-contiguous.
 import numpy as np
 
 from slaternet.model import Agents, Array
-from slaternet.numerics.randomness import block_length, locate
+from slaternet.numerics.randomness import block_length
 from slaternet_agent.algorithms.game import AlgorithmGame
 
 
@@ -31,7 +31,7 @@ class Directions:
 
     def at(self, agents: Agents, t: int) -> Array:
         """Return the unit vectors of round t, (k, p), read-only; independent between agents and rounds."""
-        block, offset = locate(t, self._length)
+        block, offset = divmod(t - 1, self._length)
         key = agents.tobytes()
         kept = self._kept.get(key)
         if kept is None or kept[0] != block:

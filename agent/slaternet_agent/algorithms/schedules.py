@@ -67,14 +67,11 @@ class Schedule:
     def __init__(self, rule: Rule, t0: float = 0.0, *, sequences: Sequence[str] = SEQUENCES, radius: str = "") -> None:
         self._rule = rule
         self._t0 = t0
-        self._cached = functools.lru_cache(maxsize=256)(self._step)
+        self.step: Callable[[int], Step] = functools.lru_cache(maxsize=256)(self._step)
+        """Return the numbers of round t = 1, 2, 3, ..."""
         self.sequences = tuple(sequences)
         self.radius_key = radius or "schedule"
         """The key of `[algorithm]` that sets delta."""
-
-    def step(self, t: int) -> Step:
-        """Return the numbers of round t = 1, 2, 3, ..."""
-        return self._cached(t)
 
     def _step(self, t: int) -> Step:
         return dataclasses.replace(self._rule(t + self._t0), next_xi=self._rule(t + 1 + self._t0).xi)

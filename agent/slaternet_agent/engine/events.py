@@ -1,4 +1,4 @@
-"""What an agent host is told and what it orders: its events and its effects."""
+"""The events and effects of a host's engine."""
 
 from dataclasses import dataclass
 
@@ -49,14 +49,14 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class ReportRound:
-    """A round is finished of which others shall hear."""
+    """A round is finished, and shall be reported."""
 
     round: int
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """All that the host must remember after a round, to be kept where it survives the process."""
+    """The state of the host after a round, to be stored on disk."""
 
     round: int
     payload: bytes

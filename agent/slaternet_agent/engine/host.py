@@ -11,6 +11,8 @@ Nothing else is waited for: no barrier, no permission. The topology window alone
 Agents that depart in round E are forgotten after round E - 1; a host none of whose agents is left has finished then.
 """
 
+from collections import defaultdict
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,37 +35,16 @@ from slaternet.model import (
 )
 from slaternet_agent.algorithms.base import Algorithm, Decision
 from slaternet_agent.algorithms.state_vector import agents_of, saved, taken
-from slaternet_agent.engine.events import (
-    Ask,
-    Checkpoint,
-    Effect,
-    Event,
-    Finish,
-    FrameArrived,
-    PeerWants,
-    ReportRound,
-    Send,
-)
+from slaternet_agent.engine import events
 from slaternet_agent.engine.questions import check_answer, question_of
 from slaternet_agent.engine.round_plan import RoundPlan, round_plans
 from slaternet_agent.engine.rows import Mixer, RowTable
 
 
-class _Boards(dict[int, RowTable]):
-    """The boards of some rounds, made when they are first looked at."""
-
-    def __init__(self, agents: int, width: int) -> None:
-        self._shape = agents, width
-
-    def __missing__(self, round: int) -> RowTable:
-        board = self[round] = RowTable(*self._shape)
-        return board
-
-
 class Host:
-    """The agents seated at one host, playing: from round 1, or on from their state after round `since`.
+    """The agents seated at one host, from round 1 or from their state after round `since`.
 
-    A durable one gives out checkpoints.
+    A durable host emits checkpoints.
     """
 
     def __init__(
@@ -80,7 +61,7 @@ class Host:
     ) -> None:
         self._algorithm = algorithm
         self._attendance = Attendance(agents, seating.departures)
-        self._seated = seating.seats  # also those that leave, or have left
+        self._seated = seating.seats  # with agents that leave, or have left
         self._agents = agents
         self._peers = [peer.name for peer in seating.peers]
         self._adversary = seating.adversary.name if seating.adversary else ""
@@ -92,41 +73,44 @@ class Host:
         for index, peer in enumerate(seating.peers):
             self._owner[peer.seats] = index
 
-        if max(since, seating.low_water) >= self._until:  # all have left: nothing is to be played, or remembered
+        if max(since, seating.low_water) >= self._until:  # all have left: there is nothing to play or store
             since, state = self._until, None
-        self._sit(min(since + 1, self._until))
-        self._state = algorithm.start(self._seats) if state is None else self._go_back(since, state)
+        self._take_seats(min(since + 1, self._until))
+        self._state = algorithm.start(self._seats) if state is None else self._restore(since, state)
         if durable:
-            saved(self._state)  # a state that cannot be kept is refused before it is needed
+            saved(self._state)  # a state that cannot be stored is refused at once
         self._durable = durable
         self._kept = since  # the newest checkpoint
-        self._round = since + 1
+        self.round = since + 1
+        """The round being played, from 1."""
+        self.known = since
+        """The last round whose topology is known."""
+        self.pending: Question | None = None
+        """The question that is not answered yet."""
         self._offered = since
-        self._question: Question | None = None
         self._decision: Decision | None = None
-        # Kept from the low-water mark on, so that whatever a peer lacks can be sent again.
+        # Kept from the low-water mark on, so that every frame a peer lacks can be sent again.
         self._plans: dict[int, RoundPlan] = {}
-        self._boards = _Boards(agents, algorithm.width)
+        self._boards = defaultdict[int, RowTable](partial(RowTable, agents, algorithm.width))
         self._sent: dict[int, tuple[Array, Agents]] = {}  # rows, and where each agent's stands
-        self._known = since
-        self._forgotten = since + 1 if since else 0  # the first round of which anything is kept
+        self._first_kept = since + 1 if since else 0  # of these three
 
     def _end(self, rounds: int | None) -> int | None:
-        """Return the last round of a host in a game of so many rounds: its agents may leave before."""
+        """Return the last round of this host in a game of so many rounds: its agents may leave earlier."""
         if self._until < FOREVER - 1:
             return self._until if rounds is None else min(rounds, self._until)
         return rounds
 
-    def _sit(self, round: int) -> None:
-        """Play, from a round on, for the agents that have not left before it."""
+    def _take_seats(self, round: int) -> None:
+        """Play for the agents that play in a round."""
         self._seats = self._attendance.of(self._seated, round)
-        self._parting = self._attendance.until(round)  # the last round before others play
+        self._parting = self._attendance.until(round)  # the last round before the seats change
         self._mixer = Mixer(len(self._seats), self._agents)
         self._place = np.zeros(self._agents, dtype=np.intp)
         self._place[self._seats] = np.arange(len(self._seats))
 
-    def _go_back(self, since: int, state: Any) -> Any:  # noqa: ANN401
-        """Return the state of the agents here from one that may hold others besides."""
+    def _restore(self, since: int, state: Any) -> Any:  # noqa: ANN401
+        """Return the state of the agents here, from one that may hold more agents."""
         lacking = np.setdiff1d(self._seats, agents_of(state))
         if lacking.size:
             raise Mismatch(
@@ -136,155 +120,140 @@ class Host:
         return taken(self._algorithm, state, self._seats)
 
     @property
-    def round(self) -> int:
-        """The round being played, from 1."""
-        return self._round
-
-    @property
     def seats(self) -> int:
-        """How many agents sit at the host."""
+        """The number of agents seated at the host."""
         return len(self._seats)
-
-    @property
-    def known(self) -> int:
-        """The last round whose topology is known."""
-        return self._known
 
     @property
     def finished(self) -> bool:
         """Whether the last round has been played."""
-        return self._last is not None and self._round > self._last
-
-    @property
-    def pending(self) -> Question | None:
-        """The question still unanswered, to be asked again on a new stream."""
-        return self._question
+        return self._last is not None and self.round > self._last
 
     @property
     def wanted(self) -> int:
-        """The first round in which rows of peers may still be lacking."""
-        return self._round if self._question is None else self._round + 1
+        """The first round in which rows of peers may be missing."""
+        return self.round if self.pending is None else self.round + 1
 
     @property
-    def lacking(self) -> tuple[str, ...]:
-        """The names of those who must do something before the round can be finished; none when all is played."""
+    def waiting_for(self) -> tuple[str, ...]:
+        """The names of the processes that must act before the round can be finished; none after the last round."""
         if self.finished:
             return ()
-        if self._question is not None:
+        if self.pending is not None:
             return (self._adversary,)
-        plan = self._plans.get(self._round)
+        plan = self._plans.get(self.round)
         if plan is None or self._held:
             return (COORDINATOR,)
-        absent = plan.needed[~self._boards[self._round].known[plan.needed]]
+        absent = plan.needed[~self._boards[self.round].known[plan.needed]]
         return tuple(self._peers[index] for index in np.unique(self._owner[absent]))
 
-    def handle(self, event: Event) -> list[Effect]:
-        """Take one event in and return what must now be done, in order."""
+    def handle(self, event: events.Event) -> list[events.Effect]:
+        """Apply an event and return its effects, in order."""
         match event:
-            case FrameArrived(peer, frame):
+            case events.FrameArrived(peer, frame):
                 return self._take_frame(peer, frame)
             case Answer():
                 return self._finish_round(event)
             case Topology():
                 return self._take_topology(event)
-            case PeerWants(peer, first):
+            case events.PeerWants(peer, first):
                 return self._offer_again(peer, first)
             case Hold():
                 self._held = True
-                return [Holding(self._round if self._question is not None else self._round - 1)]
+                return [Holding(self.round if self.pending is not None else self.round - 1)]
             case StopAt(last):
                 self._held = False
                 self._last = self._end(last)
-                return [*self._checkpoint(), Finish()] if self.finished else self._go_on()
+                return [*self._checkpoint(), events.Finish()] if self.finished else self._go_on()
 
-    def _take_topology(self, topology: Topology) -> list[Effect]:
+    def _take_topology(self, topology: Topology) -> list[events.Effect]:
         if topology.round <= self._until:
             seats = self._attendance.of(self._seated, topology.round)
             for offset, plan in enumerate(round_plans(topology, seats, self._agents, len(self._peers))):
                 self._plans.setdefault(topology.round + offset, plan)
-        self._known = max(self._known, topology.round + topology.rounds - 1)
+        self.known = max(self.known, topology.round + topology.rounds - 1)
         self._forget(topology.low_water)
         return self._go_on()
 
     def _forget(self, mark: int) -> None:
-        for old in range(self._forgotten, min(mark, self._round)):
+        for old in range(self._first_kept, min(mark, self.round)):
             self._plans.pop(old, None)
             self._boards.pop(old, None)
             self._sent.pop(old, None)
-        self._forgotten = max(self._forgotten, min(mark, self._round))
+        self._first_kept = max(self._first_kept, min(mark, self.round))
 
-    def _take_frame(self, peer: int, frame: Frame) -> list[Effect]:
+    def _take_frame(self, peer: int, frame: Frame) -> list[events.Effect]:
         if frame.agents[-1] >= self._agents or (self._owner[frame.agents] != peer).any():
             raise NotYours("a frame may hold only rows of agents seated at its sender")
-        # Topology is never published beyond M + 2C + L, and no host stands before its checkpoint of M: one that has
-        # come back may find the others so far ahead.
-        if frame.round >= self._round + self._limits.window + 2 * self._limits.checkpoint_every:
+        # Topology is never published beyond M + 2C + L, and no host is behind its checkpoint of M: a restarted host may
+        # find the others so far ahead.
+        if frame.round >= self.round + self._limits.window + 2 * self._limits.checkpoint_every:
             raise RoundNotOpen("a frame may not run ahead of the topology window")
-        if frame.round < max(self._forgotten, 1):
+        if frame.round < max(self._first_kept, 1):
             return []
         if not self._boards[frame.round].put(frame.agents, frame.rows):
             raise Diverged(f"two frames of round {frame.round} hold different rows of one agent; the run must stop")
-        return self._go_on() if frame.round == self._round else []
+        return self._go_on() if frame.round == self.round else []
 
-    def _go_on(self) -> list[Effect]:
-        plan = self._plans.get(self._round)
-        if plan is None or (self._last is not None and self._round > self._last):
+    def _go_on(self) -> list[events.Effect]:
+        plan = self._plans.get(self.round)
+        if plan is None or (self._last is not None and self.round > self._last):
             return []
-        effects = self._offer(plan) if self._offered < self._round else []
-        board = self._boards[self._round]
+        effects = self._offer(plan) if self._offered < self.round else []
+        board = self._boards[self.round]
         missing = len(plan.needed) - np.count_nonzero(board.known[plan.needed])
-        if self._question is None and not self._held and not missing:
-            decision = self._algorithm.decide(self._state, self._mixer.gossip(plan, board), self._round)
+        if self.pending is None and not self._held and not missing:
+            decision = self._algorithm.decide(self._state, self._mixer.gossip(plan, board), self.round)
             self._decision = decision
-            self._question = question_of(decision, self._algorithm.feedback, self._round, self._seats)
-            effects.append(Ask(self._question))
+            self.pending = question_of(decision, self._algorithm.feedback, self.round, self._seats)
+            effects.append(events.Ask(self.pending))
         return effects
 
-    def _offer(self, plan: RoundPlan) -> list[Effect]:
-        rows = self._algorithm.outgoing(self._state, self._round)
+    def _offer(self, plan: RoundPlan) -> list[events.Effect]:
+        rows = self._algorithm.outgoing(self._state, self.round)
         if rows.shape != (len(self._seats), self._algorithm.width):
             raise ValueError("an algorithm needs rows (k, width) to gossip for the k agents of the host")
-        self._sent[self._round] = rows, self._place
-        self._boards[self._round].put(self._seats, rows)
-        self._offered = self._round
-        return [Send(peer, Frame(self._round, agents, rows[self._place[agents]])) for peer, agents in plan.debts]
+        self._sent[self.round] = rows, self._place
+        self._boards[self.round].put(self._seats, rows)
+        self._offered = self.round
+        return [events.Send(peer, Frame(self.round, agents, rows[self._place[agents]])) for peer, agents in plan.debts]
 
-    def _offer_again(self, peer: int, first: int) -> list[Effect]:
-        rounds = range(max(first, self._forgotten, 1), self._offered + 1)
-        effects: list[Effect] = []
+    def _offer_again(self, peer: int, first: int) -> list[events.Effect]:
+        rounds = range(max(first, self._first_kept, 1), self._offered + 1)
+        effects: list[events.Effect] = []
         for t in rounds:
             rows, place = self._sent[t]
             owed = (agents for debtor, agents in self._plans[t].debts if debtor == peer)
-            effects += (Send(peer, Frame(t, agents, rows[place[agents]])) for agents in owed)
+            effects += (events.Send(peer, Frame(t, agents, rows[place[agents]])) for agents in owed)
         return effects
 
-    def _finish_round(self, answer: Answer) -> list[Effect]:
-        if answer.round < self._round:
+    def _finish_round(self, answer: Answer) -> list[events.Effect]:
+        if answer.round < self.round:
             return []  # an answer to a question that was asked again
-        if self._decision is None or self._question is None or answer.round != self._round:
+        if self._decision is None or self.pending is None or answer.round != self.round:
             raise RoundNotOpen("an answer came to a question that was not asked")
-        check_answer(answer, self._question)
-        self._state = self._algorithm.update(self._state, self._decision, answer.values, self._round)
-        self._question = self._decision = None
-        self._boards[self._round].settle()
-        if self._round == self._parting and self._round < self._until:
-            self._sit(self._round + 1)
+        check_answer(answer, self.pending)
+        self._state = self._algorithm.update(self._state, self._decision, answer.values, self.round)
+        self.pending = self._decision = None
+        self._boards[self.round].settle()
+        if self.round == self._parting and self.round < self._until:
+            self._take_seats(self.round + 1)
             self._state = taken(self._algorithm, self._state, self._seats)
-        done, self._round = self._round, self._round + 1
-        # the frames first: others wait for them; the end last: it is said when all is kept
+        done, self.round = self.round, self.round + 1
+        # frames first: peers wait for them; Finish last: it is reported when the checkpoint is durable
         if self._last is not None and done >= self._last:
-            return [*self._checkpoint(), Finish()]
+            return [*self._checkpoint(), events.Finish()]
         effects = self._go_on()
         if done % self._limits.checkpoint_every == 0:
             effects += self._checkpoint()
         if done % self._limits.report_every == 0:
-            effects.append(ReportRound(done))
+            effects.append(events.ReportRound(done))
         return effects
 
-    def _checkpoint(self) -> list[Effect]:
-        """Return the checkpoint of the last round finished, unless it is kept."""
-        last = self._round - 1
+    def _checkpoint(self) -> list[events.Effect]:
+        """Return the checkpoint of the last round finished, unless there is one."""
+        last = self.round - 1
         if not self._durable or last <= self._kept:
             return []
         self._kept = last
-        return [Checkpoint(last, saved(self._state))]
+        return [events.Checkpoint(last, saved(self._state))]

@@ -1,6 +1,6 @@
-"""Agents whose past a host lacks: those of a host that never came back, or its own where a checkpoint is gone.
+"""Rebuilds the states of agents that a host has no checkpoint of: adopted ones, or its own where the file is lost.
 
-What an agent asked and saw in rounds 1 to M stands in the adversary's journal, and its state after M follows from that
+The adversary's journal holds an agent's questions and answers of rounds 1 to M, and its state after M follows from them
 by `update` alone.
 """
 
@@ -16,7 +16,7 @@ from slaternet_agent.engine.questions import check_answer
 
 
 class StateRebuild:
-    """The way from what a host has kept after round M, if anything, to the state of all the agents it needs."""
+    """Rebuilds the state after round M of the agents that `kept`, the state of the checkpoint if any, lacks."""
 
     def __init__(self, algorithm: Algorithm, kept: Any, agents: Agents, mark: int) -> None:  # noqa: ANN401
         self._algorithm = algorithm
@@ -29,23 +29,23 @@ class StateRebuild:
                 "let a host go on that has kept it"
             )
         self.missing = np.setdiff1d(agents, own)
-        """The agents whose past has to be recalled."""
+        """The agents whose state is rebuilt."""
         self._state = algorithm.start(self.missing)
         self._round = 0
         self._question: Question | None = None
 
     @property
     def complete(self) -> bool:
-        """Whether nothing has to be recalled any more."""
+        """Whether all rounds are replayed."""
         return self._round == self._mark
 
     @property
-    def wish(self) -> HistoryRequest:
-        """What is to be recalled next, and up to which round."""
+    def request(self) -> HistoryRequest:
+        """The rounds that are still missing."""
         return HistoryRequest(self._round + 1, self._mark, self.missing)
 
-    def take(self, message: Question | Answer) -> None:
-        """Take in what was asked once, or the answer to it."""
+    def apply(self, message: Question | Answer) -> None:
+        """Replay a question of the journal, or its answer."""
         if message.round != self._round + 1 or not np.array_equal(message.agents, self.missing):
             raise Malformed("what is recalled must be of the agents wished for, round by round")
         if isinstance(message, Question):

@@ -1,6 +1,7 @@
 """The rows of one round as they arrive, and their mixing: x_i = sum_j [W_t]_ij z_j."""
 
 import functools
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,7 @@ class RowTable:
         self._prints: NDArray[np.uint64] | None = None
 
     def put(self, agents: Agents, rows: Array) -> bool:
-        """Take rows in; False where a row that is already here differs in one bit."""
+        """Store rows; False where a row that is already here differs in one bit."""
         if self._prints is not None:
             return self._compare(self._prints, agents, row_hashes(rows))
         double = self.known[agents]
@@ -33,7 +34,7 @@ class RowTable:
         return True
 
     def settle(self) -> None:
-        """Keep no more of the rows than it takes to compare others with them: they have been mixed."""
+        """Keep only hashes of the rows, to compare duplicates with: they have been mixed."""
         if self._prints is None:
             self._prints = row_hashes(self.rows)
             self.rows = self.rows[:0].copy()
@@ -62,14 +63,12 @@ def _factors(width: int) -> NDArray[np.uint64]:
     return stream(0, "prints").integers(0, 1 << 64, width, dtype=np.uint64) | np.uint64(1)
 
 
+@dataclass(frozen=True, slots=True)
 class RoundGossip:
-    """The rows an algorithm may read in one round; what it does not read is not computed."""
+    """The rows that an algorithm may read in one round; only what it reads is computed."""
 
-    __slots__ = ("_board", "_matrix")
-
-    def __init__(self, matrix: csr_array, board: RowTable) -> None:
-        self._matrix = matrix
-        self._board = board
+    _matrix: csr_array
+    _board: RowTable
 
     @property
     def mixed(self) -> Array:
@@ -79,10 +78,10 @@ class RoundGossip:
 
     @property
     def received(self) -> Array:
-        """Every agent's row, in index order, (n, width); only on the complete graph, whoever sits where.
+        """Every agent's row, in index order, (n, width); only on the complete graph.
 
-        On other graphs a host knows what its agents hear together: what an algorithm made of that would depend on the
-        seating, and with it the digest.
+        On other graphs a host knows the rows that its agents receive together: what an algorithm computed from them
+        would depend on the seating, and with it the digest.
         """
         if self._matrix.nnz != self._matrix.shape[0] * self._matrix.shape[1]:
             raise ValueError('received is for the complete graph; use mixed, or set graph.name = "complete"')

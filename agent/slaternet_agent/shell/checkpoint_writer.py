@@ -1,4 +1,4 @@
-"""Keeps a host's checkpoints while its rounds go on: the disk is waited for in a thread, one write at a time."""
+"""Writes a host's checkpoints while its rounds go on: in a thread, one write at a time."""
 
 import asyncio
 from collections import deque
@@ -12,9 +12,9 @@ from slaternet_agent.engine.events import Checkpoint
 
 
 class CheckpointWriter:
-    """Does in order what it is told to; `kept` hears of every checkpoint that is durable, `failed` why there is none.
+    """Writes checkpoints in order, and calls `kept` when one is durable, `failed` where writing failed.
 
-    None is left out, however slow the disk: the low-water mark may come to stand on any of them.
+    None is left out, however slow the disk: any of them may become the low-water mark.
     """
 
     def __init__(
@@ -28,10 +28,10 @@ class CheckpointWriter:
         self._mark = 0
         self._seating = 0
 
-    def recall(self, round: int, *, dispensable: bool = False) -> bytes | None:
-        """Return what was kept after a round, None where nothing was and that is no harm.
+    def read(self, round: int, *, dispensable: bool = False) -> bytes | None:
+        """Return the checkpoint of a round; Diverged where it is damaged.
 
-        Mismatch where it is missing, Diverged where it is damaged.
+        Where there is none: None if it is dispensable, else Mismatch.
         """
         if round not in self._checkpoints.rounds():
             if dispensable:
@@ -44,31 +44,31 @@ class CheckpointWriter:
         failpoint("agent_during_recovery")
         return payload
 
-    def begin_again(self) -> None:
-        """Have done with what an older seating had to keep: nobody is told of it any more."""
+    def drop_queued(self) -> None:
+        """Drop queued writes of the previous seating; their completion is not reported."""
         self._jobs.clear()
         self._seating += 1
 
     def write(self, checkpoint: Checkpoint) -> None:
-        """Keep a checkpoint."""
+        """Queue a checkpoint."""
         round = checkpoint.round
         self._do(partial(self._checkpoints.write, round, checkpoint.payload), partial(self._kept, round))
 
     def forget_before(self, mark: int) -> None:
-        """Remove the checkpoints that nobody goes back to."""
+        """Remove the checkpoints before the low-water mark."""
         if mark > self._mark:
             self._mark = mark
             self._do(partial(self._checkpoints.forget_before, mark), lambda: None)
 
     def then(self, done: Callable[[], None]) -> None:
-        """Call `done` once all that was to be kept is."""
+        """Call `done` once everything queued is written."""
         self._do(None, done)
 
     async def close(self) -> None:
-        """Wait for the write that is under way; the others are not begun."""
+        """Wait for the write in progress; drop the others."""
         self._jobs.clear()
         if self._working is not None:
-            await asyncio.wait((self._working,))  # and not the task itself: it must not end with whoever waits
+            await asyncio.wait((self._working,))  # not the task itself: it must outlive its waiter
 
     def _do(self, work: Callable[[], None] | None, done: Callable[[], None]) -> None:
         self._jobs.append((work, done))

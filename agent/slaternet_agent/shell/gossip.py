@@ -1,6 +1,6 @@
-"""The gossip streams of a host: one to every peer, opened by whichever of the two has the smaller first seat.
+"""The gossip streams of a host: one to every peer, opened by the one of the two with the smaller first seat.
 
-Whoever opens says from which round on it lacks frames; whoever accepts answers the same. Only then do frames flow.
+Each side first sends from which round on it lacks frames. Only then do frames flow.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ _GOSSIP = "/slaternet.v1.Agent/Gossip"
 
 
 class GossipStreams:
-    """Everyone this host gossips with."""
+    """The streams to all peers; `on_event` handles what they bring, `wanted` returns the first round lacked."""
 
     def __init__(
         self,
@@ -25,19 +25,19 @@ class GossipStreams:
         seating: Seating,
         width: int,
         *,
-        hear: Callable[[FrameArrived | PeerWants], None],
+        on_event: Callable[[FrameArrived | PeerWants], None],
         wanted: Callable[[], int],
     ) -> None:
         self._membership = membership
         self._width = width
-        self._hear = hear
+        self._on_event = on_event
         self._wanted = wanted
         self._peers = seating.peers
         self.names = [peer.name for peer in seating.peers]
         self.frames_received = 0
         self._accepts = [0] * len(seating.peers)
         self._by_name = {peer.name: peer for peer in seating.peers}
-        # how to send to a peer whose wishes are known; None: no stream, or not yet
+        # the stream of a peer that has sent what it lacks; None: there is none yet
         self._senders: list[Stream | ReconnectingStream | None] = [None] * len(seating.peers)
         self._accepted: dict[str, Stream] = {}
         self._closed = False
@@ -46,19 +46,19 @@ class GossipStreams:
 
     @property
     def open(self) -> int:
-        """How many peers there is a stream to."""
+        """The number of peers that frames are sent to."""
         return sum(sender is not None for sender in self._senders)
 
     @property
     def reconnections(self) -> dict[str, int]:
-        """How often there was a new stream after the first, by peer, whoever of the two has opened it."""
+        """How often there was a new stream after the first, by peer."""
         accepted = {name: max(times - 1, 0) for name, times in zip(self.names, self._accepts, strict=True)}
         return accepted | {line.server: line.reconnections for line in self.lines}
 
     def update(self, seating: Seating) -> None:
-        """Take down who has come back: streams of an older life end, and lines lead to where the new one is."""
+        """End the streams of earlier incarnations, and use the addresses of the new ones."""
         if [peer.name for peer in seating.peers] != self.names:
-            raise Malformed("hosts may come back, but not change places")
+            raise Malformed("within an epoch hosts may restart, but not change seats")
         lines = {line.server: line for line in self.lines}
         before, self._peers = self._peers, seating.peers
         self._by_name = {peer.name: peer for peer in seating.peers}
@@ -71,15 +71,15 @@ class GossipStreams:
                 older.end(Superseded("a newer incarnation of this host has joined"))
 
     def close(self) -> None:
-        """End the streams that peers have opened: there is a new seating, and with it there will be others."""
+        """End the streams that peers have opened: they open others in the new seating."""
         self._closed = True
         for link in self._accepted.values():
             link.end(NotSeated("there is a new seating"))
 
     def send(self, index: int, frame: Frame, *, later: bool = False) -> bool:
-        """Send a frame to a peer; False where there is no stream: it will say what it lacks when there is one.
+        """Send a frame to a peer; False where there is no stream: the peer asks for it on the next one.
 
-        One of many that a peer lacks goes out `later`, as fast as it takes them.
+        One of many that a peer lacks is sent `later`, as fast as the peer takes them.
         """
         sender = self._senders[index]
         if sender is None:
@@ -90,10 +90,6 @@ class GossipStreams:
             for part in codec.encode_gossip(self._membership.head(frame.round), frame):
                 sender.send(part)
         return True
-
-    def _fall_silent(self, index: int) -> None:
-        """Forget how to send to a peer: what a line that is down drops must not be counted as sent."""
-        self._senders[index] = None
 
     def _heartbeat(self) -> bytes:
         return codec.encode_gossip(self._membership.head(), Heartbeat())[0]
@@ -108,6 +104,9 @@ class GossipStreams:
             hello = Opening(self._membership.incarnation, self._peers[index].present, self._wanted())
             return codec.encode_gossip(self._membership.head(), hello)[0]
 
+        def closed() -> None:
+            self._senders[index] = None  # a frame that is dropped must not count as sent
+
         line = ReconnectingStream(
             peer.name,
             peer.address,
@@ -116,8 +115,8 @@ class GossipStreams:
             traffic=self._membership.meter.of(_GOSSIP),
             opening=opening,
             heartbeat=self._heartbeat,
-            hear=lambda data: self._take(index, decoder, data, line),
-            closed=lambda: self._fall_silent(index),
+            on_message=lambda data: self._receive(index, decoder, data, line),
+            closed=closed,
             environment=self._membership.environment,
         )
         return line
@@ -126,7 +125,7 @@ class GossipStreams:
         """Serve a stream that a peer opens."""
         decoder = codec.GossipDecoder(self._width)
         data = await link.read()
-        if self._closed:  # first of all: who opens it may be seated since, and unknown here
+        if self._closed:  # first of all: the sender may be seated only since, and unknown here
             raise NotSeated("there is a new seating")
         peer, opening = self._membership.identify(decoder.decode(data) if data else None, self._by_name, link.caller)
         link.host = peer.name
@@ -143,9 +142,9 @@ class GossipStreams:
             wanted = self._wanted()
             link.send(codec.encode_gossip(self._membership.head(wanted), ResendFrom(wanted))[0])
             self._senders[index] = link
-            self._hear(PeerWants(index, opening.round))
+            self._on_event(PeerWants(index, opening.round))
             while (data := await link.read()) is not None:
-                self._take(index, decoder, data, link)
+                self._receive(index, decoder, data, link)
         finally:
             if self._accepted.get(name) is link:
                 del self._accepted[name]
@@ -153,7 +152,9 @@ class GossipStreams:
                 if not self._closed:
                     self._membership.peer_lost(name)
 
-    def _take(self, index: int, decoder: codec.GossipDecoder, data: bytes, sender: Stream | ReconnectingStream) -> None:
+    def _receive(
+        self, index: int, decoder: codec.GossipDecoder, data: bytes, sender: Stream | ReconnectingStream
+    ) -> None:
         message = decoder.decode(data)
         if message is None:
             return
@@ -162,10 +163,10 @@ class GossipStreams:
         match body:
             case Frame():
                 self.frames_received += 1
-                self._hear(FrameArrived(index, body))
+                self._on_event(FrameArrived(index, body))
             case ResendFrom(round):
                 self._senders[index] = sender
-                self._hear(PeerWants(index, round))
+                self._on_event(PeerWants(index, round))
             case Opening():
                 raise Malformed("a stream is opened once")
             case Heartbeat():

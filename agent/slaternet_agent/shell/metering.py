@@ -13,7 +13,7 @@ from slaternet_agent.shell.gossip import GossipStreams
 
 
 class HostMeter:
-    """Frames, bytes, and the time spent waiting, charged to whoever was waited for last."""
+    """Frames, bytes, and the time spent waiting, charged to the process waited for last."""
 
     def __init__(self, streams: Iterable[Traffic], clock: Callable[[], float] = time.perf_counter) -> None:
         self.frames_sent = 0
@@ -21,13 +21,13 @@ class HostMeter:
         self.reveals = Histogram()
         self._streams = tuple(streams)
         self._clock = clock
-        self._since = clock()  # when the host began to wait for what it waits for
-        self._stood = 0.0  # seconds in which it could not ask, whoever was waited for
+        self._since = clock()  # when the present wait began
+        self._stood = 0.0  # seconds in which it could not ask
 
     def ask(self, round: int, awaited: str) -> None:
         """Begin to wait for the answer of a round.
 
-        `awaited` has sent what was still missing; empty: nothing was. Before round 1 all are starting: nobody waits.
+        `awaited` has sent what was missing last; empty: nothing was. The wait before round 1 is start-up: not counted.
         """
         now = self._clock()
         if awaited and round > 1:
@@ -37,7 +37,7 @@ class HostMeter:
         self._since = now
 
     def answered(self, adversary: str) -> None:
-        """Hear that the answer has come."""
+        """Count the wait for an answer that has arrived."""
         seconds = self._clock() - self._since
         self.reveals.observe(seconds)
         self.waited[adversary] = self.waited.get(adversary, 0.0) + seconds
@@ -47,7 +47,7 @@ class HostMeter:
         self._since = self._clock()
 
     def usage(self, round: int) -> Usage:
-        """Return what was spent so far, a round being finished."""
+        """Return what the host has spent when it has finished a round."""
         sent = sum(traffic.sent_bytes for traffic in self._streams)
         received = sum(traffic.received_bytes for traffic in self._streams)
         return Usage(round, self.frames_sent, sent, received, self._stood)
@@ -62,7 +62,7 @@ FRAMES_RECEIVED = Metric("frames_received", "counter", "gossip frames taken from
 WAITED = Metric(
     "waited_seconds",
     "counter",
-    "time in which the host could not go on, charged to whoever sent the last thing it lacked",
+    "time in which the host could not go on, charged to the process that sent the last missing message",
     ("peer",),
 )
 

@@ -1,4 +1,4 @@
-"""The stream of a host to the adversary: a question without answer is asked again whenever there is a new one."""
+"""A host's stream to the adversary: a question without answer is sent again on every new stream."""
 
 from collections.abc import Callable
 
@@ -12,18 +12,20 @@ _REVEAL = "/slaternet.v1.Adversary/Reveal"
 
 
 class RevealStream:
-    """Everything that this host says to the adversary; `hear` takes the answers, and what is recalled."""
+    """All messages to the adversary; `on_message` handles answers, and what the journal holds."""
 
-    def __init__(self, membership: Membership, adversary: Peer, hear: Callable[[Question | Answer], None]) -> None:
+    def __init__(
+        self, membership: Membership, adversary: Peer, on_message: Callable[[Question | Answer], None]
+    ) -> None:
         self._membership = membership
         self._adversary = adversary
         self.name = adversary.name
-        """Who answers."""
-        self._hear = hear
-        self._decoder = self._new_decoder()
-        self._wish: Callable[[], HistoryRequest] | None = None
-        self._unanswered: list[bytes] = []
-        self._last_words: list[bytes] = []
+        self._on_message = on_message
+        self._decoder = codec.RevealDownDecoder()
+        self._history: Callable[[], HistoryRequest] | None = None
+        self._asked = 0  # the round of the newest question
+        self._unanswered: list[bytes] = []  # that question, until it is answered
+        self._last_usage: list[bytes] = []
         self.line = ReconnectingStream(
             adversary.name,
             adversary.address,
@@ -32,62 +34,52 @@ class RevealStream:
             traffic=membership.meter.of(_REVEAL),
             opening=self._open,
             heartbeat=lambda: self._encode(Heartbeat())[0],
-            hear=self._take,
-            opened=self._say_again,
+            on_message=self._receive,
+            opened=self._resend,
             environment=membership.environment,
         )
 
     def ask(self, question: Question) -> None:
-        """Ask, until it is said that the answer has come."""
+        """Send a question, again on every new stream until it is answered."""
+        self._asked = question.round
         self._unanswered = codec.encode_reveal_up(self._membership.head(question.round), question)
         failpoint("agent_before_query")
         for part in self._unanswered:
             self.line.send(part)
 
-    def recall(self, wish: Callable[[], HistoryRequest]) -> None:
-        """Ask for what stands in the journal, on every new stream for what is then still lacking."""
-        self._wish = wish
-        self._say_again()
+    def request_history(self, request: Callable[[], HistoryRequest] | None) -> None:
+        """Ask for what the journal holds, on every new stream for what is still missing then; None: no more."""
+        self._history = request
+        self._resend()
 
-    def recalled(self) -> None:
-        """Ask no more for what stands in the journal."""
-        self._wish = None
-
-    def answered(self) -> None:
-        """Ask no more."""
-        self._unanswered = []
-
-    def tell(self, usage: Usage, *, last: bool = False) -> None:
-        """Say what the host has spent; where all is played, also on every stream to come."""
-        words = self._encode(usage, usage.round)
+    def report_usage(self, usage: Usage, *, last: bool = False) -> None:
+        """Report what the host has spent; the last report is repeated on every new stream."""
+        message = self._encode(usage, usage.round)
         if last:
-            self._last_words, self._unanswered = words, []
-        self.line.send(words[0])
+            self._last_usage, self._unanswered = message, []
+        self.line.send(message[0])
 
     def update(self, adversary: Peer) -> None:
-        """Take down where the adversary is, which may have come back."""
+        """Use the adversary's address, which may have been restarted elsewhere."""
         before, self._adversary = self._adversary, adversary
         if (before.incarnation, before.address) != (adversary.incarnation, adversary.address):
             self.line.redirect(adversary.address)
 
-    def _say_again(self) -> None:
-        if self._wish is not None:
-            wish = self._wish()
-            self.line.send(self._encode(wish, wish.round)[0])
-        for part in self._unanswered or self._last_words:
+    def _resend(self) -> None:
+        if self._history is not None:
+            request = self._history()
+            self.line.send(self._encode(request, request.round)[0])
+        for part in self._unanswered or self._last_usage:
             self.line.send(part)
 
     def _encode(self, body: RevealUp, round: int = 0) -> list[bytes]:
         return codec.encode_reveal_up(self._membership.head(round), body)
 
-    def _new_decoder(self) -> codec.RevealDownDecoder:
-        return codec.RevealDownDecoder(self._membership.spec.run.dimension)
-
     def _open(self) -> bytes:
-        self._decoder = self._new_decoder()
+        self._decoder = codec.RevealDownDecoder(self._membership.spec.run.dimension)
         return self._encode(Opening(self._membership.incarnation, self._adversary.present))[0]
 
-    def _take(self, data: bytes) -> None:
+    def _receive(self, data: bytes) -> None:
         message = self._decoder.decode(data)
         if message is None:
             return
@@ -95,5 +87,7 @@ class RevealStream:
         self._membership.check(head, self.name)
         if isinstance(body, Answer):
             failpoint("agent_after_reply")
-        if isinstance(body, Question | Answer):
-            self._hear(body)
+            if body.round == self._asked:
+                self._unanswered = []
+        if not isinstance(body, Heartbeat):
+            self._on_message(body)

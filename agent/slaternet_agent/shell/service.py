@@ -30,18 +30,18 @@ log = structlog.get_logger()
 
 
 class AgentHost:
-    """A host in a game it has joined, or come back to; with checkpoints it can come back."""
+    """A host in a game it has joined, or joined again; with checkpoints it can be restarted."""
 
     def __init__(self, membership: Membership, checkpoints: Checkpoints | None = None) -> None:
         self._membership = membership
-        membership.listen(self._hear, opened=self._wait_aloud, have=self._have)
+        membership.listen(self._on_control, opened=self._report_waiting, have=self._have)
         self._keeper: CheckpointWriter | None = None
         if checkpoints is not None:
             self._keeper = CheckpointWriter(
                 checkpoints, kept=membership.report_checkpoint, failed=membership.leave_for_restart
             )
         self._tasks: asyncio.TaskGroup | None = None
-        self._place: HostSession | None = None
+        self._session: HostSession | None = None
         self._epoch = 0
         self._stands_by = False
         streams = map(membership.meter.of, ("control", "gossip", "reveal"))
@@ -54,7 +54,7 @@ class AgentHost:
 
     @property
     def _host(self) -> Host | None:
-        return self._place.host if self._place is not None else None
+        return self._session.host if self._session is not None else None
 
     @property
     def round(self) -> int:
@@ -68,15 +68,15 @@ class AgentHost:
 
     @property
     def seats(self) -> int:
-        """How many agents sit here; 0 before the seating, and of a spare."""
+        """The number of agents seated here; 0 before the seating, and of a spare."""
         return self._host.seats if self._host else 0
 
     def readings(self) -> Iterator[Reading]:
-        """Read what this host counts, from whatever thread."""
+        """Return the metrics of this host, in any thread."""
         yield ROUNDS.reads(max(self.round - 1, 0))
         yield SEATS.reads(self.seats)
-        place = self._place
-        peers, reveal = (place.peers, place.reveal.line) if place is not None else (None, None)
+        session = self._session
+        peers, reveal = (session.peers, session.reveal.line) if session is not None else (None, None)
         yield from readings(self._membership, self.tally, peers, reveal)
 
     async def play(self) -> None:
@@ -87,60 +87,57 @@ class AgentHost:
         except* SlaternetError as failed:
             raise failed.exceptions[0] from None
         finally:
-            if self._place is not None:
-                self._place.hang_up()
+            if self._session is not None:
+                self._session.close_streams()
             if self._keeper is not None:
                 await self._keeper.close()
 
     def accept(self, link: Stream) -> Awaitable[None]:
         """Serve a gossip stream that a peer opens."""
-        if self._place is None:
+        if self._session is None:
             raise NotSeated("this host has no seats yet")
-        return self._place.accept(link)
+        return self._session.accept(link)
 
-    def _hear(self, body: ControlDown) -> None:
+    def _on_control(self, body: ControlDown) -> None:
         if self._membership.failed and not isinstance(body, GameOver):
             return
         match body:
             case Seating():
                 self._take_seating(body)
             case Topology() | Hold() | StopAt():
-                if self._place is None:
+                if self._session is None:
                     raise NotSeated("this host has no seats yet")
-                self._place.obey(body)
+                self._session.on_control(body)
             case Standby():
-                self._stand_by()
+                if not self._stands_by:
+                    log.info("every seat is taken; staying as a spare until the game is over")
+                self._stands_by = True
             case GameOver():
-                if self._place is not None:
-                    self._place.hang_up()
+                if self._session is not None:
+                    self._session.close_streams()
             case _:
-                raise Malformed("the coordinator says to a host what is not meant for hosts")
+                raise Malformed("the coordinator has sent a host a message that is not for hosts")
 
     def _have(self) -> int:
-        """Return up to which round the topology is known, or of no use."""
-        return self._place.have if self._place is not None else self._membership.low_water
+        """Return the last round whose topology is known, or not needed."""
+        return self._session.have if self._session is not None else self._membership.low_water
 
     def _take_seating(self, seating: Seating) -> None:
-        """Sit down, or hear who has come back since."""
+        """Begin a session; within an epoch, update the one there is."""
         if self._tasks is None:
             raise NotSeated("this host does not play yet")
-        if self._place is not None and self._epoch == self._membership.epoch:
-            self._place.update(seating)
+        if self._session is not None and self._epoch == self._membership.epoch:
+            self._session.update(seating)
             return
-        if self._place is not None:
+        if self._session is not None:
             log.info("there is a new seating", after=seating.low_water)
-            self._place.leave()
+            self._session.leave()
         self._epoch = self._membership.epoch
-        self._place = HostSession(self._membership, seating, keeper=self._keeper, tally=self.tally, tasks=self._tasks)
+        self._session = HostSession(self._membership, seating, keeper=self._keeper, tally=self.tally, tasks=self._tasks)
 
-    def _stand_by(self) -> None:
-        if not self._stands_by:
-            log.info("every seat is taken; staying as a spare until the game is over")
-        self._stands_by = True
-
-    def _wait_aloud(self) -> None:
-        if self._place is not None:
-            self._place.wait_aloud()
+    def _report_waiting(self) -> None:
+        if self._session is not None:
+            self._session.report_waiting()
 
 
 class HostService:
@@ -155,18 +152,18 @@ class HostService:
         self._meter = Meter()
 
     async def run(self, stop: asyncio.Event) -> int:
-        """Live until the game is over or `stop` is set; return the exit code."""
+        """Run until the game is over or `stop` is set; return the exit code."""
         with self._station.claim(Role.HOST) as state:
             if state.finished_notice:
                 log.warning(state.finished_notice)
                 return 0
             self._station = replace(self._station, name=state.name)
-            annotate(host=lambda: self._station.name, run=lambda: self._run, round=lambda: self._round)
-            return await interruptible(self._live(state), stop, self._parting)
-
-    @property
-    def _run(self) -> str:
-        return self._player.run if self._player else ""
+            annotate(
+                host=lambda: self._station.name,
+                run=lambda: self._player.run if self._player else "",
+                round=lambda: self._round,
+            )
+            return await interruptible(self._play(state), stop, self._parting)
 
     @property
     def _round(self) -> int:
@@ -185,7 +182,7 @@ class HostService:
         if self._player is not None:
             yield from self._player.readings()
 
-    async def _live(self, state: StateDir) -> None:
+    async def _play(self, state: StateDir) -> None:
         coming = join_game(
             self._station,
             Role.HOST,
@@ -208,7 +205,7 @@ class HostService:
 
 
 def _checkpoints(membership: Membership, state: StateDir) -> Checkpoints | None:
-    """Return where the host keeps what it needs to come back; None where nothing outlives it."""
+    """Return the checkpoints of the host; None where it keeps no state."""
     if state.checkpoints is None:
         return None
     return Checkpoints(

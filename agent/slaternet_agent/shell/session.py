@@ -1,7 +1,7 @@
-"""A host's place in one seating: its engine, and the engine's effects executed over its streams.
+"""A host in one seating: its engine, and the engine's effects executed over its streams.
 
-A host with a past goes on from its checkpoint of the low-water mark. What it lacks there is recalled first: agents that
-it has taken over from a host that never came back.
+A restarted host goes on from its checkpoint of the low-water mark. Agents that the checkpoint lacks, because the host
+has adopted them from a lost one, are rebuilt from the adversary's journal first.
 """
 
 import asyncio
@@ -31,17 +31,7 @@ from slaternet.network.stream import Stream
 from slaternet.service.membership import Membership
 from slaternet.spec.plugins import plugin_edge
 from slaternet_agent.algorithms.state_vector import agents_of, restored, saved
-from slaternet_agent.engine.events import (
-    Ask,
-    Checkpoint,
-    Effect,
-    Event,
-    Finish,
-    FrameArrived,
-    PeerWants,
-    ReportRound,
-    Send,
-)
+from slaternet_agent.engine import events
 from slaternet_agent.engine.host import Host
 from slaternet_agent.engine.rebuild import StateRebuild
 from slaternet_agent.shell.build import build_algorithm
@@ -54,11 +44,11 @@ from slaternet_agent.shell.stall_report import StallReport
 log = structlog.get_logger()
 
 _WRONG_INPUT = (Refused, Unready, Diverged)
-"""What the engine raises where a message was wrong: no fault of the algorithm."""
+"""The engine raises these for a wrong message: the algorithm is not at fault."""
 
 
 class HostSession:
-    """The agents of one host, from when it is seated until the game is over or there is a new seating."""
+    """The agents of one host, from its seating until the game is over or there is a new seating."""
 
     def __init__(
         self,
@@ -77,30 +67,30 @@ class HostSession:
         self._tally = tally
         self._tasks = tasks
         self._lines: list[asyncio.Task[None]] = []
-        self._early: list[Topology | Hold | StopAt] = []  # heard before there is an engine to hear it
-        self._adoption: StateRebuild | None = None
-        self._patience: StallReport | None = None
+        self._early: list[Topology | Hold | StopAt] = []  # received before there is an engine
+        self._rebuild: StateRebuild | None = None
+        self._stall_report: StallReport | None = None
         self._loop = asyncio.get_running_loop()
         self._reported_at = 0.0
         self.host: Host | None = None
-        """The engine, once all that it goes on from is there."""
+        """The engine, once the state that it goes on from is complete."""
         self.peers: GossipStreams | None = None
-        self.reveal = RevealStream(membership, seating.adversary, self._take_revealed)
+        self.reveal = RevealStream(membership, seating.adversary, self._on_reveal)
         try:
             self._algorithm = build_algorithm(membership.spec, seating.description)
             with self._algorithm_edge("start"):
-                kept = self._kept()
+                kept = self._read_checkpoint()
         except SlaternetError as error:
             self._give_up(error)
         else:
-            self._keep_up(self.reveal.line)
-            if (adoption := self._adoption) is None:
+            self._keep_open(self.reveal.line)
+            if (rebuild := self._rebuild) is None:
                 self._begin(kept)
             else:
-                self.reveal.recall(lambda: adoption.wish)
+                self.reveal.request_history(lambda: rebuild.request)
 
-    def _kept(self) -> Any:  # noqa: ANN401  the state is the algorithm's own type
-        """Return the state that is left of an earlier life, if any; begin an adoption where it lacks agents."""
+    def _read_checkpoint(self) -> Any:  # noqa: ANN401  the state is the algorithm's own type
+        """Return the state of an earlier incarnation, if any; begin to rebuild the agents that it lacks."""
         mark, run = self._seating.low_water, self._membership.spec.run
         needed = Attendance(run.agents, self._seating.departures).of(self._seating.seats, mark + 1)
         if not mark or not needed.size:
@@ -110,7 +100,7 @@ class HostSession:
                 f"{self._membership.name} must go on from round {mark}, and has kept nothing; start it with the "
                 "--state it had before"
             )
-        payload = self._keeper.recall(mark, dispensable=self._seating.recall)
+        payload = self._keeper.read(mark, dispensable=self._seating.recall)
         kept = None if payload is None else restored(self._algorithm, payload)
         missing = needed if kept is None else np.setdiff1d(needed, agents_of(kept))
         if missing.size and not self._seating.recall:
@@ -119,19 +109,19 @@ class HostSession:
                 f"{self._membership.name}; put back the right one, or start the whole game anew"
             )
         if missing.size:
-            self._adoption = StateRebuild(self._algorithm, kept, needed, mark)
+            self._rebuild = StateRebuild(self._algorithm, kept, needed, mark)
         log.info("coming back", after=mark, recalling=len(missing))
         return kept
 
     def _give_up(self, error: SlaternetError) -> None:
-        """End the game for all, unless it has begun: it waits then until this host is started with what it lacks."""
+        """Fail the game, unless it has begun: then leave it, and it waits until this host is started again."""
         if self._seating.low_water:
             self._membership.leave_for_restart(error)
         else:
             self._membership.fail_game(error)
 
     def _begin(self, state: Any) -> None:  # noqa: ANN401
-        """Make the engine, from the state after round M where there is one, and gossip."""
+        """Make the engine, from the state after round M where there is one, and open the gossip streams."""
         since = 0 if state is None else self._seating.low_water
         run, durable = self._membership.spec.run, self._keeper is not None
         try:
@@ -149,34 +139,34 @@ class HostSession:
         except SlaternetError as error:
             self._give_up(error)
             return
-        if self._adoption is not None and self._keeper is not None:
-            self._keeper.write(Checkpoint(since, saved(state)))  # a next life need not recall it again
+        if self._rebuild is not None and self._keeper is not None:
+            self._keeper.write(events.Checkpoint(since, saved(state)))  # a restart need not rebuild it again
         host = self.host
         self.peers = GossipStreams(
-            self._membership, self._seating, self._algorithm.width, hear=self.handle, wanted=lambda: host.wanted
+            self._membership, self._seating, self._algorithm.width, on_event=self.handle, wanted=lambda: host.wanted
         )
         for line in self.peers.lines:
-            self._keep_up(line)
-        self._patience = StallReport(host, self._wait)
+            self._keep_open(line)
+        self._stall_report = StallReport(host, self._send_waiting)
         seats = self._seating.seats
         log.info("seated", agents=len(seats), first=int(seats[0]), peers=len(self._seating.peers))
-        if host.finished:  # in an earlier life
+        if host.finished:  # before it was restarted
             self._finish(host.round - 1)
         early, self._early = self._early, []
         for body in early:
-            self.obey(body)
+            self.on_control(body)
 
-    def _keep_up(self, line: ReconnectingStream) -> None:
-        self._lines.append(self._tasks.create_task(self._keep(line)))
+    def _keep_open(self, line: ReconnectingStream) -> None:
+        async def run() -> None:
+            try:
+                await line.run()
+            except SlaternetError as error:
+                self._membership.fail_game(error)
 
-    async def _keep(self, line: ReconnectingStream) -> None:
-        try:
-            await line.run()
-        except SlaternetError as error:
-            self._membership.fail_game(error)
+        self._lines.append(self._tasks.create_task(run()))
 
     def update(self, seating: Seating) -> None:
-        """Hear who has come back."""
+        """Use the addresses and tickets of restarted processes."""
         if seating.adversary is None:
             raise Malformed("a host's seating names the adversary")
         self._seating = seating
@@ -184,21 +174,21 @@ class HostSession:
         if self.peers is not None:
             self.peers.update(seating)
 
-    def hang_up(self) -> None:
-        """Open no more streams."""
+    def close_streams(self) -> None:
+        """Close this host's streams, and open no more."""
         for line in self._lines:
             line.cancel()
-        if self._patience is not None:
-            self._patience.end()
+        if self._stall_report is not None:
+            self._stall_report.end()
 
     def leave(self) -> None:
-        """Make room for a new seating."""
-        self.hang_up()
+        """End the session: there is a new seating."""
+        self.close_streams()
         if self.peers is not None:
             self.peers.close()
         if self._keeper is not None:
-            self._keeper.begin_again()
-        self._membership.begin_again()
+            self._keeper.drop_queued()
+        self._membership.reset_progress()
 
     async def accept(self, link: Stream) -> None:
         """Serve a gossip stream that a peer opens."""
@@ -210,11 +200,11 @@ class HostSession:
             self._membership.fail_game(error)
             raise
 
-    def obey(self, body: Topology | Hold | StopAt) -> None:
-        """Do what the coordinator says."""
+    def on_control(self, body: Topology | Hold | StopAt) -> None:
+        """Handle a message of the coordinator."""
         if self.host is None:
             self._early.append(body)
-            if isinstance(body, Hold):  # nothing is entered while the past is recalled
+            if isinstance(body, Hold):  # no round is entered while states are rebuilt
                 self._membership.send(Holding(self._seating.low_water), self._seating.low_water)
             return
         self.handle(body)
@@ -223,18 +213,18 @@ class HostSession:
 
     @property
     def have(self) -> int:
-        """Up to which round the topology is known, or of no use."""
+        """The last round whose topology is known, or not needed."""
         if self.host is not None:
             return self.host.known
         early = (body.round + body.rounds - 1 for body in self._early if isinstance(body, Topology))
         return max(early, default=self._seating.low_water)
 
-    def wait_aloud(self) -> None:
-        """Say again for whom this host waits."""
-        if self._patience is not None:
-            self._patience.repeat()
+    def report_waiting(self) -> None:
+        """Report again for whom this host waits."""
+        if self._stall_report is not None:
+            self._stall_report.repeat()
 
-    def _wait(self, round: int, names: tuple[str, ...]) -> None:
+    def _send_waiting(self, round: int, names: tuple[str, ...]) -> None:
         if not self._membership.failed:
             self._membership.send(Waiting(round, names), round)
 
@@ -242,7 +232,7 @@ class HostSession:
     def _algorithm_edge(
         self, where: str | Callable[[], str], passing: tuple[type[SlaternetError], ...] = (SlaternetError,)
     ) -> Iterator[None]:
-        """Fail the game, not just a stream, where a user's algorithm raises; PluginFailed says what it raised."""
+        """Fail the game, not just a stream, where a user's algorithm raises; PluginFailed names what it raised."""
         try:
             with plugin_edge("algorithm", self._membership.spec.algorithm.name, where, passing=passing):
                 yield
@@ -250,8 +240,8 @@ class HostSession:
             self._membership.fail_game(error)
             raise
 
-    def handle(self, event: Event) -> None:
-        """Hand an event to the engine, and do what comes of it."""
+    def handle(self, event: events.Event) -> None:
+        """Pass an event to the engine, and execute its effects."""
         host, peers = self.host, self.peers
         if host is None or peers is None:
             raise NotSeated("this host has no seats yet")
@@ -268,69 +258,56 @@ class HostSession:
         if isinstance(event, Answer):
             self._tally.idle()
             late = self._loop.time() - self._reported_at >= self._membership.environment.limits.report_seconds
-            report = ReportRound(host.round - 1)
+            report = events.ReportRound(host.round - 1)
             if late and not host.finished and report not in effects:
                 effects.append(report)
         self._execute(effects, event, host, peers)
 
-    def _execute(self, effects: list[Effect], event: Event, host: Host, peers: GossipStreams) -> None:
+    def _execute(self, effects: list[events.Effect], event: events.Event, host: Host, peers: GossipStreams) -> None:
         for effect in effects:
             match effect:
-                case Send(peer, frame):
-                    self._tally.frames_sent += peers.send(peer, frame, later=isinstance(event, PeerWants))
-                case Ask(question):
-                    self._tally.ask(question.round, self._awaited(event, peers))
+                case events.Send(peer, frame):
+                    self._tally.frames_sent += peers.send(peer, frame, later=isinstance(event, events.PeerWants))
+                case events.Ask(question):
+                    awaited = "" if isinstance(event, Answer) else COORDINATOR
+                    if isinstance(event, events.FrameArrived):
+                        awaited = peers.names[event.peer]
+                    self._tally.ask(question.round, awaited)
                     self.reveal.ask(question)
-                case ReportRound(round):
-                    self._report(round)
+                case events.ReportRound(round):
+                    self._reported_at = self._loop.time()
+                    self._membership.report(Progress(round))
+                    self.reveal.report_usage(self._tally.usage(round))
                 case Holding(round):
                     self._membership.send(effect, round)
-                case Checkpoint() if self._keeper is not None:
+                case events.Checkpoint() if self._keeper is not None:
                     self._keeper.write(effect)
-                case Finish():
+                case events.Finish():
                     self._finish(host.round - 1)
 
-    def _awaited(self, event: Event, peers: GossipStreams) -> str:
-        """Return who has sent the last thing that was missing before a question; empty: nothing was."""
-        match event:
-            case FrameArrived(peer):
-                return peers.names[peer]
-            case Answer():
-                return ""
-            case _:
-                return COORDINATOR
-
-    def _report(self, round: int) -> None:
-        self._reported_at = self._loop.time()
-        self._membership.report(Progress(round))
-        self.reveal.tell(self._tally.usage(round))
-
-    def _take_revealed(self, body: Question | Answer) -> None:
-        if self.host is None and self._adoption is not None:
-            self._adopt(self._adoption, body)
+    def _on_reveal(self, body: Question | Answer) -> None:
+        if self.host is None:
+            if self._rebuild is not None:
+                self._replay(self._rebuild, body)
         elif isinstance(body, Answer):
-            self._take_answer(body)
+            if self.host.pending is not None and self.host.pending.round == body.round:
+                self._tally.answered(self.reveal.name)
+            self.handle(body)
 
-    def _adopt(self, adoption: StateRebuild, body: Question | Answer) -> None:
-        """Take in what is recalled, and begin when that was all."""
+    def _replay(self, rebuild: StateRebuild, body: Question | Answer) -> None:
+        """Apply an entry of the journal, and begin after the last one."""
         try:
             with self._algorithm_edge(f"round {body.round}, played again from the journal,", _WRONG_INPUT):
-                adoption.take(body)
+                rebuild.apply(body)
         except PluginFailed:
             return
-        if adoption.complete:
-            self.reveal.recalled()
-            self._begin(adoption.state)
-
-    def _take_answer(self, answer: Answer) -> None:
-        if self.host is not None and (pending := self.host.pending) is not None and pending.round == answer.round:
-            self.reveal.answered()
-            self._tally.answered(self.reveal.name)
-        self.handle(answer)
+        if rebuild.complete:
+            self.reveal.request_history(None)
+            self._begin(rebuild.state)
 
     def _finish(self, last: int) -> None:
-        """Say that the last round is played, to the coordinator once its checkpoint is kept."""
-        self.reveal.tell(self._tally.usage(last), last=True)
+        """Report that the last round is played, to the coordinator once its checkpoint is durable."""
+        self.reveal.report_usage(self._tally.usage(last), last=True)
         log.info("finished", round=last)
         if self._keeper is None:
             self._membership.finish(Progress(last))

@@ -32,25 +32,7 @@ from slaternet.model import (
     StopAt,
     Waiting,
 )
-from slaternet_coordinator.engine.events import (
-    Admit,
-    Announce,
-    Effect,
-    Event,
-    HoldExpired,
-    Joined,
-    Keep,
-    Leave,
-    Lost,
-    MemberMessage,
-    Opened,
-    Quiet,
-    Said,
-    Schedule,
-    StopAsked,
-    StreamClosed,
-    Tell,
-)
+from slaternet_coordinator.engine import events
 from slaternet_coordinator.engine.game_state import GameState, Phase
 from slaternet_coordinator.engine.reseating import Adoption, Reseating, furthest
 from slaternet_coordinator.engine.roster import Member, check_kept
@@ -95,43 +77,43 @@ class Coordinator:
         self._state.restore(saved, secret)
         self.view = self._state.view()
 
-    def resume(self) -> list[Effect]:
+    def resume(self) -> list[events.Effect]:
         """Return what must be done for a game that was restored, before any process has reconnected."""
         self._reseating.check_players()
         if self._state.phase is Phase.GATHERING and self._state.rules.hosts is None:
             return [self._await_quiet()]
         if self._state.phase is Phase.STOPPING and not self._state.stopped:
-            return [Schedule(self._limits.hold_seconds, HoldExpired())]
+            return [events.Schedule(self._limits.hold_seconds, events.HoldExpired())]
         effects = self._publish() + self._leave_if_alone()
         self.view = self._state.view()
         return effects
 
-    def handle(self, event: Event) -> list[Effect]:
+    def handle(self, event: events.Event) -> list[events.Effect]:
         """Apply one event and return what must now be done, in order."""
         try:
             match event:
-                case Said(name, body, stale):
+                case events.Said(name, body, stale):
                     return self._receive(self._roster[name], body, stale=stale)
-                case Joined(name, join):
+                case events.Joined(name, join):
                     return self._admit(name, join)
-                case Opened(name, opening, stale):
+                case events.Opened(name, opening, stale):
                     return self._open(name, opening, stale=stale)
-                case StreamClosed(name):
+                case events.StreamClosed(name):
                     self._roster.set_connected(self._roster[name], connected=False)
                     return self._leave_if_alone()
-                case Lost(name):
+                case events.Lost(name):
                     return self._lose(self._roster[name])
-                case StopAsked():
+                case events.StopAsked():
                     return self._stop()
-                case HoldExpired():
+                case events.HoldExpired():
                     return self._settle(self._publication.last)
-                case Quiet(arrivals):
+                case events.Quiet(arrivals):
                     self._roster.mark_quiet(arrivals)
                     return self._begin_if_ready()
         finally:
             self.view = self._state.view()
 
-    def _open(self, name: str, opening: Opening, *, stale: bool) -> list[Effect]:
+    def _open(self, name: str, opening: Opening, *, stale: bool) -> list[events.Effect]:
         """Send a process on its new stream all that it must know; one that is `stale` goes back to M."""
         member, published = self._roster.identify(name, opening), self._publication.last
         if opening.round > published:  # what else is missing here is unknown
@@ -146,7 +128,7 @@ class Coordinator:
             return adopted
         return list(self._repeat(member, self._publication.low_water if stale else opening.round))
 
-    def _admit(self, name: str, join: Join) -> list[Effect]:
+    def _admit(self, name: str, join: Join) -> list[events.Effect]:
         known = self._roster.get(name)
         # a process that died before it could store the end of the game may join again to learn of it
         if self._state.phase is Phase.FAILED or (self._state.phase is Phase.OVER and known is None):
@@ -161,7 +143,7 @@ class Coordinator:
             effects.append(self._await_quiet())
         return effects + self._begin_if_ready()
 
-    def _readmit(self, known: Member, join: Join) -> list[Effect]:
+    def _readmit(self, known: Member, join: Join) -> list[events.Effect]:
         """Admit a new incarnation into a game under way: the others get its address, and it gets theirs."""
         if not (known.durable and join.durable):
             raise Mismatch(
@@ -177,20 +159,20 @@ class Coordinator:
         others = [self._seat(each) for each in self._roster if each.plays and each is not member]
         return [*self._welcome(member), *others]
 
-    def _welcome(self, member: Member) -> list[Effect]:
-        return [self._keep(), Admit(member.incarnation, self._roster.ticket(member))]
+    def _welcome(self, member: Member) -> list[events.Effect]:
+        return [self._keep(), events.Admit(member.incarnation, self._roster.ticket(member))]
 
-    def _await_quiet(self) -> Schedule:
-        return Schedule(self._limits.gathering_seconds, Quiet(self._roster.arrivals))
+    def _await_quiet(self) -> events.Schedule:
+        return events.Schedule(self._limits.gathering_seconds, events.Quiet(self._roster.arrivals))
 
-    def _keep(self) -> Keep:
-        return Keep(self._state.saved())
+    def _keep(self) -> events.Keep:
+        return events.Keep(self._state.saved())
 
-    def _seat(self, member: Member) -> Tell:
+    def _seat(self, member: Member) -> events.Tell:
         """Tell a process its seats, or that there is none for it."""
-        return Tell(member.name, self._state.seating(member))
+        return events.Tell(member.name, self._state.seating(member))
 
-    def _repeat(self, member: Member, have: int) -> Iterator[Effect]:
+    def _repeat(self, member: Member, have: int) -> Iterator[events.Effect]:
         """Tell a process all that it must know again; it has the topology up to the round `have`."""
         state = self._state
         if state.phase is Phase.GATHERING:
@@ -201,22 +183,22 @@ class Coordinator:
         if member.seats.size:
             for name, topology in self._publication.since(have, self._roster.players):
                 if name == member.name:
-                    yield Tell(name, topology)
+                    yield events.Tell(name, topology)
         if state.stopped and state.last is not None and member.plays:
-            yield Tell(member.name, StopAt(state.last))
+            yield events.Tell(member.name, StopAt(state.last))
         elif member.seats.size and (state.phase is Phase.STOPPING or self._roster.lost_with_seats):
-            yield Tell(member.name, Hold())
+            yield events.Tell(member.name, Hold())
         if state.phase.ended:
-            yield Tell(member.name, GameOver(state.failure))
+            yield events.Tell(member.name, GameOver(state.failure))
 
-    def _begin_if_ready(self) -> list[Effect]:
+    def _begin_if_ready(self) -> list[events.Effect]:
         if self._state.phase is not Phase.GATHERING or self._roster.missing():
             return []
         self._roster.begin()
         self._state.epoch, self._state.phase = 1, Phase.PLAYING
         return [self._keep(), *map(self._seat, self._roster), *self._publish()]
 
-    def _receive(self, member: Member, body: MemberMessage, *, stale: bool) -> list[Effect]:  # noqa: C901 - one per kind
+    def _receive(self, member: Member, body: events.MemberMessage, *, stale: bool) -> list[events.Effect]:  # noqa: C901 - one per kind
         check_kept(member)
         match body:
             case Progress() | Waiting() | Checkpointed() | Holding() | Finished() if stale and member.role is Role.HOST:
@@ -236,7 +218,7 @@ class Coordinator:
                 member.finished, member.waits_for = True, ()
                 return self._end(Phase.OVER) if all(each.finished for each in self._roster if each.plays) else []
             case Failed(reason) if member.name in self._roster.spares:
-                return [Tell(member.name, GameOver(f"{member.name}: {reason}"))]  # the game goes on without it
+                return [events.Tell(member.name, GameOver(f"{member.name}: {reason}"))]  # the game goes on without it
             case Failed(reason):
                 return self._end(Phase.FAILED, f"{member.name}: {reason}")
             case Acknowledged():
@@ -246,7 +228,7 @@ class Coordinator:
                 member.refused = breaches
                 return []
 
-    def _describe(self, member: Member, description: Description) -> list[Effect]:
+    def _describe(self, member: Member, description: Description) -> list[events.Effect]:
         if member.role is not Role.ADVERSARY:
             raise NotYours("only the adversary describes the plugin")
         if self._state.phase is Phase.GATHERING:
@@ -258,7 +240,7 @@ class Coordinator:
             )
         return self._begin_if_ready()
 
-    def _checkpoint(self, member: Member, round: int) -> list[Effect]:
+    def _checkpoint(self, member: Member, round: int) -> list[events.Effect]:
         """Record that a host can restart from a round, which it has therefore finished."""
         if member.role is not Role.HOST:
             raise NotYours("only hosts write checkpoints")
@@ -266,7 +248,7 @@ class Coordinator:
         member.mark = max(member.mark, round)
         return self._advance(member, Progress(round))
 
-    def _advance(self, member: Member, progress: Progress) -> list[Effect]:
+    def _advance(self, member: Member, progress: Progress) -> list[events.Effect]:
         self._check_part(member, progress.round)
         member.round = max(member.round, progress.round)
         if member.role is Role.ADVERSARY and progress.round >= self._state.score.round:
@@ -275,7 +257,7 @@ class Coordinator:
             member.waits_for = ()
         return self._publish()
 
-    def _wait(self, member: Member, waiting: Waiting) -> list[Effect]:
+    def _wait(self, member: Member, waiting: Waiting) -> list[events.Effect]:
         """Record which processes a host waits for in a round; it has finished the round before."""
         if member.role is not Role.HOST:
             raise NotYours("only hosts report which processes they wait for")
@@ -294,7 +276,7 @@ class Coordinator:
         if round > self._publication.last:
             raise RoundNotOpen("no process can have reached a round whose topology is not published")
 
-    def _publish(self) -> list[Effect]:
+    def _publish(self) -> list[events.Effect]:
         if self._state.phase is not Phase.PLAYING or self._roster.lost_with_seats:
             return []
         try:
@@ -303,24 +285,24 @@ class Coordinator:
             return self._end(Phase.FAILED, str(error))
         if not topologies:
             return []
-        told = [Tell(*each) for each in topologies]
+        told = [events.Tell(*each) for each in topologies]
         if self._roster.adversary is not None:
-            told.append(Tell(self._roster.adversary.name, LowWater(self._publication.low_water)))
+            told.append(events.Tell(self._roster.adversary.name, LowWater(self._publication.low_water)))
         return [self._keep(), *told]
 
-    def _stop(self) -> list[Effect]:
+    def _stop(self) -> list[events.Effect]:
         if self._state.phase is Phase.GATHERING:
             raise NotSeated("the game has not begun; end its processes instead")
         if self._state.phase is not Phase.PLAYING:
             return []
         self._state.phase = Phase.STOPPING
-        expiry = Schedule(self._limits.hold_seconds, HoldExpired())
+        expiry = events.Schedule(self._limits.hold_seconds, events.HoldExpired())
         return [self._keep(), *self._tell_to_hold(), expiry, *self._settle(None)]
 
-    def _tell_to_hold(self) -> list[Effect]:
-        return [Tell(host.name, Hold()) for host in self._roster.survivors if host.holding is None]
+    def _tell_to_hold(self) -> list[events.Effect]:
+        return [events.Tell(host.name, Hold()) for host in self._roster.survivors if host.holding is None]
 
-    def _hold(self, member: Member, entered: int) -> list[Effect]:
+    def _hold(self, member: Member, entered: int) -> list[events.Effect]:
         """Record the last round that a host has entered, now that it holds."""
         self._check_part(member, entered)
         if self._state.phase is not Phase.STOPPING and not self._roster.lost_with_seats:
@@ -328,11 +310,11 @@ class Coordinator:
         member.holding = max(entered, member.reached)
         return self._settle_or_adopt()
 
-    def _settle_or_adopt(self) -> list[Effect]:
+    def _settle_or_adopt(self) -> list[events.Effect]:
         """Continue where a host that holds, or is lost, was the last one awaited."""
         return self._settle(None) or self._adopt()  # to settle includes an adoption that is due
 
-    def _settle(self, silent: int | None) -> list[Effect]:
+    def _settle(self, silent: int | None) -> list[events.Effect]:
         """Fix the last round: the furthest that any host has entered; one that has not reported counts as `silent`."""
         if self._state.phase is not Phase.STOPPING or self._state.stopped:
             return []
@@ -341,19 +323,19 @@ class Coordinator:
         self._state.stopped = True
         # how far lost hosts have played is not known
         self._state.last = max(last, self._publication.last) if self._roster.lost_with_seats else last
-        told = [Tell(member.name, StopAt(self._state.last)) for member in self._roster if member.plays]
+        told = [events.Tell(member.name, StopAt(self._state.last)) for member in self._roster if member.plays]
         return [self._keep(), *told, *self._adopt()]
 
-    def _lose(self, member: Member) -> list[Effect]:
+    def _lose(self, member: Member) -> list[events.Effect]:
         """Give up a host; the others hold until one of them, or a spare, has its seats."""
         if not self._state.phase.under_way or not self._reseating.lose(member):
             return []
-        effects: list[Effect] = [self._keep(), Announce(f"{member.name} is lost")]
+        effects: list[events.Effect] = [self._keep(), events.Announce(f"{member.name} is lost")]
         if self._state.phase is Phase.PLAYING:
             effects += self._tell_to_hold()
         return effects + self._settle_or_adopt()
 
-    def _adopt(self) -> list[Effect]:
+    def _adopt(self) -> list[events.Effect]:
         """Give the agents of lost hosts to another, once it is known how far all are; all go back to M."""
         if not self._state.phase.under_way or not self._roster.lost_with_seats:
             return []
@@ -364,7 +346,7 @@ class Coordinator:
         adoption = self._reseating.reseat(entered + 1 if left else None)
         return [] if adoption is None else self._go_back(adoption, entered)
 
-    def _go_back(self, adoption: Adoption, entered: int) -> list[Effect]:
+    def _go_back(self, adoption: Adoption, entered: int) -> list[events.Effect]:
         """Let all hosts continue the game after M, in the new seating."""
         players, mark = self._roster.players, self._publication.low_water
         for host in players:
@@ -376,21 +358,21 @@ class Coordinator:
         except (BadSpec, PluginFailed) as error:
             return self._end(Phase.FAILED, str(error))
         told = [self._seat(member) for member in self._roster if member.plays]
-        told += [Tell(*each) for each in topologies]
+        told += [events.Tell(*each) for each in topologies]
         if self._state.stopped and self._state.last is not None:
-            told += [Tell(host.name, StopAt(self._state.last)) for host in players]
-        return [self._keep(), Announce(str(adoption)), *told]
+            told += [events.Tell(host.name, StopAt(self._state.last)) for host in players]
+        return [self._keep(), events.Announce(str(adoption)), *told]
 
-    def _end(self, phase: Phase, failure: str = "") -> list[Effect]:
+    def _end(self, phase: Phase, failure: str = "") -> list[events.Effect]:
         if self._state.phase.ended:
             return []
         self._state.phase, self._state.failure = phase, failure
-        return [self._keep(), *(Tell(member.name, GameOver(failure)) for member in self._roster)]
+        return [self._keep(), *(events.Tell(member.name, GameOver(failure)) for member in self._roster)]
 
-    def _leave_if_alone(self) -> list[Effect]:
+    def _leave_if_alone(self) -> list[events.Effect]:
         if not self._state.phase.ended:
             return []
         # after a failure a process that is gone may be the one that failed; one that has yet to connect is awaited
         failed = self._state.phase is Phase.FAILED
         left = (each.lost or each.acknowledged or (each.gone and (failed or not each.plays)) for each in self._roster)
-        return [Leave()] if all(left) else []
+        return [events.Leave()] if all(left) else []

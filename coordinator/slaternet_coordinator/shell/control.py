@@ -24,23 +24,8 @@ from slaternet.network.certificates import Caller, CertificateRole, require_cert
 from slaternet.network.stream import Stream
 from slaternet.refusals import RefusalCounter
 from slaternet.storage.failpoints import failpoint
+from slaternet_coordinator.engine import events
 from slaternet_coordinator.engine.coordinator import Coordinator
-from slaternet_coordinator.engine.events import (
-    Admit,
-    Announce,
-    Effect,
-    Event,
-    Joined,
-    Keep,
-    Leave,
-    Lost,
-    Opened,
-    Said,
-    Schedule,
-    StopAsked,
-    StreamClosed,
-    Tell,
-)
 from slaternet_coordinator.engine.game_state import Phase
 from slaternet_coordinator.engine.rules import Policy
 from slaternet_coordinator.shell.join_tickets import JoinTickets
@@ -107,32 +92,32 @@ class Control:
 
     def _give_up(self, name: str) -> bool:
         """Report a host as lost; return whether the engine gives it up."""
-        self._dispatch(Lost(name))
+        self._dispatch(events.Lost(name))
         member = self._engine.member(name)
         return member is not None and member.lost
 
-    def _dispatch(self, event: Event) -> None:
+    def _dispatch(self, event: events.Event) -> None:
         self._execute(self._engine.handle(event))
 
-    def _execute(self, effects: list[Effect]) -> None:
+    def _execute(self, effects: list[events.Effect]) -> None:
         if self._writer.broken is not None:
             return
         self._log_changes()
         for effect in effects:
             match effect:
-                case Keep(saved):
+                case events.Keep(saved):
                     self._writer.save(saved)
                     if self._writer.broken is not None:
                         return  # the effects that follow must not be seen
-                case Tell(name, body):
+                case events.Tell(name, body):
                     self.tell(name, body)
-                case Announce(what):
+                case events.Announce(what):
                     self.observations.warn(what)
-                case Schedule(seconds, event):
+                case events.Schedule(seconds, event):
                     asyncio.get_running_loop().call_later(seconds, self._dispatch, event)
-                case Leave():
+                case events.Leave():
                     self._over.set()
-                case Admit():
+                case events.Admit():
                     pass  # `join` sends it as its answer
 
     def _log_changes(self) -> None:
@@ -182,10 +167,10 @@ class Control:
         self._engine.compare(name, join)
         if self._engine.member(name) is not None and not self._tickets.redeem(name, join.ticket):
             return Challenge(self._tickets.challenge(name))
-        effects = self._engine.handle(Joined(name, join))
+        effects = self._engine.handle(events.Joined(name, join))
         self._note_contact(name)
         self._gone.discard(name)
-        admit = next(effect for effect in effects if isinstance(effect, Admit))
+        admit = next(effect for effect in effects if isinstance(effect, events.Admit))
         if (older := self.streams.pop(name, None)) is not None:
             older.end(Superseded(f"another process has joined as {name}; give each a --name of its own"))
         log.info("joined", name=name, role=str(join.role), address=join.address)
@@ -206,7 +191,7 @@ class Control:
         """Answer Stop."""
         head = codec.decode_stop_request(data)
         require_certificate(caller, CertificateRole.OPERATOR, head.sender)
-        self._dispatch(StopAsked())
+        self._dispatch(events.StopAsked())
         self._writer.check()
         return codec.encode_stop_reply(self._head(self._engine.view.settled or 0))
 
@@ -222,7 +207,7 @@ class Control:
             if self.streams.get(name) is stream:
                 del self.streams[name]
                 self._gone.add(name)
-                self._dispatch(StreamClosed(name))
+                self._dispatch(events.StreamClosed(name))
                 self._report_absence(name)
 
     def _report_absence(self, name: str) -> None:
@@ -242,7 +227,7 @@ class Control:
         name = head.sender
         if (member := self._engine.member(name)) is not None:
             require_certificate(stream.caller, member.role, name)
-        effects = self._engine.handle(Opened(name, body, stale=head.epoch < self._engine.view.epoch))
+        effects = self._engine.handle(events.Opened(name, body, stale=head.epoch < self._engine.view.epoch))
         stream.host = name
         if name in self._gone:
             self._gone.remove(name)
@@ -274,7 +259,7 @@ class Control:
             case Opening():
                 raise Malformed("a stream is opened once")
         # a message with an older epoch was sent before the newest seating arrived
-        self._dispatch(Said(name, body, stale=head.epoch < game.epoch))
+        self._dispatch(events.Said(name, body, stale=head.epoch < game.epoch))
         if self._engine.view.scored > game.scored:
             self.observations.note_score(self._engine.view.scored)
         if isinstance(body, Refusals):

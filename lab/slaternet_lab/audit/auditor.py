@@ -20,18 +20,8 @@ from slaternet.model import Description, LowWater, Role
 from slaternet.spec import Spec
 from slaternet.storage.disk import DISK
 from slaternet.storage.record_file import Reader, SealedRecord
+from slaternet_adversary.engine import events
 from slaternet_adversary.engine.commitments import Commitments
-from slaternet_adversary.engine.events import (
-    Asked,
-    Commit,
-    Effect,
-    Evaluate,
-    Play,
-    Played,
-    RecordRound,
-    Score,
-    Summarise,
-)
 from slaternet_adversary.engine.ledger import select_agents
 from slaternet_adversary.journal.entries import Entry, Purchase, SeatingEntry, decode, encode
 from slaternet_adversary.journal.journal import JOURNAL, begun
@@ -87,7 +77,7 @@ def audit(run: Run, watch: Watch | None = None) -> AuditReport:
 def _shown_history(reader: Reader, spec: Spec) -> int:
     """Return 1 where the first commitment covers earlier decisions, else 0: the plugin may not be there to tell."""
     try:
-        first = next((entry for entry in map(_entry, reader) if isinstance(entry, Commit)), Commit(1, ()))
+        first = next((entry for entry in map(_entry, reader) if isinstance(entry, events.Commit)), events.Commit(1, ()))
     except Diverged:
         return 0  # the audit names the damage
     due = Commitments(spec.adversary.sha256, spec.adversary.options, spec.run.seed).of(first.round, bytes(32))
@@ -118,7 +108,7 @@ class _Auditor:
         self._rounds = self._spec.run.rounds or FOREVER
         self._purchases: defaultdict[int, list[tuple[int, Purchase]]] = defaultdict(list)
         """By round that is not checked yet: purchases, each with the number of its record."""
-        self._to_score: deque[Score] = deque()
+        self._to_score: deque[events.Score] = deque()
         """Rounds whose score the journal must still give."""
         self._checked, self._digest = 0, bytes(32)
         self._followed = True
@@ -174,7 +164,7 @@ class _Auditor:
             case SeatingEntry():
                 self._seating.enter(number, entry, self._checked)
                 self._execute(self._referee.seat(entry.hosts, entry.departures))
-            case Commit():
+            case events.Commit():
                 self._commitments.enter(number, entry)
             case Purchase():
                 self._buy(number, entry)
@@ -209,7 +199,7 @@ class _Auditor:
         except (Refused, Unready) as error:
             agent, reason = self._culprit(asked, error)
             self._budgets.end_replay(reason, record=number, round=round, agent=agent)
-        sold = next((each.asked.question.agents for each in effects if isinstance(each, Evaluate)), agents[:0])
+        sold = next((each.asked.question.agents for each in effects if isinstance(each, events.Evaluate)), agents[:0])
         if len(sold) < len(agents):
             early = "it buys here, and the functions depend on decisions that are missing"
             what, agent = _TWICE if round <= self._playing else early, int(np.setdiff1d(agents, sold)[0])
@@ -234,7 +224,7 @@ class _Auditor:
             return "it bought a value that is not finite"
         return "" if host in self._seating.hosts else f"{host}, which buys, has no seat in the game"
 
-    def _culprit(self, asked: Asked, error: SlaternetError) -> tuple[int | None, str]:
+    def _culprit(self, asked: events.Asked, error: SlaternetError) -> tuple[int | None, str]:
         """Return the first agent for which the referee refuses a question, and why; nothing is replayed after this."""
         culprit = None
         for agent in asked.question.agents.tolist():
@@ -260,18 +250,18 @@ class _Auditor:
         self._followed = False
         self._scores.differs("its score is missing", round=round)
 
-    def _execute(self, effects: Iterable[Effect]) -> None:
+    def _execute(self, effects: Iterable[events.Effect]) -> None:
         for effect in effects:
             match effect:
-                case Commit():
+                case events.Commit():
                     self._commitments.expect(effect)
-                case Play():
+                case events.Play():
                     self._functions.expect(effect)
                     self._playing = effect.round
-                    self._referee.handle(Played(effect.round))
-                case Score():
+                    self._referee.handle(events.Played(effect.round))
+                case events.Score():
                     self._to_score.append(effect)
-                case RecordRound():
+                case events.RecordRound():
                     self._tables.compare(effect)
 
     def _check_rounds(self, number: int) -> None:
@@ -319,7 +309,7 @@ class _Auditor:
             )
         if self._followed:
             spec = self._spec.departing(self._seating.seats.departures)
-            end, hosts = Summarise(self._checked, self._digest.hex()), len(self._seating.hosts)
+            end, hosts = events.Summarise(self._checked, self._digest.hex()), len(self._seating.hosts)
             self._tables.finish(lasting_summary(spec, run, hosts, end, self._referee.totals))
         else:
             self._leave_unchecked(f"not checked beyond round {self._referee.recorded}", "metrics", "summary")

@@ -5,61 +5,34 @@ from typing import Any
 
 import numpy as np
 
+from slaternet import model
 from slaternet.codec import wire
 from slaternet.codec.parts import Assembly, split
 from slaternet.codec.unary import read_refusals, write_refusals
 from slaternet.errors import Malformed
 from slaternet.limits import LIMITS
-from slaternet.model import (
-    Acknowledged,
-    Agents,
-    Array,
-    Checkpointed,
-    ControlDown,
-    ControlUp,
-    Departure,
-    Description,
-    Failed,
-    Finished,
-    GameOver,
-    Head,
-    Heartbeat,
-    Hold,
-    Holding,
-    LowWater,
-    Opening,
-    Peer,
-    Progress,
-    Refusals,
-    Seating,
-    Standby,
-    StopAt,
-    Topology,
-    Waiting,
-)
 from slaternet.v1 import coordinator_pb2 as pb
 
 
-def encode_control_up(head: Head, body: ControlUp) -> bytes:
+def encode_control_up(head: model.Head, body: model.ControlUp) -> bytes:
     """Return the message that carries `body` to the coordinator."""
     field, write, _ = _UP[type(body)]
     return wire.pack(pb.ControlUp(head=wire.write_head(head), **{field: write(body)}))
 
 
-def decode_control_up(data: bytes) -> tuple[Head, ControlUp]:
+def decode_control_up(data: bytes) -> tuple[model.Head, model.ControlUp]:
     """Return a message to the coordinator."""
-    message = wire.parse(pb.ControlUp, data)
-    head = wire.read_head(message.head)
+    message, head = wire.parse(pb.ControlUp, data)
     field = message.WhichOneof("body")
     if field is None:
         raise Malformed("a message to the coordinator must have a body of a kind it knows")
     return head, _READ_UP[field](head, getattr(message, field))
 
 
-def encode_control_down(head: Head, body: ControlDown) -> list[bytes]:
+def encode_control_down(head: model.Head, body: model.ControlDown) -> list[bytes]:
     """Return the messages that carry `body` from the coordinator; a large topology is split into several."""
     about = wire.write_head(head)
-    if isinstance(body, Topology):
+    if isinstance(body, model.Topology):
         return [wire.pack(pb.ControlDown(head=about, topology=topology)) for topology in _topologies(body)]
     field, write, _ = _DOWN[type(body)]
     return [wire.pack(pb.ControlDown(head=about, **{field: write(body)}))]
@@ -71,10 +44,9 @@ class ControlDownDecoder:
     def __init__(self) -> None:
         self._assembly = Assembly()
 
-    def decode(self, data: bytes) -> tuple[Head, ControlDown] | None:
+    def decode(self, data: bytes) -> tuple[model.Head, model.ControlDown] | None:
         """Return one message; None where it is a part and others follow."""
-        message = wire.parse(pb.ControlDown, data)
-        head = wire.read_head(message.head)
+        message, head = wire.parse(pb.ControlDown, data)
         field = message.WhichOneof("body")
         if field == "topology":
             topology = self._topology(head, message.topology)
@@ -85,7 +57,7 @@ class ControlDownDecoder:
             raise Malformed("a message from the coordinator must have a body of a kind we know")
         return head, _READ_DOWN[field](head, getattr(message, field))
 
-    def _topology(self, head: Head, message: pb.Topology) -> Topology | None:
+    def _topology(self, head: model.Head, message: pb.Topology) -> model.Topology | None:
         rounds, seats = wire.below(message.rounds, LIMITS.topology_rounds), wire.below(message.seats, LIMITS.agents)
         rows, entries, debts = rounds * seats, message.entries, message.debts
         if not rows or entries < rows:
@@ -98,13 +70,13 @@ class ControlDownDecoder:
         weights, ids = wire.read_numbers(payload[: 8 * entries]), wire.read_ids(payload[8 * entries :])
         starts, columns, owed = np.split(ids, (rows + 1, rows + 1 + entries))
         _check_rows(starts, columns, weights)
-        return Topology(
+        return model.Topology(
             wire.from_round_one(head), rounds, starts, columns, weights, _read_debts(rounds, owed), message.low_water
         )
 
 
-def _read_description(message: pb.Description) -> Description:
-    return Description(
+def _read_description(message: pb.Description) -> model.Description:
+    return model.Description(
         constraints=wire.below(message.constraints, LIMITS.constraints),
         loss_gradient=message.loss_gradient,
         constraint_gradient=message.constraint_gradient,
@@ -114,7 +86,7 @@ def _read_description(message: pb.Description) -> Description:
     )
 
 
-def _write_seating(body: Seating) -> dict[str, Any]:
+def _write_seating(body: model.Seating) -> dict[str, Any]:
     return wire.plain(
         body,
         seats=wire.write_ids(body.seats),
@@ -125,10 +97,10 @@ def _write_seating(body: Seating) -> dict[str, Any]:
     )
 
 
-def _read_seating(message: pb.Seating) -> Seating:
+def _read_seating(message: pb.Seating) -> model.Seating:
     if len(message.peers) > LIMITS.hosts or len(message.departures) > LIMITS.hosts:
         raise Malformed("a seating names more hosts than a game may have")
-    return Seating(
+    return model.Seating(
         seats=wire.read_agents(message.seats),
         peers=tuple(map(_read_peer, message.peers)),
         adversary=_read_peer(message.adversary) if message.HasField("adversary") else None,
@@ -139,19 +111,19 @@ def _read_seating(message: pb.Seating) -> Seating:
     )
 
 
-def _read_departure(message: pb.Departure) -> Departure:
+def _read_departure(message: pb.Departure) -> model.Departure:
     agents = wire.read_agents(message.agents)
     if message.round < 2 or not agents.size:
         raise Malformed("a departure names agents, and the round after one that they have played")
-    return Departure(message.round, agents)
+    return model.Departure(message.round, agents)
 
 
-def _write_peer(peer: Peer) -> dict[str, Any]:
+def _write_peer(peer: model.Peer) -> dict[str, Any]:
     return wire.plain(peer, seats=wire.write_ids(peer.seats))
 
 
-def _read_peer(message: pb.Peer) -> Peer:
-    return Peer(
+def _read_peer(message: pb.Peer) -> model.Peer:
+    return model.Peer(
         name=wire.name(message.name),
         address=wire.address(message.address),
         incarnation=wire.counted(message.incarnation),
@@ -169,52 +141,56 @@ def _fields(body: object) -> dict[str, Any]:
     return {key: value for key, value in wire.plain(body).items() if key != "round"}
 
 
-_UP: dict[type, tuple[str, Callable[[Any], Any], Callable[[Head, Any], ControlUp]]] = {
-    Progress: (
+_UP: dict[type, tuple[str, Callable[[Any], Any], Callable[[model.Head, Any], model.ControlUp]]] = {
+    model.Progress: (
         "progress",
         _fields,
-        lambda head, message: Progress(
+        lambda head, message: model.Progress(
             head.round, wire.finite(message.cumulative_loss), wire.finite(message.cumulative_violation)
         ),
     ),
-    Heartbeat: ("heartbeat", _fields, lambda head, message: wire.HEARTBEAT),
-    Checkpointed: ("checkpointed", _fields, lambda head, message: Checkpointed(wire.from_round_one(head))),
-    Waiting: ("waiting", _fields, lambda head, message: Waiting(wire.from_round_one(head), wire.names(message.names))),
-    Opening: ("opening", wire.plain, lambda head, message: wire.read_opening(message)),
-    Description: ("description", wire.plain, lambda head, message: _read_description(message)),
-    Holding: ("holding", _fields, lambda head, message: Holding(head.round)),
-    Finished: ("finished", _fields, lambda head, message: Finished()),
-    Acknowledged: ("acknowledged", _fields, lambda head, message: Acknowledged()),
-    Failed: (
+    model.Heartbeat: ("heartbeat", _fields, lambda head, message: wire.HEARTBEAT),
+    model.Checkpointed: ("checkpointed", _fields, lambda head, message: model.Checkpointed(wire.from_round_one(head))),
+    model.Waiting: (
+        "waiting",
+        _fields,
+        lambda head, message: model.Waiting(wire.from_round_one(head), wire.names(message.names)),
+    ),
+    model.Opening: ("opening", wire.plain, lambda head, message: wire.read_opening(message)),
+    model.Description: ("description", wire.plain, lambda head, message: _read_description(message)),
+    model.Holding: ("holding", _fields, lambda head, message: model.Holding(head.round)),
+    model.Finished: ("finished", _fields, lambda head, message: model.Finished()),
+    model.Acknowledged: ("acknowledged", _fields, lambda head, message: model.Acknowledged()),
+    model.Failed: (
         "failed",
         lambda body: {"reason": wire.clip(body.reason)},
-        lambda head, message: Failed(wire.text(message.reason, LIMITS.text_bytes)),
+        lambda head, message: model.Failed(wire.text(message.reason, LIMITS.text_bytes)),
     ),
-    Refusals: (
+    model.Refusals: (
         "refusals",
         lambda body: {"breaches": write_refusals(body.breaches)},
-        lambda head, message: Refusals(read_refusals(message.breaches)),
+        lambda head, message: model.Refusals(read_refusals(message.breaches)),
     ),
 }
 _READ_UP = {field: read for field, _, read in _UP.values()}
 
-_DOWN: dict[type, tuple[str, Callable[[Any], Any], Callable[[Head, Any], ControlDown]]] = {
-    Heartbeat: ("heartbeat", _fields, lambda head, message: wire.HEARTBEAT),
-    Seating: ("seating", _write_seating, lambda head, message: _read_seating(message)),
-    Standby: ("spare", _fields, lambda head, message: Standby()),
-    Hold: ("hold", _fields, lambda head, message: Hold()),
-    StopAt: ("stop_at", _fields, lambda head, message: StopAt(wire.from_round_one(head))),
-    LowWater: ("low_water", _fields, lambda head, message: LowWater(head.round)),
-    GameOver: (
+_DOWN: dict[type, tuple[str, Callable[[Any], Any], Callable[[model.Head, Any], model.ControlDown]]] = {
+    model.Heartbeat: ("heartbeat", _fields, lambda head, message: wire.HEARTBEAT),
+    model.Seating: ("seating", _write_seating, lambda head, message: _read_seating(message)),
+    model.Standby: ("spare", _fields, lambda head, message: model.Standby()),
+    model.Hold: ("hold", _fields, lambda head, message: model.Hold()),
+    model.StopAt: ("stop_at", _fields, lambda head, message: model.StopAt(wire.from_round_one(head))),
+    model.LowWater: ("low_water", _fields, lambda head, message: model.LowWater(head.round)),
+    model.GameOver: (
         "over",
         lambda body: {"failure": wire.clip(body.failure)},
-        lambda head, message: GameOver(wire.text(message.failure, LIMITS.text_bytes)),
+        lambda head, message: model.GameOver(wire.text(message.failure, LIMITS.text_bytes)),
     ),
 }
 _READ_DOWN = {field: read for field, _, read in _DOWN.values()}
 
 
-def _topologies(body: Topology) -> list[pb.Topology]:
+def _topologies(body: model.Topology) -> list[pb.Topology]:
     numbers = wire.write_numbers(body.weights)
     payload = numbers + wire.write_ids(np.concatenate((body.starts, body.columns, body.debts.ravel())))
     pieces = split(payload)
@@ -234,7 +210,7 @@ def _topologies(body: Topology) -> list[pb.Topology]:
     ]
 
 
-def _check_rows(starts: Agents, columns: Agents, weights: Array) -> None:
+def _check_rows(starts: model.Agents, columns: model.Agents, weights: model.Array) -> None:
     if starts[0] != 0 or starts[-1] != columns.size or not (starts[1:] > starts[:-1]).all():
         raise Malformed("rows of a topology must follow one another, none of them empty")
     ascends = columns[1:] > columns[:-1]
@@ -245,7 +221,7 @@ def _check_rows(starts: Agents, columns: Agents, weights: Array) -> None:
         raise Malformed("weights of a topology lie in (0, 1]")
 
 
-def _read_debts(rounds: int, ids: Agents) -> Agents:
+def _read_debts(rounds: int, ids: model.Agents) -> model.Agents:
     debts = ids.reshape(-1, 3)
     if not debts.size:
         return debts

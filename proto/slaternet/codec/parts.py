@@ -1,7 +1,7 @@
 """Payloads above the message limit travel in parts, one after the other on their stream.
 
-A part repeats the head and the shape of its payload, so that every message can be checked by itself; the payload's
-length follows from the shape before the first byte is stored.
+A part repeats the head and the shape of its payload, so that every message can be checked by itself; the shape gives
+the payload's length before the first byte is stored.
 """
 
 from collections.abc import Hashable
@@ -23,7 +23,7 @@ def split(payload: bytes) -> list[bytes]:
 
 
 class Assembly:
-    """Puts parts together; holds at most one unfinished payload."""
+    """Joins parts; holds at most one unfinished payload."""
 
     def __init__(self) -> None:
         self._shape: Hashable = None
@@ -32,9 +32,9 @@ class Assembly:
         self._held = 0
 
     def take(self, piece: bytes, part: int, parts: int, shape: Hashable, length: int) -> bytes | None:
-        """Return the payload of `length` bytes with its last part, None before.
+        """Return the payload of `length` bytes after its last part, None before.
 
-        `shape` must be the same in all parts of one payload.
+        `shape` is everything that must be the same in all parts of one payload.
         """
         if not self._pieces:
             if not parts:

@@ -1,21 +1,7 @@
 """Messages between a host and the adversary."""
 
+from slaternet.codec import wire
 from slaternet.codec.parts import Assembly, split
-from slaternet.codec.wire import (
-    HEARTBEAT,
-    ID,
-    NUMBER,
-    SeatReader,
-    from_round_one,
-    pack,
-    parse,
-    read_head,
-    read_numbers,
-    read_opening,
-    write_ids,
-    write_numbers,
-    write_opening,
-)
 from slaternet.errors import Malformed
 from slaternet.limits import LIMITS
 from slaternet.model import (
@@ -39,35 +25,35 @@ _MOST_USAGE = 1 << 50  # the sum over all hosts of a game must fit the signed in
 
 
 def encode_reveal_up(head: Head, body: RevealUp) -> list[bytes]:
-    """Return the messages that carry `body`; a large question is split into several."""
+    """Return the messages that carry `body`: several where a question travels in parts."""
     about = common_pb2.Head(run=head.run, epoch=head.epoch, round=head.round, sender=head.sender)
     match body:
         case Question():
             questions = _questions(body)
             if len(questions) > 1:
-                return [pack(pb.RevealUp(head=about, question=question)) for question in questions]
+                return [wire.pack(pb.RevealUp(head=about, question=question)) for question in questions]
             message = pb.RevealUp(head=about, question=questions[0])
         case Opening():
-            message = pb.RevealUp(head=about, opening=write_opening(body))
+            message = pb.RevealUp(head=about, opening=wire.write_opening(body))
         case Heartbeat():
             message = pb.RevealUp(head=about, heartbeat=common_pb2.Heartbeat())
         case Usage(_, frames, sent, received, waited):
             usage = pb.Usage(frames=frames, bytes_sent=sent, bytes_received=received, waited=waited)
             message = pb.RevealUp(head=about, usage=usage)
         case HistoryRequest():
-            message = pb.RevealUp(head=about, recall=pb.Recall(agents=write_ids(body.agents), last=body.last))
-    return [pack(message)]
+            message = pb.RevealUp(head=about, recall=pb.Recall(agents=wire.write_ids(body.agents), last=body.last))
+    return [wire.pack(message)]
 
 
 def _questions(body: Question) -> list[pb.Question]:
-    agents, points, first = body.agents.astype(ID).tobytes(), body.points.shape[1], body.x_is_first_point
+    agents, points, first = body.agents.astype(wire.ID).tobytes(), body.points.shape[1], body.x_is_first_point
     if body.anchor is None and first and body.points.nbytes <= LIMITS.part_bytes:
-        data = body.points.astype(NUMBER, copy=False).tobytes()
+        data = body.points.astype(wire.NUMBER, copy=False).tobytes()
         return [pb.Question(agents=agents, points=points, data=data, x_is_first_point=True)]
     numbers = [body.points] if first else [body.x, body.points]
     if body.anchor is not None:
         numbers.append(body.anchor)
-    pieces = split(write_numbers(*numbers))
+    pieces = split(wire.write_numbers(*numbers))
     return [
         pb.Question(
             agents=agents,
@@ -86,28 +72,28 @@ def _questions(body: Question) -> list[pb.Question]:
 def _read_usage(round: int, message: pb.Usage) -> Usage:
     numbers = message.frames, message.bytes_sent, message.bytes_received
     if max(numbers) > _MOST_USAGE or not 0.0 <= message.waited <= _MOST_USAGE:
-        raise Malformed("a usage is above its limit")
+        raise Malformed("a usage is beyond what a game can take")
     return Usage(round, *numbers, message.waited)
 
 
 def encode_reveal_down(head: Head, body: RevealDown) -> list[bytes]:
-    """Return the messages that carry `body`; a large one is split into several."""
+    """Return the messages that carry `body`: several where it travels in parts."""
     about = common_pb2.Head(run=head.run, epoch=head.epoch, round=head.round, sender=head.sender)
     match body:
         case Answer():
             answers = _answers(body)
             if len(answers) > 1:
-                return [pack(pb.RevealDown(head=about, answer=answer)) for answer in answers]
-            return [pack(pb.RevealDown(head=about, answer=answers[0]))]
+                return [wire.pack(pb.RevealDown(head=about, answer=answer)) for answer in answers]
+            return [wire.pack(pb.RevealDown(head=about, answer=answers[0]))]
         case Question():
-            return [pack(pb.RevealDown(head=about, question=question)) for question in _questions(body)]
+            return [wire.pack(pb.RevealDown(head=about, question=question)) for question in _questions(body)]
         case Heartbeat():
-            return [pack(pb.RevealDown(head=about, heartbeat=common_pb2.Heartbeat()))]
+            return [wire.pack(pb.RevealDown(head=about, heartbeat=common_pb2.Heartbeat()))]
 
 
 def _answers(body: Answer) -> list[pb.Answer]:
-    agents, values = body.agents.astype(ID).tobytes(), body.values
-    f, g = values.f.astype(NUMBER, copy=False), values.g.astype(NUMBER, copy=False)
+    agents, values = body.agents.astype(wire.ID).tobytes(), body.values
+    f, g = values.f.astype(wire.NUMBER, copy=False), values.g.astype(wire.NUMBER, copy=False)
     _, points, constraints = g.shape
     if values.loss is None and values.constraint is None and f.nbytes + g.nbytes <= LIMITS.part_bytes:
         return [pb.Answer(agents=agents, points=points, constraints=constraints, data=f.tobytes() + g.tobytes())]
@@ -115,7 +101,7 @@ def _answers(body: Answer) -> list[pb.Answer]:
     for tangent in (values.loss, values.constraint):
         if tangent is not None:
             slopes += (tangent.value, tangent.gradient)
-    pieces = split(write_numbers(f, g, *slopes))
+    pieces = split(wire.write_numbers(f, g, *slopes))
     return [
         pb.Answer(
             agents=agents,
@@ -133,15 +119,15 @@ def _answers(body: Answer) -> list[pb.Answer]:
 
 
 class _QuestionReader:
-    """Reads questions; a point has `dimension` numbers."""
+    """Reads questions; `dimension` numbers a point."""
 
-    def __init__(self, dimension: int, seats: SeatReader, assembly: Assembly) -> None:
+    def __init__(self, dimension: int, seats: wire.SeatReader, assembly: Assembly) -> None:
         self._dimension = dimension
         self._seats = seats
         self._assembly = assembly
 
     def read(self, head: Head, message: pb.Question) -> tuple[Head, Question] | None:
-        """Return the question; None where it is a part and others follow."""
+        """Return a question; None where it is an unfinished part."""
         seats = message.agents
         agents = self._seats.read(seats)
         k, s, p = agents.size, message.points, self._dimension
@@ -152,60 +138,58 @@ class _QuestionReader:
         payload = self._assembly.take(message.data, message.part, message.parts, shape, 8 * k * p * rows)
         if payload is None:
             return None
-        numbers, begin = read_numbers(payload), 0 if first else k * p
+        numbers, begin = wire.read_numbers(payload), 0 if first else k * p
         last = begin + k * s * p
         points = numbers[begin:last].reshape(k, s, p)
         x = points[:, 0] if first else numbers[:begin].reshape(k, p)
         anchor = numbers[last:].reshape(k, p) if True in flags else None
-        return head, Question(head.round or from_round_one(head), agents, x, points, anchor, *flags, first)
+        return head, Question(head.round or wire.from_round_one(head), agents, x, points, anchor, *flags, first)
 
 
 class RevealUpDecoder:
-    """Decodes the messages of one host; a point has `dimension` numbers, the game `agents` agents."""
+    """Decodes the messages of one host; `dimension` numbers a point, `agents` in the game."""
 
     def __init__(self, dimension: int, *, agents: int = LIMITS.agents) -> None:
-        self._seats = SeatReader(agents)
+        self._seats = wire.SeatReader(agents)
         self._assembly = Assembly()
         self._questions = _QuestionReader(dimension, self._seats, self._assembly)
 
     def decode(self, data: bytes) -> tuple[Head, RevealUp] | None:
-        """Return one message; None where it is a part and others follow."""
-        message = parse(pb.RevealUp, data)
-        head = read_head(message.head)
+        """Return the head and body of a message; None where it is an unfinished part."""
+        message, head = wire.parse(pb.RevealUp, data)
         kind = message.WhichOneof("body")
         if kind == "question":
             return self._questions.read(head, message.question)
         if kind == "heartbeat":
-            return head, HEARTBEAT
+            return head, wire.HEARTBEAT
         self._assembly.check_idle()
         if kind == "opening":
-            return head, read_opening(message.opening)
+            return head, wire.read_opening(message.opening)
         if kind == "usage":
             return head, _read_usage(head.round, message.usage)
         if kind == "recall":
             return head, HistoryRequest(
-                from_round_one(head), message.recall.last, self._seats.read(message.recall.agents)
+                wire.from_round_one(head), message.recall.last, self._seats.read(message.recall.agents)
             )
         raise Malformed("a message on this stream is an opening, a heartbeat, a question, a recall or a usage")
 
 
 class RevealDownDecoder:
-    """Decodes the adversary's messages to one host; a point has `dimension` numbers, the game `agents` agents."""
+    """Decodes the adversary's messages; `dimension` numbers a point of a recalled question, `agents` in the game."""
 
     def __init__(self, dimension: int = 0, *, agents: int = LIMITS.agents) -> None:
-        self._seats = SeatReader(agents)
+        self._seats = wire.SeatReader(agents)
         self._assembly = Assembly()
         self._questions = _QuestionReader(dimension, self._seats, self._assembly)
 
     def decode(self, data: bytes) -> tuple[Head, RevealDown] | None:
-        """Return one message; None where it is a part and others follow."""
-        message = parse(pb.RevealDown, data)
-        head = read_head(message.head)
+        """Return the head and body of a message; None where it is an unfinished part."""
+        message, head = wire.parse(pb.RevealDown, data)
         kind = message.WhichOneof("body")
         if kind == "answer":
             return self._answer(head, message.answer)
         if kind == "heartbeat":
-            return head, HEARTBEAT
+            return head, wire.HEARTBEAT
         if kind == "question":
             return self._questions.read(head, message.question)
         raise Malformed("a message on this stream is a heartbeat, an answer or a question recalled")
@@ -224,14 +208,14 @@ class RevealDownDecoder:
         payload = self._assembly.take(message.data, message.part, message.parts, shape, length)
         if payload is None:
             return None
-        numbers = read_numbers(payload)
+        numbers = wire.read_numbers(payload)
         f, g = numbers[: k * s].reshape(k, s), numbers[k * s : k * values].reshape(k, s, m)
         if not p:
-            return head, Answer(head.round or from_round_one(head), agents, Values(f, g))
+            return head, Answer(head.round or wire.from_round_one(head), agents, Values(f, g))
         rest = numbers[k * values :]
         loss = _tangent(rest[: k * slopes], (k,), p) if flags[0] else None
         constraint = _tangent(rest[k * slopes * flags[0] :], (k, m), p) if flags[1] else None
-        return head, Answer(head.round or from_round_one(head), agents, Values(f, g, loss, constraint))
+        return head, Answer(head.round or wire.from_round_one(head), agents, Values(f, g, loss, constraint))
 
 
 def _tangent(numbers: Array, shape: tuple[int, ...], dimension: int) -> ValueAndGradient:

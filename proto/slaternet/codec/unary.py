@@ -21,8 +21,7 @@ def encode_join(head: Head, body: Join) -> bytes:
 
 def decode_join(data: bytes) -> tuple[Head, Join]:
     """Return the request for a place in the game."""
-    message = wire.parse(pb.JoinRequest, data)
-    head = wire.read_head_outside(message.head)
+    message, head = wire.parse(pb.JoinRequest, data, outside=True)
     wire.name(head.sender)
     if head.run or head.epoch or head.round:
         raise Malformed("a process that joins belongs to no run yet")
@@ -55,8 +54,7 @@ def encode_welcome(head: Head, body: Welcome | Challenge) -> bytes:
 
 def decode_welcome(data: bytes) -> tuple[Head, Welcome | Challenge]:
     """Return the coordinator's answer to Join: a welcome, or a challenge to ask again."""
-    message = wire.parse(pb.Welcome, data)
-    head = wire.read_head(message.head)
+    message, head = wire.parse(pb.Welcome, data)
     spec = message.spec
     if not message.incarnation and not spec:
         return head, Challenge(wire.ticket(message.ticket))
@@ -72,8 +70,8 @@ def encode_status_request(head: Head, again: bool = False) -> bytes:
 
 def decode_status_request(data: bytes) -> tuple[Head, bool]:
     """Return the sender of a status request, and whether it polls."""
-    message = wire.parse(pb.StatusRequest, data)
-    return wire.read_head_outside(message.head), message.again
+    message, head = wire.parse(pb.StatusRequest, data, outside=True)
+    return head, message.again
 
 
 def encode_status_reply(head: Head, body: Status) -> bytes:
@@ -92,8 +90,7 @@ def encode_status_reply(head: Head, body: Status) -> bytes:
 
 def decode_status_reply(data: bytes) -> tuple[Head, Status]:
     """Return the status of the game."""
-    message = wire.parse(pb.StatusReply, data)
-    head = wire.read_head(message.head)
+    message, head = wire.parse(pb.StatusReply, data)
     if message.phase not in _PHASES:
         raise Malformed("a phase is gathering, playing, stopping, over or failed")
     if len(message.hosts) > LIMITS.hosts + 1 or len(message.troubles) > LIMITS.troubles:
@@ -139,7 +136,7 @@ def encode_stop_request(head: Head) -> bytes:
 
 def decode_stop_request(data: bytes) -> Head:
     """Return the head of a request to end the game."""
-    return wire.read_head_outside(wire.parse(pb.StopRequest, data).head)
+    return wire.parse(pb.StopRequest, data, outside=True)[1]
 
 
 def encode_stop_reply(head: Head) -> bytes:
@@ -149,7 +146,7 @@ def encode_stop_reply(head: Head) -> bytes:
 
 def decode_stop_reply(data: bytes) -> Head:
     """Return the answer to Stop: a head with the game's last round, 0 where it is not fixed yet."""
-    return wire.read_head(wire.parse(pb.StopReply, data).head)
+    return wire.parse(pb.StopReply, data)[1]
 
 
 def write_refusals(breaches: Collection[Refusal]) -> list[dict[str, Any]]:

@@ -1,13 +1,13 @@
-"""Readers and writers that all messages share: heads, texts, tickets, agent ids and numbers, within limits.
+"""The common parts of messages: parsing within limits, heads, texts, tickets, agent ids and numbers.
 
-Every refusal is `Malformed` with a constant sentence, which repeats nothing of the message.
+Every refusal is `Malformed` with a constant sentence, which repeats nothing that the peer sent.
 """
 
 import math
 import re
 from collections.abc import Iterable
 from dataclasses import fields
-from typing import Any, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from google.protobuf.message import DecodeError, Message
@@ -26,17 +26,39 @@ NUMBER = np.dtype("<f8")
 
 HEARTBEAT = Heartbeat()
 
-M = TypeVar("M", bound=Message)
+
+class _Headed(Protocol):
+    """A message with a head."""
+
+    @property
+    def head(self) -> pb.Head:
+        """The head."""
+
+    @classmethod
+    def FromString(cls, data: bytes, /) -> Self:  # noqa: N802 - protobuf's name
+        """Parse a message."""
 
 
-def parse(kind: type[M], data: bytes) -> M:
-    """Return the message in `data`, its fields still unchecked."""
+M = TypeVar("M", bound=_Headed)
+
+
+def parse(kind: type[M], data: bytes, *, outside: bool = False) -> tuple[M, Head]:
+    """Return the message in `data`, its fields still unchecked, and its head; one from `outside` may name no run."""
     if len(data) > LIMITS.message_bytes:
         raise Malformed("a message is longer than the protocol allows")
     try:
-        return kind.FromString(data)
+        message = kind.FromString(data)
     except DecodeError:
         raise Malformed("the bytes are not a message of the kind expected here") from None
+    head = message.head
+    run, sender, round = head.run, head.sender, head.round
+    if not run and not outside:
+        raise Malformed("a head needs the run it belongs to")
+    if not 0 < len(sender.encode()) <= LIMITS.name_bytes or len(run.encode()) > LIMITS.name_bytes:
+        raise Malformed("a head needs a sender of 1 to 64 bytes and a run of at most 64")
+    if round >= _MOST_ROUNDS:
+        raise Malformed("a round is beyond every game")
+    return message, Head(run, head.epoch, round, sender)
 
 
 def pack(message: Message) -> bytes:
@@ -48,34 +70,13 @@ def pack(message: Message) -> bytes:
 
 
 def plain(record: Any, **otherwise: object) -> dict[str, Any]:  # noqa: ANN401 - any record of slaternet.model
-    """Return the fields of a record by name, for a message with the same fields; `otherwise` replaces some."""
+    """Return the fields of a record by name, as a message with the same fields takes them; some written `otherwise`."""
     return {each.name: getattr(record, each.name) for each in fields(record)} | otherwise
 
 
 def write_head(head: Head) -> pb.Head:
     """Return the head as it travels."""
     return pb.Head(run=head.run, epoch=head.epoch, round=head.round, sender=head.sender)
-
-
-def read_head(message: pb.Head) -> Head:
-    """Return the head of a message within a run; an absent head has no run and is refused."""
-    run, sender, round = message.run, message.sender, message.round
-    whole = 0 < len(run.encode()) <= LIMITS.name_bytes and 0 < len(sender.encode()) <= LIMITS.name_bytes
-    if not whole or round >= _MOST_ROUNDS:
-        if not run:
-            raise Malformed("a head needs the run it belongs to")
-        return read_head_outside(message)  # which says what is wrong
-    return Head(run, message.epoch, round, sender)
-
-
-def read_head_outside(message: pb.Head) -> Head:
-    """Return the head of a message that may come from outside any run."""
-    head = Head(message.run, message.epoch, message.round, message.sender)
-    if not head.sender or not fits(head.sender, LIMITS.name_bytes) or not fits(head.run, LIMITS.name_bytes):
-        raise Malformed("a head needs a sender of 1 to 64 bytes and a run of at most 64")
-    if head.round >= _MOST_ROUNDS:
-        raise Malformed("a round is beyond every game")
-    return head
 
 
 def from_round_one(head: Head) -> int:
@@ -110,7 +111,7 @@ def text(value: str, limit: int) -> str:
 
 
 def clip(value: str) -> str:
-    """Return the sentence, cut to the limit of texts."""
+    """Return the sentence cut to what may travel."""
     return value.encode()[: LIMITS.text_bytes].decode(errors="ignore")
 
 
@@ -130,7 +131,7 @@ def names(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def address(value: str) -> str:
-    """Return an address, checked for its length only."""
+    """Return an address, which may or may not be served."""
     if not value or not fits(value, LIMITS.address_bytes):
         raise Malformed("an address is HOST:PORT of at most 256 bytes")
     return value
@@ -177,7 +178,7 @@ def write_ids(ids: Agents) -> bytes:
 
 
 def read_ids(data: bytes) -> Agents:
-    """Return ids from little-endian uint32, in whatever order."""
+    """Return ids from little-endian uint32, in any order."""
     if len(data) % 4:
         raise Malformed("ids are 4 bytes each")
     return np.frombuffer(data, ID).astype(np.intp)
@@ -208,7 +209,7 @@ class SeatReader:
         if data != self._data or not data:
             agents = read_agents(data, self._limit)
             if not agents.size:
-                raise Malformed("a message must name the agents it is about")
+                raise Malformed("a message must name its agents")
             agents.setflags(write=False)
             self._data, self._agents = data, agents
         return self._agents

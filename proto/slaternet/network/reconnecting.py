@@ -1,7 +1,7 @@
-"""A stream to a server that is opened again whenever it breaks.
+"""A stream to a server that is dialled again whenever it breaks.
 
-Messages sent while it is down are dropped. Nothing is lost by that: the opening of a stream names the sender's last
-round, and the engines send again what the other side lacks.
+Messages sent while it is down are dropped. Nothing is lost by that: each new stream begins with how far its sender has
+got, and the engines send again what the other side lacks.
 """
 
 import asyncio
@@ -26,36 +26,44 @@ _REASONS = 8
 
 
 class Backoff:
-    """Pauses between attempts: doubling, capped, and jittered so that many callers do not call at the same time."""
+    """Pauses between attempts: doubling, capped, and jittered so that many callers do not dial at once."""
 
     def __init__(self, environment: Environment = REAL) -> None:
         self._environment = environment
         self.reset()
 
     def reset(self) -> None:
-        """Begin again with a short pause."""
+        """Start again with a short pause."""
         self._pause = _FIRST_PAUSE
         self._since = self._environment.clock()
 
     @property
     def long(self) -> bool:
-        """Whether more time than the longest pause has passed since `reset`; one attempt may take seconds."""
+        """Whether attempts have failed for longer than the longest pause: one may take seconds to time out."""
         return self._environment.clock() - self._since >= LIMITS.backoff_seconds
 
-    async def wait(self, news: asyncio.Event | None = None) -> None:
-        """Pause, longer each time, but only until `news` is set."""
+    async def wait(self, until: asyncio.Event | None = None) -> None:
+        """Pause, longer each time, but only until the event is set."""
         pause = self._pause * self._environment.random.uniform(0.5, 1.0)
         self._pause = min(2 * self._pause, LIMITS.backoff_seconds)
-        if news is None:
+        if until is None:
             await asyncio.sleep(pause)
             return
         with suppress(TimeoutError):
             async with asyncio.timeout(pause):
-                await news.wait()
+                await until.wait()
+
+
+def _drop(_: object) -> None:
+    """Drop a message: there is no stream."""
 
 
 class ReconnectingStream:
-    """A stream to one server that lasts as long as the game."""
+    """A stream to one server for as long as the game lasts.
+
+    Every stream begins with the message `opening()`; then `opened` is called, `on_message` for every message received,
+    and `closed` at its end.
+    """
 
     def __init__(
         self,
@@ -67,15 +75,13 @@ class ReconnectingStream:
         traffic: Traffic,
         opening: Callable[[], bytes],
         heartbeat: Callable[[], bytes],
-        hear: Callable[[bytes], None],
+        on_message: Callable[[bytes], None],
         opened: Callable[[], None] = lambda: None,
         closed: Callable[[], None] = lambda: None,
         environment: Environment = REAL,
     ) -> None:
         self.server = server
         """The name of the process at the other end."""
-        self.up = False
-        """Whether there is a stream on which a message has arrived."""
         self._environment = environment
         self._address = address
         self._method = method
@@ -83,90 +89,78 @@ class ReconnectingStream:
         self._traffic = traffic
         self._opening = opening
         self._heartbeat = heartbeat
-        self._hear = hear
+        self._on_message = on_message
         self._opened = opened
         self._closed = closed
         self._link: Stream | None = None
-        self._times = 0  # how often it came up
-        self._reasons: deque[str] = deque(maxlen=_REASONS)  # the errors since it was last up
-        self._down = asyncio.Event()
-        self._ended = asyncio.Event()
+        self.send: Callable[[bytes], None] = _drop
+        """Queue a message; drop it while there is no stream."""
+        self.send_later: Callable[[Callable[[], list[bytes]]], None] = _drop
+        """Send what the function returns after everything queued; drop it while there is no stream."""
+        self.up = False
+        """Whether there is a stream on which the server has sent something."""
+        self._times = 0  # that it was up
+        self._reasons: deque[str] = deque(maxlen=_REASONS)  # why it was down, since it was last up
+        self.ended = asyncio.Event()
+        """Set while the newest stream is one that the server has ended in order."""
         self._moved = asyncio.Event()
 
     @property
     def reconnections(self) -> int:
-        """How many streams followed the first."""
+        """How often there was a new stream after the first."""
         return max(self._times - 1, 0)
 
-    def send(self, data: bytes) -> None:
-        """Send a message, or drop it where the stream is down."""
-        if self._link is not None:
-            self._link.send(data)
-
-    def send_later(self, make: Callable[[], list[bytes]]) -> None:
-        """Send the result of `make` once all else is sent, or drop it where the stream is down."""
-        if self._link is not None:
-            self._link.send_later(make)
-
     def redirect(self, address: str) -> None:
-        """Use the server's new address, and end any stream to its previous incarnation."""
+        """Use the server's new address and end any stream to its previous incarnation."""
         self._address = address
         self._moved.set()
         if self._link is not None:
-            self._link.end(Unreachable(f"{self.server} has restarted"))
-
-    async def wait_down(self) -> None:
-        """Wait until the stream is down; it may come up again."""
-        await self._down.wait()
-
-    async def wait_ended(self) -> None:
-        """Wait until the server has ended the newest stream in order."""
-        await self._ended.wait()
+            self._link.end(Unreachable(f"{self.server} has come back"))
 
     async def run(self) -> None:
-        """Keep the stream open until cancelled, or until an error that a new stream would not cure."""
+        """Keep a stream open; ends only by cancellation, or by an error after which going on would be wrong."""
         backoff = Backoff(self._environment)
         while True:
             self._moved.clear()
             try:
-                await self._talk()
-                self._ended.set()
+                await self._receive()
+                self.ended.set()
                 log.debug("stream ended", server=self.server)
             except (Refused, Diverged, BadSpec):
-                raise  # the same bytes would be refused again, and a forbidden address stays forbidden
+                raise  # the same bytes would be refused again, and an address that may not be dialled stays one
             except SlaternetError as error:
-                # a server that has never answered may just be starting: log only a long wait, and each reason once
-                reason = str(error)
-                if (self.up or backoff.long) and reason not in self._reasons:
+                # a server that has sent nothing yet may just be starting: only a long wait for it is logged
+                if (self.up or backoff.long) and (reason := str(error)) not in self._reasons:  # each reason once
                     log.warning("stream broke", server=self.server, address=self._address, reason=reason)
                     self._reasons.append(reason)
             finally:
                 if self.up:
                     backoff.reset()
                 self._link, self.up = None, False
-                self._down.set()
+                self.send = self.send_later = _drop
                 self._closed()
             await backoff.wait(self._moved)
             if self._moved.is_set():
                 backoff.reset()
 
-    async def _talk(self) -> None:
+    async def _receive(self) -> None:
+        """Open one stream and pass on what it brings, until the server ends it."""
         there = open_channel(self._address, self.server, security=self._security)
         async with there as channel, dial(channel, self._method, self._traffic) as link:
             link.send(self._opening())
             link.keep_alive(self._heartbeat)
-            self._link = link
-            self._down.clear()
-            self._ended.clear()
+            self._link, self.send, self.send_later = link, link.send, link.send_later
+            self.ended.clear()
             self._opened()
             while (data := await link.read()) is not None:
                 try:
-                    self._hear(data)
+                    self._on_message(data)
                 except Refused as error:
-                    raise Unreachable(f"{self.server} sent a message against the contract: {error}") from None
-                if not self.up:
-                    self.up = True
-                    self._times += 1
-                    if self._reasons:
-                        log.info("stream is back", server=self.server, address=self._address)
-                        self._reasons.clear()
+                    raise Unreachable(f"{self.server} sent what it may not send: {error}") from None
+                if self.up:
+                    continue
+                self.up = True
+                self._times += 1
+                if self._reasons:
+                    log.info("stream is back", server=self.server, address=self._address)
+                    self._reasons.clear()

@@ -14,26 +14,25 @@ from slaternet.network.grpc_errors import error_of
 from slaternet.network.traffic import PREFIX, Traffic
 
 STREAM_BROKEN = (grpc.aio.AioRpcError, grpc.aio.BaseError, asyncio.InvalidStateError)
-"""The errors that grpc.aio raises from a read or write on a stream that has ended."""
+"""What grpc.aio raises from a read or write on a stream that has ended."""
 
 
 class Stream(ABC):
-    """Messages in both directions, in order, until either side ends the stream.
+    """Messages both ways, in order, until either side ends the stream.
 
-    One timer per stream, not one per message, sends heartbeats when we send nothing else, and ends the stream when the
-    peer is silent.
+    One timer per stream, not per message, sends heartbeats when nothing else is sent and ends it after a long silence.
     """
 
     def __init__(self, peer: str, limits: Limits, patience: float, traffic: Traffic) -> None:
         self.peer = peer
-        self.caller: Caller | None = None  # named by its certificate, with TLS
-        self.host = ""  # the host that opened this stream, once it has proved its name
+        self.caller: Caller | None = None  # by its certificate, where connections are secured
+        self.host = ""  # once it is identified
         self._limits = limits
         self._traffic = traffic
         self._loop = asyncio.get_running_loop()
         self._outbox: deque[bytes] = deque()
         self._backlog: deque[Callable[[], list[bytes]]] = deque()
-        self._most = limits.parts + 2 * limits.window  # one payload in parts, and a window of rounds in each direction
+        self._most = limits.parts + 2 * limits.window  # one payload in parts, and a window of rounds each way
         self._writer: asyncio.Task[None] | None = None
         self._reader: asyncio.Task[object] | None = None
         self._error: SlaternetError | None = None
@@ -44,7 +43,7 @@ class Stream(ABC):
         self._timer = self._loop.call_later(min(patience, limits.heartbeat_seconds), self._tick)
 
     def send(self, data: bytes) -> None:
-        """Queue a message, without waiting. On a stream that has ended it does nothing: `read` raises the error."""
+        """Queue a message; never waits. It does nothing on a stream that has ended: `read` raises why."""
         if self._error is not None:
             return
         if len(self._outbox) >= self._most:
@@ -58,7 +57,7 @@ class Stream(ABC):
             self._writer = self._loop.create_task(self._write_out())
 
     def send_later(self, make: Callable[[], list[bytes]]) -> None:
-        """Send the result of `make` once all else is sent, so that only one of many messages is encoded at a time."""
+        """Send what `make` returns after everything queued: so of many messages only one is encoded at a time."""
         if self._error is None:
             self._backlog.append(make)
             if self._writer is None:
@@ -67,7 +66,7 @@ class Stream(ABC):
     async def read(self) -> bytes | None:
         """Return the next message; None where the peer has ended the stream in order.
 
-        Otherwise raise the error that ended it: the peer's, the one given to `end`, or Unreachable.
+        Otherwise raise why it ended: the error that the peer sent, the one given to `end`, or Unreachable.
         """
         if self._error is not None:
             raise self._error
@@ -91,11 +90,11 @@ class Stream(ABC):
         return data
 
     def keep_alive(self, heartbeat: Callable[[], bytes]) -> None:
-        """Send the result of `heartbeat` whenever nothing else has been sent for a while."""
+        """Send what `heartbeat` returns when nothing else has been sent for a while."""
         self._heartbeat = heartbeat
 
     def end(self, error: SlaternetError) -> None:
-        """End the stream: the current or next read raises `error`, which is also sent to the peer."""
+        """End the stream: the current or next read raises `error`, and the peer receives it."""
         if self._error is not None:
             return
         self._error = error
@@ -105,9 +104,9 @@ class Stream(ABC):
         self._hang_up()
 
     _receive: Callable[[], Awaitable[object]]
-    """gRPC's read: waits for the next message; a result that is not bytes means the end of the stream."""
+    """gRPC's own read: waits for the next message, and returns something else at the end of the stream."""
     _transmit: Callable[[bytes], Awaitable[None]]
-    """gRPC's write: passes one message and waits until it accepts another."""
+    """gRPC's own write: hands it one message and waits until it is ready for another."""
 
     @abstractmethod
     async def _check_end(self) -> None:
@@ -115,14 +114,14 @@ class Stream(ABC):
 
     @abstractmethod
     def _hang_up(self) -> None:
-        """Cancel the call at once, where the end of a handler does not do that."""
+        """End the call at once, where that does not need the handler to return."""
 
     @abstractmethod
     def _lost(self) -> bool:
-        """Return whether gRPC has cancelled the reading task because the peer has gone."""
+        """Return whether gRPC has cancelled the reading task because the peer is gone."""
 
     async def flush(self) -> None:
-        """Wait until gRPC has accepted every message, or the stream is broken."""
+        """Wait until gRPC has taken every queued message, or cannot take more."""
         if self._writer is not None:
             await asyncio.wait((self._writer,), timeout=self._limits.grace_seconds)
 
@@ -132,12 +131,12 @@ class Stream(ABC):
             raise self._error
 
     def was_ended_with(self, error: SlaternetError) -> bool:
-        """Return whether `error` is the one given to `end`, not one that a message of the peer has caused."""
+        """Return whether `error` was given to `end`, rather than caused by the peer's message."""
         return self._error is error
 
     def close(self) -> None:
-        """End the stream and drop unsent messages."""
-        self.end(Unreachable(f"the stream to {self.peer} is closed"))
+        """End the stream, and drop what is queued."""
+        self.end(Unreachable(f"the link to {self.peer} is closed"))
         self._clear()
         if self._writer is not None:
             self._writer.cancel()
@@ -147,7 +146,7 @@ class Stream(ABC):
         self._backlog.clear()
 
     async def _write_out(self) -> None:
-        # gRPC allows one write at a time. A task per burst of messages leaves nothing to clean up in between.
+        # gRPC allows one write at a time. A task for each burst of messages leaves nothing to clean up when quiet.
         try:
             while self._outbox or self._backlog:
                 if self._outbox:
@@ -156,13 +155,12 @@ class Stream(ABC):
                     for data in self._backlog.popleft()():
                         self.send(data)
         except STREAM_BROKEN:
-            self._clear()  # `read` raises the cause
+            self._clear()  # `read` raises why
         finally:
             self._writer = None
 
     def _explain_cancellation(self) -> None:
-        # A cancellation by `end`, or by gRPC because the peer has gone, becomes the error behind it; any other
-        # cancellation stays one.
+        # A cancellation by `end`, or by gRPC because the peer is gone, becomes the error behind it; any other stays.
         task = asyncio.current_task()
         assert task is not None
         if self._interrupted:
@@ -175,7 +173,7 @@ class Stream(ABC):
             raise self._error from None
 
     def _tick(self) -> None:
-        # Silence counts only during a read: a reader that is busy elsewhere has not seen the messages received.
+        # Silence counts only during a read: between reads a message may be waiting.
         now = self._loop.time()
         pause = self._limits.heartbeat_seconds
         if self._reader is not None:

@@ -5,7 +5,7 @@ PREFIX = 5
 
 
 class Traffic:
-    """Messages sent and received on streams, and their bytes with gRPC's prefix; a repeated message counts again."""
+    """Messages and bytes on streams, with gRPC's prefix; a message that is sent again counts again."""
 
     __slots__ = ("received_bytes", "received_messages", "sent_bytes", "sent_messages")
 
@@ -26,5 +26,5 @@ class Meter:
 
     @property
     def streams(self) -> list[tuple[str, Traffic]]:
-        """All kinds of streams so far, with their traffic."""
+        """The traffic of each kind of stream, sorted by kind."""
         return sorted(self._streams.items())

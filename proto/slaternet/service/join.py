@@ -1,4 +1,4 @@
-"""How hosts and the adversary enter a game: they join, and serve."""
+"""How hosts and the adversary enter a game: join, and serve."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -30,10 +30,10 @@ async def join_game(
     state: StateDir,
     seats: SeatRequest = EVEN,
 ) -> AsyncIterator[Membership]:
-    """Join the coordinator's game and serve `service` within the block; wait for certificates and the coordinator.
+    """Join the game and serve `service` within the block, waiting for the coordinator and for our certificates.
 
-    Join must name our address, and its answer has the number of agents, which bounds the server: so the port is
-    reserved before Join and served after it.
+    Join carries the address, and its answer the number of agents, which bounds what the server accepts: so the port is
+    reserved before and served after.
     """
     security = await station.security()
     if isinstance(security, Plain):

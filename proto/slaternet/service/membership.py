@@ -1,4 +1,4 @@
-"""Membership of hosts and the adversary in a game: joining, and the control stream."""
+"""Membership of a game, for hosts and the adversary alike: joining, and the control stream."""
 
 import asyncio
 import hmac
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from slaternet import codec
+from slaternet import codec, model
 from slaternet.environment import REAL, Environment
 from slaternet.errors import (
     BadSpec,
@@ -22,32 +22,11 @@ from slaternet.errors import (
     WrongRun,
 )
 from slaternet.limits import LIMITS
-from slaternet.model import (
-    COORDINATOR,
-    PROTOCOL,
-    Acknowledged,
-    Checkpointed,
-    ControlDown,
-    ControlUp,
-    Failed,
-    Finished,
-    GameOver,
-    Head,
-    Heartbeat,
-    Join,
-    Opening,
-    Peer,
-    Progress,
-    Refusals,
-    Role,
-    Seating,
-    Welcome,
-)
 from slaternet.network.certificates import LOOPBACK, Caller, Security, require_certificate
 from slaternet.network.client import call, open_channel
 from slaternet.network.reconnecting import Backoff, ReconnectingStream
 from slaternet.network.traffic import Meter
-from slaternet.numerics import fingerprint as identity
+from slaternet.numerics.fingerprint import fingerprint
 from slaternet.refusals import RefusalCounter
 from slaternet.spec import Spec
 from slaternet.spec.seat_request import EVEN, SeatRequest
@@ -62,11 +41,11 @@ _CONTROL = "/slaternet.v1.Coordinator/Control"
 async def call_until_answered(
     coordinator: str, method: str, request: bytes, security: Security, environment: Environment = REAL
 ) -> bytes:
-    """Call the coordinator and return its answer; while it does not answer, wait, with one line in the log."""
+    """Call the coordinator until it answers, and return its answer; that it does not answer is logged once."""
     backoff, waiting = Backoff(environment), False
     while True:
         try:
-            async with open_channel(coordinator, COORDINATOR, security=security) as channel:
+            async with open_channel(coordinator, model.COORDINATOR, security=security) as channel:
                 return await call(channel, method, request)
         except Unreachable as error:
             if not waiting:
@@ -75,42 +54,41 @@ async def call_until_answered(
         await backoff.wait()
 
 
-async def _welcomed(
-    coordinator: str, name: str, join: Join, security: Security, environment: Environment
-) -> tuple[Head, Welcome]:
-    """Ask for a place until it is granted; a taken name, usually by an earlier incarnation, needs several calls."""
+async def _ask_to_join(
+    coordinator: str, name: str, join: model.Join, security: Security, environment: Environment
+) -> tuple[model.Head, model.Welcome]:
+    """Send Join until there is a Welcome. A name that is taken, usually by an earlier incarnation, needs a ticket."""
     backoff = Backoff(environment)
     while True:
-        request = codec.encode_join(Head("", 0, 0, name), join)
-        head, answer = codec.decode_welcome(
-            await call_until_answered(coordinator, _JOIN, request, security, environment)
-        )
-        if isinstance(answer, Welcome):
+        request = codec.encode_join(model.Head("", 0, 0, name), join)
+        reply = await call_until_answered(coordinator, _JOIN, request, security, environment)
+        head, answer = codec.decode_welcome(reply)
+        if isinstance(answer, model.Welcome):
             return head, answer
-        if join.ticket:  # another process has asked for the name since this ticket was given, and may do so again
+        if join.ticket:  # it was the newest when it was given: another process has asked since, and may do so again
             await backoff.wait()
         join = replace(join, ticket=answer.ticket)
 
 
 @dataclass(frozen=True, slots=True)
 class Applicant:
-    """A process that asks for a place."""
+    """A process that asks to join."""
 
     name: str
-    role: Role
+    role: model.Role
     address: str
     seats: SeatRequest = EVEN
 
 
 class Membership:
-    """A place in the game, once joined: the run's id, the spec, and the control stream."""
+    """A process that has joined a game: the run's id, the spec, and the control stream."""
 
     def __init__(
         self,
         coordinator: str,
         applicant: Applicant,
-        head: Head,
-        welcome: Welcome,
+        head: model.Head,
+        welcome: model.Welcome,
         security: Security,
         meter: Meter,
         state: StateDir,
@@ -118,49 +96,48 @@ class Membership:
     ) -> None:
         self.environment = environment
         self.name = applicant.name
-        """The name under which this process plays."""
-        self._state = state
+        self.run = head.run
+        self.spec = Spec.parse(welcome.spec, source="the coordinator's spec")
+        self.incarnation = welcome.incarnation
+        self.low_water = welcome.low_water
+        """M when this process joined: it goes on from its checkpoint of that round; 0: from the beginning."""
+        self.begun = head.epoch > 0
+        """Whether the game had begun when this process joined: then it is a spare, or was in it before."""
+        self.epoch = 0
         self.security = security
         self.meter = meter
         self.breaches = RefusalCounter()
-        """The refusals of this process's own server; they are reported to the coordinator."""
-        self._reporting: asyncio.TimerHandle | None = None
+        """Of this process's own server; they are reported to the coordinator."""
+        self.breaches.watch(self._report_refusals_soon)
+        self._refusals_timer: asyncio.TimerHandle | None = None
+        self._state = state
         self._ticket = welcome.ticket
-        self.incarnation = welcome.incarnation
-        self.low_water = welcome.low_water
-        """M when this process joined: it continues from the checkpoint of this round; 0: from the beginning."""
-        self.run = head.run
-        self.spec = Spec.parse(welcome.spec, source="the coordinator's spec")
-        self.epoch = 0
-        self.begun = head.epoch > 0
-        """Whether the game had begun when this process joined: then it is a spare, or has been restarted."""
         self._decoder = codec.ControlDownDecoder()
-        self._progress = Progress(0)
+        self._progress = model.Progress(0)
         self._checkpoint = 0
         self._attending = False
-        self._missed: set[str] = set()
+        self._lost: set[str] = set()
         self._finished = False
-        self._failure: SlaternetError | None = None
         self.failed = False
         """Whether this process cannot go on."""
-        self._told = ""
-        self._over: asyncio.Future[GameOver] = asyncio.get_running_loop().create_future()
+        self._failure: SlaternetError | None = None
+        self._reason = ""  # of the failure, as it is sent
+        self._over: asyncio.Future[model.GameOver] = asyncio.get_running_loop().create_future()
         self.line = ReconnectingStream(
-            COORDINATOR,
+            model.COORDINATOR,
             coordinator,
             _CONTROL,
             security=security,
             traffic=meter.of(_CONTROL),
             opening=self._opening,
-            heartbeat=lambda: codec.encode_control_up(self.head(), Heartbeat()),
-            hear=self._receive,
-            opened=self._repeat,
+            heartbeat=lambda: codec.encode_control_up(self.head(), model.Heartbeat()),
+            on_message=self._receive,
+            opened=self._resend,
             environment=environment,
         )
+        self._on_message: Callable[[model.ControlDown], None] = lambda body: None
         self._opened: Callable[[], None] = lambda: None
         self._have: Callable[[], int] = lambda: 0
-        self._listener: Callable[[ControlDown], None] = lambda body: None
-        self.breaches.watch(self._report_refusals_soon)
 
     @classmethod
     async def join(
@@ -172,44 +149,44 @@ class Membership:
         state: StateDir | None = None,
         environment: Environment = REAL,
     ) -> "Membership":
-        """Ask for a place, and wait while the coordinator does not answer.
+        """Join the game; wait for a coordinator that does not answer yet.
 
-        `meter` counts the traffic of streams; `state` saves the game.
+        `meter` counts what streams carry; `state` remembers the game.
         """
         state = state or StateDir(applicant.name, applicant.role)
-        join = Join(
+        join = model.Join(
             applicant.role,
             applicant.address,
             applicant.seats.count,
-            PROTOCOL,
-            identity.fingerprint(),
+            model.PROTOCOL,
+            fingerprint(),
             applicant.seats.agents,
             state.past_spec,
             state.durable,
         )
-        head, welcome = await _welcomed(coordinator, applicant.name, join, security, environment)
+        head, welcome = await _ask_to_join(coordinator, applicant.name, join, security, environment)
         joined = cls(coordinator, applicant, head, welcome, security, meter or Meter(), state, environment)
         state.remember(joined.run, joined.spec.digest())
         return joined
 
-    def head(self, round: int = 0) -> Head:
+    def head(self, round: int = 0) -> model.Head:
         """Return the head of a message about a round."""
-        return Head(self.run, self.epoch, round, self.name)
+        return model.Head(self.run, self.epoch, round, self.name)
 
     def identify(
-        self, message: tuple[Head, object] | None, peers: Mapping[str, Peer], caller: Caller | None
-    ) -> tuple[Peer, Opening]:
-        """Return the host that opens a stream here, by its first message.
+        self, message: tuple[model.Head, object] | None, peers: Mapping[str, model.Peer], caller: Caller | None
+    ) -> tuple[model.Peer, model.Opening]:
+        """Return which host opens a stream here, by its first message.
 
-        Only the newest incarnation is accepted, only with its ticket and, with TLS, only with its certificate.
+        Only the newest incarnation, only with its ticket and, where connections are secured, only with its certificate.
         """
-        if message is None or not isinstance(message[1], Opening):
+        if message is None or not isinstance(message[1], model.Opening):
             raise Malformed("a stream begins with an opening")
         head, opening = message[0], message[1]
         self._check_run(head)
-        require_certificate(caller, Role.HOST, head.sender)
+        require_certificate(caller, model.Role.HOST, head.sender)
         if head.epoch != self.epoch:
-            raise NotSeated("one of us has not received the new seating yet")
+            raise NotSeated("one of us has yet to hear of a new seating")
         peer = peers.get(head.sender)
         if peer is None:
             raise Unknown("the sender is no host of this game")
@@ -221,38 +198,37 @@ class Membership:
             raise Unknown("the ticket is not for this server")
         return peer, opening
 
-    def peer_lost(self, caller: str) -> None:
-        """Log that a stream served here has broken, unless the game or our part in it is ending."""
-        if self._attending and not (self._finished or self.failed or self._over.done()):
-            log.warning("stream broke", caller=caller)
-            self._missed.add(caller)
-
-    def peer_back(self, caller: str) -> None:
-        """Log that a lost peer has opened a stream again."""
-        if caller in self._missed:
-            log.info("stream is back", caller=caller)
-            self._missed.remove(caller)
-
-    def check(self, head: Head, peer: str) -> None:
-        """Refuse a message that does not belong to the stream of this peer."""
-        if head.run != self.run:
+    def check(self, head: model.Head, peer: str) -> None:
+        """Refuse a message that does not belong on the stream of this peer."""
+        if head.run != self.run or head.sender != peer or head.epoch != self.epoch:
             self._check_run(head)
-        if head.sender != peer or head.epoch != self.epoch:
             raise NotYours("a message must come from the host and the epoch of its stream")
 
-    def _check_run(self, head: Head) -> None:
+    def _check_run(self, head: model.Head) -> None:
         if head.run != self.run:
             raise WrongRun("the message belongs to another run")
 
+    def peer_lost(self, peer: str) -> None:
+        """Log that the stream of a peer has ended, unless the game is ending, or our part in it."""
+        if self._attending and not (self._finished or self.failed or self._over.done()):
+            log.warning("stream broke", caller=peer)
+            self._lost.add(peer)
+
+    def peer_back(self, peer: str) -> None:
+        """Log that a lost peer has a stream again."""
+        if peer in self._lost:
+            log.info("stream is back", caller=peer)
+            self._lost.remove(peer)
+
     def listen(
         self,
-        hear: Callable[[ControlDown], None],
+        on_message: Callable[[model.ControlDown], None],
         *,
         opened: Callable[[], None] = lambda: None,
         have: Callable[[], int] = lambda: 0,
     ) -> None:
-        """Set the handler of the coordinator's messages, of a new stream, and the last round whose topology is held."""
-        self._listener, self._opened, self._have = hear, opened, have
+        """Set what handles the coordinator's messages, what sends first on every stream, and which topology is held."""
+        self._on_message, self._opened, self._have = on_message, opened, have
 
     async def attend(self) -> None:
         """Keep the control stream until the game is over; a failed game raises RunFailed."""
@@ -268,56 +244,56 @@ class Membership:
             self._attending = False
             line.cancel()
             await asyncio.gather(line, return_exceptions=True)
-            if self._reporting is not None:
-                self._reporting.cancel()
+            if self._refusals_timer is not None:
+                self._refusals_timer.cancel()
         if self._failure is not None:
             raise self._failure
         if over.failure:
             raise RunFailed(f"the game failed: {over.failure}")
 
-    async def _wait_until_acknowledged(self, over: GameOver, line: asyncio.Task[None]) -> None:
-        """Wait until the coordinator has stored our acknowledgement of the game's end; it then closes the stream.
+    async def _wait_until_acknowledged(self, over: model.GameOver, line: asyncio.Task[None]) -> None:
+        """Wait until the coordinator has stored our acknowledgement of the game's end: it then ends the stream.
 
         Leaving earlier would make a restarted coordinator wait for us.
         """
-        ended = asyncio.create_task(self.line.wait_ended())
+        stored = asyncio.create_task(self.line.ended.wait())
         patience = LIMITS.grace_seconds if over.failure else LIMITS.farewell_seconds
         try:
-            await asyncio.wait((line, ended), timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((line, stored), timeout=patience, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            ended.cancel()
+            stored.cancel()
 
-    def send(self, body: ControlUp, round: int = 0) -> None:
-        """Send a message to the coordinator."""
+    def send(self, body: model.ControlUp, round: int = 0) -> None:
+        """Send the coordinator a message."""
         self.line.send(codec.encode_control_up(self.head(round), body))
 
-    def report(self, progress: Progress) -> None:
-        """Report progress, if it is newer than the last report."""
+    def report(self, progress: model.Progress) -> None:
+        """Report progress, if it is any."""
         if progress.round > self._progress.round:
             self._progress = progress
             self.send(progress, progress.round)
 
     def report_checkpoint(self, round: int) -> None:
-        """Report that the checkpoint of a round is durable."""
+        """Report that this process can restart from a round: its checkpoint is durable."""
         self._checkpoint = round
-        self.send(Checkpointed(round), round)
+        self.send(model.Checkpointed(round), round)
 
-    def begin_again(self) -> None:
-        """Reset the progress: after a new seating this process plays rounds again."""
-        self._progress, self._checkpoint, self._finished = Progress(0), 0, False
+    def reset_progress(self) -> None:
+        """Forget what was reported: in a new seating this process plays rounds once more."""
+        self._progress, self._checkpoint, self._finished = model.Progress(0), 0, False
 
-    def finish(self, progress: Progress) -> None:
-        """Report that this process has finished its part."""
+    def finish(self, progress: model.Progress) -> None:
+        """Report that this process has done everything it had to do."""
         self._progress, self._finished = progress, True
         self.send(progress, progress.round)
-        self.send(Finished(), progress.round)
+        self.send(model.Finished(), progress.round)
 
-    def fail_game(self, error: SlaternetError, told: str = "") -> None:
-        """End the game for all, because this process cannot go on; the others receive `told`, or else the error."""
+    def fail_game(self, error: SlaternetError, reason: str = "") -> None:
+        """End the game for all: this process cannot go on. Others receive `reason`; by default, the error."""
         if not self.failed:
-            self._failure, self._told, self.failed = error, told or str(error), True
+            self._failure, self._reason, self.failed = error, reason or str(error), True
             log.error("cannot go on", reason=str(error))
-            self.send(Failed(self._told))
+            self.send(model.Failed(self._reason))
 
     def leave_for_restart(self, error: SlaternetError) -> None:
         """Leave the game, which waits until this process is started again."""
@@ -327,32 +303,31 @@ class Membership:
             self._over.set_exception(error)
 
     def _report_refusals_soon(self) -> None:
-        """Report refusals to the coordinator, many of them in one message."""
-        if self._reporting is None:
-            self._reporting = asyncio.get_running_loop().call_later(LIMITS.report_seconds, self._report_refusals)
+        """Report refusals in a moment, many that come together once."""
+        if self._refusals_timer is None:
+            self._refusals_timer = asyncio.get_running_loop().call_later(LIMITS.report_seconds, self._report_refusals)
 
     def _report_refusals(self) -> None:
-        self._reporting = None
-        self.send(Refusals(self.breaches.all))
+        self._refusals_timer = None
+        self.send(model.Refusals(self.breaches.all))
 
-    def _repeat(self) -> None:
-        """Send on a new stream again what may have been lost with the previous one."""
+    def _resend(self) -> None:
+        """Repeat on a new stream what may have been lost with an older one."""
         self._opened()
         if self.breaches.all:
-            self.send(Refusals(self.breaches.all))
+            self.send(model.Refusals(self.breaches.all))
         if self._progress.round:
             self.send(self._progress, self._progress.round)
         if self._checkpoint:
-            self.send(Checkpointed(self._checkpoint), self._checkpoint)
+            self.send(model.Checkpointed(self._checkpoint), self._checkpoint)
         if self._finished:
-            self.send(Finished(), self._progress.round)
+            self.send(model.Finished(), self._progress.round)
         if self._failure is not None:
-            self.send(Failed(self._told))
+            self.send(model.Failed(self._reason))
 
     def _opening(self) -> bytes:
         self._decoder = codec.ControlDownDecoder()
-        opening = Opening(self.incarnation, self._ticket, self._have())
-        return codec.encode_control_up(self.head(), opening)
+        return codec.encode_control_up(self.head(), model.Opening(self.incarnation, self._ticket, self._have()))
 
     def _receive(self, data: bytes) -> None:
         message = self._decoder.decode(data)
@@ -360,24 +335,20 @@ class Membership:
             return
         head, body = message
         self._check_run(head)
-        if head.sender != COORDINATOR:
+        if head.sender != model.COORDINATOR:
             raise NotYours("a control message must come from the coordinator")
-        match body:
-            case Heartbeat():
-                return
-            case GameOver():
-                self._listener(body)
-                self._leave(body)
-            case Seating():
-                self.epoch = head.epoch
-                self._listener(body)
-            case _:
-                self._listener(body)
+        if isinstance(body, model.Heartbeat):
+            return
+        if isinstance(body, model.Seating):
+            self.epoch = head.epoch
+        self._on_message(body)
+        if isinstance(body, model.GameOver):
+            self._end(body)
 
-    def _leave(self, over: GameOver) -> None:
-        """Save that the game is over, and only then acknowledge it: the message is not sent again after that."""
+    def _end(self, over: model.GameOver) -> None:
+        """Store that the game is over, and only then acknowledge it: it will not be sent again."""
         if self._over.done() and self._over.exception() is not None:
-            return  # it could not be saved: do not acknowledge it
+            return  # an end that was not stored is not acknowledged
         if not self._over.done():
             try:
                 if not over.failure:
@@ -386,4 +357,4 @@ class Membership:
                 self._over.set_exception(error)
                 return
             self._over.set_result(over)
-        self.send(Acknowledged())
+        self.send(model.Acknowledged())

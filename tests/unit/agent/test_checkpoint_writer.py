@@ -74,7 +74,7 @@ async def test_every_checkpoint_is_kept_in_order_one_at_a_time_while_others_go_o
     assert [desk.checkpoints.read(round) for round in desk.checkpoints.rounds()] == [
         payload(round) for round in (64, 128, 192, 200)
     ]
-    assert desk.keeper.recall(128) == payload(128)
+    assert desk.keeper.read(128) == payload(128)
 
 
 async def test_what_nobody_goes_back_to_is_removed_and_the_checkpoint_at_the_mark_is_not(tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ class World:
         while not all(life.over for life in self.lives):
             if self._left and self._chance.random() < 0.05:
                 self._die(self._chance.randrange(len(self.lives)))
-            assert self._under_way, [life.host.lacking for life in self.lives]  # else everyone waits for ever
+            assert self._under_way, [life.host.waiting_for for life in self.lives]  # else everyone waits for ever
             to, event = self._under_way.pop(self._chance.randrange(len(self._under_way)))
             if isinstance(event, Checkpoint):
                 self._keep(to, event)

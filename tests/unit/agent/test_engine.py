@@ -228,25 +228,25 @@ def test_a_host_names_those_without_whom_it_comes_no_further() -> None:
     host = new_host(seating := [np.sort([a, c, alone]), np.sort([b, e]), np.sort([d, f])], 0)
     row = np.zeros((1, P))
 
-    assert list(host.lacking) == ["coordinator"]  # the topology
+    assert list(host.waiting_for) == ["coordinator"]  # the topology
     host.handle(topology(seating, 0, 1, 1))
-    assert list(host.lacking) == ["host-1", "host-2"]
+    assert list(host.waiting_for) == ["host-1", "host-2"]
     host.handle(FrameArrived(0, Frame(1, np.array([b]), row)))
-    assert list(host.lacking) == ["host-2"]
+    assert list(host.waiting_for) == ["host-2"]
     effects = host.handle(FrameArrived(1, Frame(1, np.array([d]), row)))
-    assert list(host.lacking) == ["adversary"]
+    assert list(host.waiting_for) == ["adversary"]
     host.handle(answer(asked(effects)))
-    assert (host.round, list(host.lacking)) == (2, ["coordinator"])
+    assert (host.round, list(host.waiting_for)) == (2, ["coordinator"])
 
 
 def test_a_host_that_is_held_waits_for_the_coordinator_and_one_that_has_finished_for_nobody() -> None:
     host, _ = played_until(2, rounds=None)
-    assert list(host.lacking) == ["host-1"]
+    assert list(host.waiting_for) == ["host-1"]
 
     host.handle(Hold())
-    assert list(host.lacking) == ["coordinator"]
+    assert list(host.waiting_for) == ["coordinator"]
     host.handle(StopAt(2))
-    assert list(host.lacking) == []
+    assert list(host.waiting_for) == []
 
 
 def test_frames_that_come_before_the_topology_are_kept() -> None:

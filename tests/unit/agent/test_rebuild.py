@@ -71,9 +71,9 @@ def test_what_an_adopter_rebuilds_is_what_the_lost_host_had(name: str, own: Agen
     story = Story(name)
     adoption = StateRebuild(story.algorithm, story.left(own) if own.size else None, EVERYONE, MARK)
 
-    for message in story.recalled(adoption.wish):
+    for message in story.recalled(adoption.request):
         assert not adoption.complete
-        adoption.take(message)
+        adoption.apply(message)
 
     assert adoption.complete
     assert state_vector.saved(adoption.state) == state_vector.saved(story.state)
@@ -82,8 +82,8 @@ def test_what_an_adopter_rebuilds_is_what_the_lost_host_had(name: str, own: Agen
 def test_a_replica_of_one_learner_for_all_comes_from_the_adopters_own_checkpoint() -> None:
     story = Story("cao2019", "central")
     adoption = StateRebuild(story.algorithm, story.left(OWN), EVERYONE, MARK)
-    for message in story.recalled(adoption.wish):
-        adoption.take(message)
+    for message in story.recalled(adoption.request):
+        adoption.apply(message)
 
     assert state_vector.saved(adoption.state) == state_vector.saved(story.state)
     with pytest.raises(Mismatch, match="stands in no journal"):
@@ -93,12 +93,12 @@ def test_a_replica_of_one_learner_for_all_comes_from_the_adopters_own_checkpoint
 def test_a_recall_that_breaks_off_goes_on_where_it_was() -> None:
     story = Story("yi2023")
     adoption = StateRebuild(story.algorithm, story.left(OWN), EVERYONE, MARK)
-    for message in story.recalled(adoption.wish)[:5]:  # two rounds, and the question of a third
-        adoption.take(message)
+    for message in story.recalled(adoption.request)[:5]:  # two rounds, and the question of a third
+        adoption.apply(message)
 
-    assert adoption.wish == HistoryRequest(3, MARK, adoption.missing)
-    for message in story.recalled(adoption.wish):
-        adoption.take(message)
+    assert adoption.request == HistoryRequest(3, MARK, adoption.missing)
+    for message in story.recalled(adoption.request):
+        adoption.apply(message)
     assert state_vector.saved(adoption.state) == state_vector.saved(story.state)
 
 
@@ -108,4 +108,4 @@ def test_what_is_recalled_comes_in_order(at: int) -> None:
     adoption = StateRebuild(story.algorithm, story.left(OWN), EVERYONE, MARK)
 
     with pytest.raises(Malformed, match="recalled"):
-        adoption.take(story.recalled(adoption.wish)[at])
+        adoption.apply(story.recalled(adoption.request)[at])

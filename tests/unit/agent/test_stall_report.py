@@ -18,7 +18,7 @@ class Actor:
 
     def __init__(self) -> None:
         self.looks = 0
-        self.lacking: tuple[str, ...] = ("agent-2",)
+        self.waiting_for: tuple[str, ...] = ("agent-2",)
         self.runs = False
         self._round = 1
         self._looked = asyncio.Condition()
@@ -75,7 +75,7 @@ async def test_a_host_that_comes_no_further_says_for_whom_it_waits_and_says_it_o
 async def test_it_says_so_again_when_it_waits_for_others_or_in_another_round() -> None:
     async with watched() as host:
         await host.actor.is_looked_at(6)
-        host.actor.lacking = ("adversary",)
+        host.actor.waiting_for = ("adversary",)
         await host.actor.is_looked_at(6)
         host.actor.go_on()
         await host.actor.is_looked_at(6)
@@ -88,7 +88,7 @@ async def test_it_says_so_again_when_it_is_asked_to_and_never_for_nobody() -> No
         await host.actor.is_looked_at(6)
         host.patience.repeat()
         await host.actor.is_looked_at(6)
-        host.actor.lacking = ()  # the last round is finished
+        host.actor.waiting_for = ()  # the last round is finished
         host.patience.repeat()
         await host.actor.is_looked_at(6)
 
@@ -105,10 +105,10 @@ async def test_a_host_that_goes_on_says_nothing() -> None:
 
 async def test_a_long_wait_is_logged_once_and_so_is_its_end() -> None:
     async with watched() as host:
-        host.actor.lacking = ("agent-2", "agent-3")
+        host.actor.waiting_for = ("agent-2", "agent-3")
         await host.actor.is_looked_at(12)
         host.actor.go_on()
-        host.actor.lacking = ()
+        host.actor.waiting_for = ()
         await host.actor.is_looked_at(6)
 
     waiting, going_on = host.log

@@ -192,7 +192,7 @@ async def test_a_failure_is_said_on_every_stream_and_raised_when_the_game_is_ove
 
     async with member(control) as membership:
         membership.report(Progress(3))
-        membership.fail_game(PluginFailed("a secret of the plugin"), told="see its log")
+        membership.fail_game(PluginFailed("a secret of the plugin"), reason="see its log")
         membership.fail_game(RunFailed("what came of it"))  # the first failure is the cause
         with pytest.raises(PluginFailed, match="a secret of the plugin"):
             await membership.attend()

@@ -40,6 +40,7 @@ class Caller:
 
     def __init__(self, address: str) -> None:
         self.attempts = 0
+        self.closed = asyncio.Event()
         self._changed = asyncio.Condition()
         self._answers = 0
         self.line = ReconnectingStream(
@@ -50,7 +51,8 @@ class Caller:
             traffic=Traffic(),
             opening=self._open,
             heartbeat=lambda: b"heartbeat",
-            hear=self._hear,
+            on_message=self._receive,
+            closed=self.closed.set,
         )
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -59,7 +61,7 @@ class Caller:
         self._tell()
         return b"opening"
 
-    def _hear(self, data: bytes) -> None:
+    def _receive(self, data: bytes) -> None:
         self._answers += 1
         self._tell()
 
@@ -145,7 +147,7 @@ async def test_a_line_that_is_redirected_while_it_pauses_tries_at_once(monkeypat
         caller = Caller(gone)
         keeping = asyncio.create_task(caller.line.run())
         await caller.tries(1)
-        await caller.line.wait_down()
+        await caller.closed.wait()
 
         caller.line.redirect(elsewhere)
         await caller.is_heard()
