@@ -75,8 +75,8 @@ async def recorded(folder: Path) -> AsyncIterator[tuple[Game, Recorder]]:
     try:
         async with gathering(ENDLESS, hosts=1) as gathered:
             gathered.start(HostService(ProcessConfig("agent-1", gathered.address, LOOPBACK)))
-            station = ProcessConfig("adversary", gathered.address, recorder.adversary, relay.address)
-            gathered.start(AdversaryService(station, folder))
+            config = ProcessConfig("adversary", gathered.address, recorder.adversary, relay.address)
+            gathered.start(AdversaryService(config, folder))
             game = Game(gathered.address, folder, gathered.tasks, "")
             await game.until(lambda status: status.round > 0)
             yield game, recorder

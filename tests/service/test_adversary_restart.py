@@ -33,7 +33,7 @@ class Lives:
 
     def __init__(self, address: str, folder: Path) -> None:
         self._folder = folder
-        self._station = ProcessConfig(
+        self._config = ProcessConfig(
             "adversary", address, LOOPBACK, state=folder / "state", durability=Durability.FSYNC
         )
         self._stop = asyncio.Event()
@@ -42,7 +42,7 @@ class Lives:
     def start(self, out: str = "game") -> "asyncio.Task[int]":
         self._stop = asyncio.Event()
         # as the same command would: it may say --force, and that is no reason to lose what it has begun
-        service = AdversaryService(self._station, self._folder / out, force=True)
+        service = AdversaryService(self._config, self._folder / out, force=True)
         self.last = asyncio.create_task(service.run(self._stop))
         return self.last
 

@@ -52,10 +52,10 @@ def cut(whole: Run, tmp_path_factory: pytest.TempPathFactory) -> Run:
     names = ("cumulative_loss", "cumulative_violation", "zero_loss", "zero_violation")
     loss, violation, zero_loss, zero_violation = (float(whole.metrics[name][CUT - 1]) for name in names)
     standing = RefereeSnapshot(CUT, T, digest_after(whole, CUT), (loss, violation, zero_loss, zero_violation))
-    chronicle = AdversaryJournal.resume(folder, str(whole.summary["run"]))
-    assert list(chronicle.replay())
-    assert Compaction(chronicle.journal, Snapshot(standing)).step(lambda: None)
-    chronicle.close()
+    journal = AdversaryJournal.open(folder, str(whole.summary["run"]), again=True)
+    assert list(journal.replay())
+    assert Compaction(journal.file, Snapshot(standing)).step(lambda: None)
+    journal.close()
     return Run.open(folder)
 
 

@@ -277,10 +277,10 @@ def test_a_journal_that_was_cut_after_agents_had_left_audits_clean(left: Run, tm
         chained = hashlib.sha256(chained + b"".join(each.asked.question.x.tobytes() for each in bought)).digest()
     loss, violation, zero_loss, zero_violation = totals
     standing = RefereeSnapshot(E + 1, T, chained, (loss, violation, zero_loss, zero_violation))
-    chronicle = AdversaryJournal.resume(tmp_path / "cut", str(left.summary["run"]))
-    assert list(chronicle.replay())
-    assert Compaction(chronicle.journal, Snapshot(standing)).step(lambda: None)
-    chronicle.close()
+    journal = AdversaryJournal.open(tmp_path / "cut", str(left.summary["run"]), again=True)
+    assert list(journal.replay())
+    assert Compaction(journal.file, Snapshot(standing)).step(lambda: None)
+    journal.close()
 
     report = Run.open(tmp_path / "cut").audit()
 

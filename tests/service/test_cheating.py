@@ -129,8 +129,8 @@ async def gated(spec: Spec, folder: Path) -> AsyncIterator[tuple[Game, Gate]]:
                 gathered.start(HostService(ProcessConfig(name, gathered.address, LOOPBACK)))
             game = Game(gathered.address, folder, gathered.tasks, stale.run)
             await game.until(lambda status: all(each.connected for each in status.hosts))
-            station = ProcessConfig("adversary", gathered.address, gate.adversary, server.address)
-            gathered.start(AdversaryService(station, folder))
+            config = ProcessConfig("adversary", gathered.address, gate.adversary, server.address)
+            gathered.start(AdversaryService(config, folder))
             async with asyncio.timeout(DEADLINE):
                 await gate.shut.wait()
             yield game, gate

@@ -36,8 +36,8 @@ class Mortal:
     async def live(self, spec: Spec | None = None, *, fresh: bool = False) -> None:
         """Begin a life."""
         self._stopping, ready = asyncio.Event(), asyncio.get_running_loop().create_future()
-        station = ProcessConfig("coordinator", listen=self.address, state=self._states, fresh=fresh)
-        service = CoordinatorService(spec or self._spec, station, hosts=self._hosts, ready=ready.set_result)
+        config = ProcessConfig("coordinator", listen=self.address, state=self._states, fresh=fresh)
+        service = CoordinatorService(spec or self._spec, config, hosts=self._hosts, ready=ready.set_result)
         self.life = asyncio.create_task(service.run(self._stopping))
         await asyncio.wait((ready, self.life), timeout=DEADLINE, return_when=asyncio.FIRST_COMPLETED)
         if self.life.done():

@@ -216,7 +216,7 @@ class Due:
 @pytest.mark.parametrize("turns", range(5))
 async def test_an_end_that_comes_together_with_work_is_not_missed(turns: int) -> None:
     there, due = cast("Membership", Abrupt(turns)), cast("Runtime", Due())
-    revealer = RevealServer(there, due, Description(1), chronicle=cast("AdversaryJournal", None))
+    revealer = RevealServer(there, due, Description(1), journal=cast("AdversaryJournal", None))
     playing = asyncio.create_task(revealer.play())
     await asyncio.wait([playing], timeout=DEADLINE)
 

@@ -107,11 +107,11 @@ async def at_rest(tmp_path: Path) -> AsyncIterator[tuple[dict[str, Told], Run]]:
         async with relay.listening() as detour:
             game = Game(address, tmp_path / "run", tasks, "")
             for name in HOSTS:
-                station = ProcessConfig(name, address, LOOPBACK, metrics=LOOPBACK)
-                tasks.append(asyncio.create_task(HostService(station).run(ending)))
+                config = ProcessConfig(name, address, LOOPBACK, metrics=LOOPBACK)
+                tasks.append(asyncio.create_task(HostService(config).run(ending)))
             await game.until(lambda status: sum(each.connected for each in status.hosts) == len(HOSTS))
-            station = ProcessConfig("adversary", detour, LOOPBACK, metrics=LOOPBACK)
-            tasks.append(asyncio.create_task(AdversaryService(station, game.folder).run(ending)))
+            config = ProcessConfig("adversary", detour, LOOPBACK, metrics=LOOPBACK)
+            tasks.append(asyncio.create_task(AdversaryService(config, game.folder).run(ending)))
             status = await game.until(lambda status: status.phase == "playing")
             relay.gate.clear()
             (adversary,) = [each.address for each in status.hosts if each.role == "adversary"]
@@ -252,7 +252,7 @@ async def test_a_line_counts_how_often_it_was_up_again() -> None:
         await server.stop()
 
 
-@pytest.mark.parametrize("service", [HostService, lambda station: AdversaryService(station, None)])
+@pytest.mark.parametrize("service", [HostService, lambda config: AdversaryService(config, None)])
 async def test_a_port_that_is_taken_stops_a_process_before_it_does_anything(
     service: Callable[[ProcessConfig], HostService | AdversaryService],
 ) -> None:

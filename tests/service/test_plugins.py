@@ -248,11 +248,11 @@ async def test_a_plugin_apart_is_played_to_the_bits_of_one_in_the_process(tmp_pa
 async def test_a_plugin_that_cannot_be_made_ends_the_adversary_with_its_sentence(tmp_path: Path) -> None:
     spec = spec_of("raises").replace(**{"adversary.options": {"hw": "raises"}})
     async with gathering(spec, hosts=1) as gathered, asyncio.timeout(DEADLINE):
-        station = ProcessConfig("adversary", gathered.address, LOOPBACK)
+        config = ProcessConfig("adversary", gathered.address, LOOPBACK)
         with pytest.raises(
             SlaternetError, match=r"^adversary\.options\.hw is not an option of Misbehaves; did you mean how"
         ):
-            await AdversaryService(station, tmp_path / "game").run(asyncio.Event())
+            await AdversaryService(config, tmp_path / "game").run(asyncio.Event())
 
 
 async def test_a_plugin_elsewhere_is_not_asked_in_plaintext_over_the_network(tmp_path: Path) -> None:

@@ -33,18 +33,18 @@ class Table:
         self.gathered = gathered
         self.game = Game(gathered.address, folder, gathered.tasks, "")
 
-    def station(self, name: str, states: Path | None = None) -> ProcessConfig:
+    def config(self, name: str, states: Path | None = None) -> ProcessConfig:
         return ProcessConfig(name, self.gathered.address, LOOPBACK, state=states)
 
     async def come(self, name: str, seats: str = "", states: Path | None = None) -> HostStatus:
         """Start a host and wait until it is there."""
-        self.gathered.start(HostService(self.station(name, states), seats=parse(seats)))
+        self.gathered.start(HostService(self.config(name, states), seats=parse(seats)))
         status = await self.game.until(lambda status: name in self.there(status))
         return self.there(status)[name]
 
     def begin(self, states: Path | None = None) -> None:
         """Start the adversary: without it no game begins, however many are there."""
-        self.gathered.start(AdversaryService(self.station("adversary", states), self.game.folder))
+        self.gathered.start(AdversaryService(self.config("adversary", states), self.game.folder))
 
     @staticmethod
     def there(status: Status) -> dict[str, HostStatus]:
@@ -75,7 +75,7 @@ async def test_seats_by_number_and_by_name_are_given_as_asked(tmp_path: Path) ->
         for name, seats in (("agent-1", "1"), ("agent-2", "0-1,5")):
             await at.come(name, seats)
         with pytest.raises(Mismatch, match="agent-3 asks for agent 5, but agent-2 has asked for it already"):
-            await HostService(at.station("agent-3"), seats=parse("4-5")).run(asyncio.Event())
+            await HostService(at.config("agent-3"), seats=parse("4-5")).run(asyncio.Event())
         await at.come("agent-3", "2")
         spare = await at.come("agent-4", "4-5")
         at.begin()
@@ -112,7 +112,7 @@ async def test_the_coordinator_says_whom_the_game_misses(tmp_path: Path) -> None
     async with table(small_spec(rounds=None), tmp_path / "game", hosts=2) as at:
         await at.come("agent-1")
         leaving = asyncio.Event()
-        going = asyncio.create_task(HostService(at.station("agent-2")).run(leaving))
+        going = asyncio.create_task(HostService(at.config("agent-2")).run(leaving))
         at.begin()
         await at.game.until(lambda status: status.round > 0 and status.rounds_per_second > 0)
 
@@ -157,12 +157,12 @@ async def test_every_process_remembers_its_game_and_when_it_is_over(tmp_path: Pa
     gathered.address = await asyncio.wait_for(ready, DEADLINE)
     at = Table(gathered, tmp_path / "game")
     await at.come("agent-1", states=states)
-    gathered.start(HostService(at.station("auto", states)))
+    gathered.start(HostService(at.config("auto", states)))
     at.begin(states)
     await at.game.until(lambda status: status.round > 0)
     assert remembered(states) == dict.fromkeys(("coordinator", "adversary", "agent-1", "agent-2"), False)
     with pytest.raises(BadSpec, match="agent-1 is held by another process"):
-        await HostService(at.station("agent-1", states)).run(asyncio.Event())
+        await HostService(at.config("agent-1", states)).run(asyncio.Event())
 
     await at.game.stop()
     run = await at.game.over()
@@ -172,8 +172,8 @@ async def test_every_process_remembers_its_game_and_when_it_is_over(tmp_path: Pa
     assert rounds == {run.spec.run.rounds}
     for service in (
         CoordinatorService(spec, centre, hosts=2),
-        HostService(at.station("agent-1", states)),
-        AdversaryService(at.station("adversary", states), tmp_path / "other"),
+        HostService(at.config("agent-1", states)),
+        AdversaryService(at.config("adversary", states), tmp_path / "other"),
     ):
         assert await service.run(asyncio.Event()) == 0
     assert not (tmp_path / "other").exists()
@@ -184,10 +184,10 @@ async def test_a_process_that_has_begun_a_game_of_another_spec_is_refused_until_
         begun = await at.come("agent-1", states=tmp_path / "states")
         assert begun.name == "agent-1"
     async with table(small_spec(rounds=8), tmp_path / "game", hosts=1) as at:
-        station = at.station("agent-1", tmp_path / "states")
+        config = at.config("agent-1", tmp_path / "states")
         with pytest.raises(Mismatch, match=r"agent-1 has begun a game of spec [0-9a-f]{16}, but the coordinator plays"):
-            await HostService(station).run(asyncio.Event())
-        at.gathered.start(HostService(replace(station, fresh=True)))
+            await HostService(config).run(asyncio.Event())
+        at.gathered.start(HostService(replace(config, fresh=True)))
         at.begin()
         await at.game.over()
 
@@ -206,9 +206,9 @@ async def test_a_process_that_has_begun_a_game_of_another_spec_is_refused_until_
 
 async def test_a_coordinator_that_could_not_listen_has_begun_no_game(tmp_path: Path) -> None:
     async with gathering(small_spec(rounds=5), hosts=1) as gathered:
-        station = ProcessConfig("coordinator", listen=gathered.address, state=tmp_path)
+        config = ProcessConfig("coordinator", listen=gathered.address, state=tmp_path)
         with pytest.raises(BadSpec, match=f"cannot listen on {gathered.address}; choose a free port"):
-            await CoordinatorService(small_spec(rounds=5), station).run(asyncio.Event())
+            await CoordinatorService(small_spec(rounds=5), config).run(asyncio.Event())
 
     stopping, corrected = asyncio.Event(), ProcessConfig("coordinator", listen=LOOPBACK, state=tmp_path)
     ready = lambda address: stopping.set()  # noqa: E731

@@ -68,8 +68,8 @@ def directions_from_one_generator() -> Iterator[Any]:
 @mutant("A host goes on from its newest checkpoint, not from that of M.")
 def resumes_from_newest() -> Iterator[Any]:
     def make(read: Any) -> Any:
-        def newest(keeper: Any, round: int, **options: Any) -> Any:
-            return read(keeper, max(keeper._checkpoints.rounds(), default=round), **options)
+        def newest(writer: Any, round: int, **options: Any) -> Any:
+            return read(writer, max(writer._checkpoints.rounds(), default=round), **options)
 
         return newest
 

@@ -73,10 +73,10 @@ def _held(world: "World") -> Iterator[Any]:
             world.machines[life.name].at_death(archive.close)
         return archive
 
-    def keeping(archive: RegisterDb, *args: Any) -> None:
+    def trimmer(archive: RegisterDb, *args: Any) -> None:
         world.point("before the archive")
         keep(archive, *args)
         world.point("behind the archive")
 
     yield mock.patch.object(RegisterDb, "open", opening)
-    yield mock.patch.object(RegisterDb, "save", keeping)
+    yield mock.patch.object(RegisterDb, "save", trimmer)

@@ -218,14 +218,14 @@ class World:
     def _service(self, name: str) -> Any:
         folder, durability = self.machines[name].folder, self.faults.durability
         if name == COORDINATOR:
-            station = ProcessConfig(
+            config = ProcessConfig(
                 name, listen=ADDRESS, state=folder / "state", durability=durability, environment=self.environment
             )
             losses = self.losses
             return CoordinatorService(
-                self.game.spec, station, hosts=self.game.hosts, policy=losses.policy, lost_after=losses.lost_after
+                self.game.spec, config, hosts=self.game.hosts, policy=losses.policy, lost_after=losses.lost_after
             )
-        station = ProcessConfig(
+        config = ProcessConfig(
             name,
             ADDRESS,
             "127.0.0.1:0",
@@ -233,7 +233,7 @@ class World:
             durability=durability,
             environment=self.environment,
         )
-        return AdversaryService(station, folder / "run") if name == ADVERSARY else HostService(station)
+        return AdversaryService(config, folder / "run") if name == ADVERSARY else HostService(config)
 
     def _leave(self, life: Life, done: "asyncio.Task[int]") -> None:
         if not life.alive:

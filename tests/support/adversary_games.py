@@ -178,10 +178,10 @@ class Life:
         self.lives += 1
         again = JOURNAL.name in self.disk.names((self.folder / JOURNAL).parent)
         self.folder.mkdir(parents=True, exist_ok=True)
-        opened = (AdversaryJournal.resume if again else AdversaryJournal.begin)(self.folder, "id", disk=self.disk)
+        opened = AdversaryJournal.open(self.folder, "id", again=again, disk=self.disk)
         results = RunFolder(self.folder, SPEC, run="id", again=again)
-        keeping = JournalTrimmer(opened.journal, self.keep) if self.keep else None
-        runtime = Telling(Walk(self.kind.history), self.kind.referee(), results, lambda: 0.0, opened, keeping)
+        trimmer = JournalTrimmer(opened.file, self.keep) if self.keep else None
+        runtime = Telling(Walk(self.kind.history), self.kind.referee(), results, lambda: 0.0, opened, trimmer)
         said: list[Told] = []
         try:
             if again:
@@ -257,7 +257,7 @@ def undisturbed(kind: Kind, folder: Path) -> tuple[dict[str, Any], int]:
 def played_on(life: Life, hosts: Hosts, rounds: int) -> tuple[Life, Hosts]:
     """Return a game that is over with another last round, as `slaternet resume --rounds` leaves it."""
     remove_conclusions(life.folder)
-    journal = AdversaryJournal.resume(life.folder, "id", disk=life.disk)
+    journal = AdversaryJournal.open(life.folder, "id", disk=life.disk, again=True)
     for _ in journal.replay():
         pass
     journal.append(StopAt(rounds))

@@ -229,8 +229,8 @@ async def seated(spec: Spec, *, state: Path | None = None, low_water: int = 0) -
     control, reveal = {"Control": stage.serve_control}, {"Reveal": stage.serve_reveal}
     coordinator = await serve(LOOPBACK, service="slaternet.v1.Coordinator", unary=calls, streams=control, hosts=1)
     adversary = await serve(LOOPBACK, service="slaternet.v1.Adversary", unary={}, streams=reveal, hosts=1)
-    station = ProcessConfig("agent-1", coordinator.address, LOOPBACK, state=state)
-    stage.host = asyncio.create_task(HostService(station).run(stopping))
+    config = ProcessConfig("agent-1", coordinator.address, LOOPBACK, state=state)
+    stage.host = asyncio.create_task(HostService(config).run(stopping))
     try:
         async with asyncio.timeout(30):
             await stage.seat(adversary.address)

@@ -259,9 +259,9 @@ async def gathering(
     ending, ready = asyncio.Event(), asyncio.get_running_loop().create_future()
     gathered = Gathering(ending)
     environment = Environment(random=_Known(), limits=limits)
-    station = ProcessConfig("coordinator", listen=LOOPBACK, tls=tls, environment=environment)
+    config = ProcessConfig("coordinator", listen=LOOPBACK, tls=tls, environment=environment)
     service = CoordinatorService(
-        spec, station, hosts=hosts, ready=ready.set_result, policy=policy, lost_after=lost_after
+        spec, config, hosts=hosts, ready=ready.set_result, policy=policy, lost_after=lost_after
     )
     gathered.start(service)
     try:

@@ -92,8 +92,9 @@ class Functions:
         """
         asked = agents.tobytes() + points.tobytes()
         if asked != self._asked:
-            self._values = _apply(_of(self.matrix, agents), points)
-            self._values -= _of(self.offset, agents)[:, None]
+            rows = slice(None) if len(agents) == len(self.matrix) else agents  # a slice copies nothing
+            self._values = _apply(self.matrix[rows], points)
+            self._values -= self.offset[rows][:, None]
             self._asked = asked
         return self._values
 

@@ -34,7 +34,7 @@ class AdversaryJournal:
     """The journal of a game in progress."""
 
     folder: Path
-    journal: Journal
+    file: Journal
     _replaying: bool = False
     _made: dict[int, str] = field(default_factory=dict)
     """Commitments, by round, that are not recorded yet."""
@@ -47,39 +47,26 @@ class AdversaryJournal:
     """By round: the agents that have bought, while others have not."""
 
     @classmethod
-    def begin(
+    def open(
         cls,
         folder: Path,
         run: str,
         *,
+        again: bool = False,
         durability: Durability = Durability.KILL,
         disk: Disk = DISK,
         limits: Limits = LIMITS,
     ) -> Self:
-        """Begin the journal of a game in its run folder."""
-        path = folder / JOURNAL
-        created = Journal.create(path, role=Role.ADVERSARY, run=run, durability=durability, disk=disk)
-        return cls(folder, created, disk=disk, limits=limits)
-
-    @classmethod
-    def resume(
-        cls,
-        folder: Path,
-        run: str,
-        *,
-        durability: Durability = Durability.KILL,
-        disk: Disk = DISK,
-        limits: Limits = LIMITS,
-    ) -> Self:
-        """Open the journal in a run folder, to be replayed first. BadSpec where it is another game's."""
-        path = folder / JOURNAL
-        opened = Journal.open(path, role=Role.ADVERSARY, run=run, durability=durability, disk=disk)
-        disk.sync_folder(path.parent)  # the previous process may have died before the directory entry was synced
-        return cls(folder, opened, True, disk=disk, limits=limits)
+        """Begin the journal of a run folder, or `again` open it, to be replayed; BadSpec where it is another game's."""
+        path, opening = folder / JOURNAL, Journal.open if again else Journal.create
+        journal = opening(path, role=Role.ADVERSARY, run=run, durability=durability, disk=disk)
+        if again:
+            disk.sync_folder(path.parent)  # the previous process may have died before the directory entry was synced
+        return cls(folder, journal, again, disk=disk, limits=limits)
 
     def replay(self) -> Iterator[Entry]:
         """Yield the entries recorded; last, the commitments made meanwhile, which are recorded now."""
-        for record in self.journal.replay():
+        for record in self.file.replay():
             entry = decode(record)
             self._completes(entry)
             if isinstance(entry, Commit):
@@ -97,7 +84,7 @@ class AdversaryJournal:
         """
         kind, round, payload = encode(entry)
         counts = kind == EntryKind.SEATING or (kind == EntryKind.PURCHASE and round % LIMITS.checkpoint_every == 0)
-        self.journal.append(kind, round, *payload, sync=counts and self._completes(entry))
+        self.file.append(kind, round, *payload, sync=counts and self._completes(entry))
 
     def _completes(self, entry: Entry) -> bool:
         """Count purchases in a checkpoint round; return whether this was the last."""
@@ -129,7 +116,7 @@ class AdversaryJournal:
 
     def close(self) -> None:
         """Close the file."""
-        self.journal.close()
+        self.file.close()
 
 
 def _match(commit: Commit, expected: dict[int, str], others: dict[int, str]) -> None:

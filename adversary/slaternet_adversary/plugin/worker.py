@@ -232,9 +232,9 @@ def _serve(target: str, path: str | None, listen: str, untethered: Callable[[], 
         signal.signal(number, lambda *_: sys.exit(0))
     tether, announce = _keep_streams()
     server, port = serve(PluginWorker(target), f"unix:{path}" if path else listen)
-    if not path:
-        os.write(announce, f"ready {listen.rpartition(':')[0]}:{port}\n".encode())
     try:
+        if not path:
+            os.write(announce, f"ready {listen.rpartition(':')[0]}:{port}\n".encode())
         if tether is None:
             threading.Event().wait()
         while tether is not None and os.read(tether, 4096):

@@ -28,19 +28,19 @@ adversary_options = with_process_options(name="adversary")
 
 
 def serve_adversary(
-    station: ProcessConfig, out: Path | None, *, force: bool, journal_keep: int | None = None
+    config: ProcessConfig, out: Path | None, *, force: bool, journal_keep: int | None = None
 ) -> tuple[int, Path | None]:
     """Serve until the game is over; return the exit code and the run folder."""
     from slaternet_adversary.shell.service import AdversaryService
 
-    service = AdversaryService(station, out, force=force, journal_keep=journal_keep)
+    service = AdversaryService(config, out, force=force, journal_keep=journal_keep)
     return run(service.run), service.folder
 
 
 @adversary_options
 def adversary(
-    station: ProcessConfig, out: OutOption = None, force: ForceOption = False, journal_keep: KeepOption = None
+    config: ProcessConfig, out: OutOption = None, force: ForceOption = False, journal_keep: KeepOption = None
 ) -> None:
     """Hold the functions of a game, reveal their values, score the decisions, write the run folder."""
-    code, _ = serve_adversary(station, out, force=force, journal_keep=journal_keep)
+    code, _ = serve_adversary(config, out, force=force, journal_keep=journal_keep)
     raise typer.Exit(code)

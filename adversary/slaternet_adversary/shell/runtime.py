@@ -55,17 +55,17 @@ class Runtime:
         referee: Referee,
         results: RunFolder,
         clock: Callable[[], float] = time.perf_counter,
-        chronicle: AdversaryJournal | None = None,
-        keeping: JournalTrimmer | None = None,
+        journal: AdversaryJournal | None = None,
+        trimmer: JournalTrimmer | None = None,
         limits: Limits = LIMITS,
     ) -> None:
         self._referee = referee
         self._limits = limits
         self._functions = OpenRounds(plugin)
         self._results = results
-        self._chronicle = chronicle
-        self._keeping = keeping
-        self.forgetful = keeping is not None
+        self._journal = journal
+        self._trimmer = trimmer
+        self.forgetful = trimmer is not None
         """Whether old rounds are cut from the journal."""
         self._clock = clock
         self._began: float | None = None
@@ -81,7 +81,7 @@ class Runtime:
     @property
     def idle(self) -> bool:
         """Whether no work waits."""
-        return not (self._plays or self._scores or (self._keeping is not None and self._keeping.due))
+        return not (self._plays or self._scores or (self._trimmer is not None and self._trimmer.due))
 
     @property
     def seconds(self) -> float:
@@ -126,8 +126,8 @@ class Runtime:
 
     def handle(self, event: events.Event) -> None:
         """Give an event to the referee, and execute its effects."""
-        if isinstance(event, LowWater) and self._keeping is not None:
-            self._keeping.pass_mark(event.round)
+        if isinstance(event, LowWater) and self._trimmer is not None:
+            self._trimmer.pass_mark(event.round)
         self._execute(self._referee.handle(event))
 
     def work(self) -> None:
@@ -140,8 +140,8 @@ class Runtime:
             self._execute(self._referee.handle(played))
             return
         scored = self._functions.score(self._scores[0]) if self._scores else None
-        if self._keeping is not None and (scored is not None or not self._scores):
-            self._keeping.step(self._results.sync)  # with each score, so that scores cannot delay it for ever
+        if self._trimmer is not None and (scored is not None or not self._scores):
+            self._trimmer.step(self._results.sync)  # with each score, so that scores cannot delay it for ever
         if scored is not None:
             self._scores.popleft()
             self.due = len(self._scores) >= self._limits.burst
@@ -196,8 +196,8 @@ class Runtime:
             raise Diverged("the journal has a snapshot where it does not begin; put back the right one")
         self._results.restore(snapshot)
         self._referee.restore(snapshot.standing)
-        if self._keeping is not None:
-            self._keeping.begin(snapshot)
+        if self._trimmer is not None:
+            self._trimmer.begin(snapshot)
 
     def finish_recovery(self) -> None:
         """Continue after the last entry of the journal; report again what may not have been received."""
@@ -217,17 +217,17 @@ class Runtime:
     def close(self) -> None:
         """Close the run folder; what was recorded stays."""
         self._results.close()
-        self._end_keeping()
+        self._end_trimming()
 
-    def _end_keeping(self) -> None:
-        if self._keeping is not None:
-            self._keeping.close()
-            self._keeping = None
+    def _end_trimming(self) -> None:
+        if self._trimmer is not None:
+            self._trimmer.close()
+            self._trimmer = None
 
     def _enter(self, entry: Entry) -> None:
         """Record an entry in the journal, unless it is replayed from there."""
-        if self._chronicle is not None and self._redone is None:
-            self._chronicle.append(entry)
+        if self._journal is not None and self._redone is None:
+            self._journal.append(entry)
 
     def _execute(self, effects: Iterable[events.Effect]) -> None:  # noqa: C901 - one case for each effect
         """Execute effects in order; while the journal is replayed, send nothing."""
@@ -265,8 +265,8 @@ class Runtime:
 
     def _buy(self, asked: events.Asked) -> Values:
         values = self._functions.evaluate(asked.question)
-        if self._chronicle is not None:
-            self._chronicle.append(Purchase(asked, values))  # before the reply
+        if self._journal is not None:
+            self._journal.append(Purchase(asked, values))  # before the reply
         failpoint("adversary_after_grant")
         return values
 
@@ -276,15 +276,15 @@ class Runtime:
         return self._redone.values
 
     def _commit(self, effect: events.Commit) -> None:
-        new = effect if self._chronicle is None else self._chronicle.commit(effect)
+        new = effect if self._journal is None else self._journal.commit(effect)
         if new is not None:
             self._results.commit(new)
 
     def _record(self, row: events.RecordRound) -> None:
         self._functions.forget(row.round)
         self._results.record(row, self.seconds)
-        if self._keeping is not None:
-            self._keeping.record(row, self._results.network)
+        if self._trimmer is not None:
+            self._trimmer.record(row, self._results.network)
         if row.round % LIMITS.report_every == 0 and self._redone is None:
             self.audience.report(Progress(row.round, row.totals[0], row.totals[1]))
 
@@ -292,7 +292,7 @@ class Runtime:
         """Write the summary, but not during replay: a later entry may continue the game."""
         self._end = end
         if self._redone is None:
-            self._end_keeping()
+            self._end_trimming()
             hosts = self._seats.hosts if self._seats is not None else ()
             self._results.finish(end, self.seconds, {name: len(agents) for name, agents in hosts})
             self.audience.finish(self.progress)

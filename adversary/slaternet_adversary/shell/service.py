@@ -40,11 +40,11 @@ class AdversaryService:
     """The adversary of one game."""
 
     def __init__(
-        self, station: ProcessConfig, out: Path | None, *, force: bool = False, journal_keep: int | None = None
+        self, config: ProcessConfig, out: Path | None, *, force: bool = False, journal_keep: int | None = None
     ) -> None:
         check_keep(journal_keep)
         self._journal_keep = journal_keep
-        self._station = station
+        self._config = config
         self._out = out
         self._force = force
         self._revealer: RevealServer | None = None
@@ -53,12 +53,12 @@ class AdversaryService:
 
     async def run(self, stop: asyncio.Event) -> int:
         """Serve until the game is over or `stop` is set; return the exit code."""
-        with self._station.claim(Role.ADVERSARY) as state:
+        with self._config.claim(Role.ADVERSARY) as state:
             if state.finished_notice:
                 log.warning(state.finished_notice)
                 return 0
             annotate(
-                host=lambda: self._station.name,
+                host=lambda: self._config.name,
                 run=lambda: self._revealer.run if self._revealer else "",
                 round=lambda: self._round,
             )
@@ -74,20 +74,20 @@ class AdversaryService:
         return f"the adversary leaves with {self._round} rounds scored; {self.folder} holds what was recorded"
 
     def _readings(self) -> Iterator[Reading]:
-        yield metrics.process_info(Role.ADVERSARY, self._station.name)
+        yield metrics.process_info(Role.ADVERSARY, self._config.name)
         if self._revealer is not None:
             yield from self._revealer.readings()
 
     async def _live(self, state: StateDir) -> None:
         coming = join_game(
-            self._station,
+            self._config,
             Role.ADVERSARY,
             service="slaternet.v1.Adversary",
             streams={"Reveal": self._reveal},
             meter=self._meter,
             state=state,
         )
-        with metrics.serve(self._station.metrics, self._readings):
+        with metrics.serve(self._config.metrics, self._readings):
             async with coming as membership:
                 await self._play(membership, state)
 
@@ -103,28 +103,28 @@ class AdversaryService:
             building = functools.partial(make_plugin, spec, maker)
             plugin, description = building() if thread is None else await run_in_thread(thread, building)
             self._check_keep(spec, description)
-            chronicle, again = self._open(membership, state)
-            folder.callback(chronicle.close)  # after the thread, which ends after the plugin
+            journal, again = self._open(membership, state)
+            folder.callback(journal.close)  # after the thread, which ends after the plugin
             results = RunFolder(
-                chronicle.folder,
+                journal.folder,
                 _recorded(spec, description),
                 run=membership.run,
                 breaches=membership.breaches,
                 again=again,
-                disk=self._station.environment.disk,
+                disk=self._config.environment.disk,
             )
             folder.callback(results.close)
-            keeping = None if self._journal_keep is None else JournalTrimmer(chronicle.journal, self._journal_keep)
-            limits = self._station.environment.limits
+            trimmer = None if self._journal_keep is None else JournalTrimmer(journal.file, self._journal_keep)
+            limits = self._config.environment.limits
             referee = build_referee(spec, description, limits)
-            clock = self._station.environment.clock
-            runtime = Runtime(plugin, referee, results, clock, chronicle=chronicle, keeping=keeping, limits=limits)
+            clock = self._config.environment.clock
+            runtime = Runtime(plugin, referee, results, clock, journal=journal, trimmer=trimmer, limits=limits)
             revealer = RevealServer(
                 membership,
                 runtime,
                 description,
                 thread,
-                chronicle=chronicle,
+                journal=journal,
                 durable=state.durable,
                 plugin_killed=maker.killed,
             )
@@ -136,23 +136,23 @@ class AdversaryService:
 
     def _open(self, membership: Membership, state: StateDir) -> tuple[AdversaryJournal, bool]:
         """Open the journal in the run folder; return it, and whether a previous process has begun it."""
-        folder, durability = state.results, self._station.durability
-        disk, limits = self._station.environment.disk, self._station.environment.limits
+        folder, durability = state.results, self._config.durability
+        disk, limits = self._config.environment.disk, self._config.environment.limits
         if folder is not None and self._out is not None and self._out.absolute() != folder:
             raise BadSpec(f"this game is recorded in {folder}, not in {self._out}; start with --out {folder}")
-        if folder is not None and begun(folder, disk=disk):
-            self.folder = folder
-            resumed = AdversaryJournal.resume(folder, membership.run, durability=durability, disk=disk, limits=limits)
-            return resumed, True
-        if membership.begun:
+        again = folder is not None and begun(folder, disk=disk)
+        if membership.begun and not again:
             raise Mismatch(
                 f"the game is under way, and its journal {(folder or Path('RUN')) / JOURNAL} is missing; put back the "
                 "run folder and the --state that it was played with, or begin the whole game anew"
             )
         self.folder = folder = folder or self._out or new_folder(membership.spec)
-        claim(folder, force=self._force)
-        state.keep(folder)
-        return AdversaryJournal.begin(folder, membership.run, durability=durability, disk=disk, limits=limits), False
+        if not again:
+            claim(folder, force=self._force)
+            state.keep(folder)
+        run = membership.run
+        journal = AdversaryJournal.open(folder, run, again=again, durability=durability, disk=disk, limits=limits)
+        return journal, again
 
     def _check_keep(self, spec: Spec, description: Description) -> None:
         if self._journal_keep is not None and description.history:
@@ -163,7 +163,7 @@ class AdversaryService:
 
     def _check_seam(self, target: str) -> None:
         """Refuse a plugin that is called over the network in plaintext, unless that was permitted explicitly."""
-        if is_foreign(target) and not self._station.insecure and not is_loopback(target.removeprefix(FOREIGN)):
+        if is_foreign(target) and not self._config.insecure and not is_loopback(target.removeprefix(FOREIGN)):
             raise BadSpec(
                 f'adversary.plugin = "{target}" is not on loopback, and calls of it are not secured; run it beside the '
                 "adversary, or start the adversary with --insecure (SLATERNET_INSECURE=1)"

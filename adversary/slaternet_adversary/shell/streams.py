@@ -60,7 +60,7 @@ class RevealServer:
         description: model.Description,
         thread: Executor | None = None,
         *,
-        chronicle: AdversaryJournal,
+        journal: AdversaryJournal,
         durable: bool = False,
         plugin_killed: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -74,7 +74,7 @@ class RevealServer:
         self._reported_at = 0.0
         self._queue: deque[tuple[_Work, asyncio.Future[None] | None]] = deque()
         self._working = True
-        self._chronicle = chronicle
+        self._journal = journal
         self._epoch = 0
         self._hosts: dict[str, model.Peer] = {}
         self._links: dict[str, Stream] = {}
@@ -147,7 +147,7 @@ class RevealServer:
 
     async def recover(self) -> None:
         """Replay the journal of a previous process, and report how far the game is."""
-        for entry in self._chronicle.replay():
+        for entry in self._journal.replay():
             await self._redo(functools.partial(self._runtime.apply_entry, entry))
             for round in range(1, entry.round + 1) if isinstance(entry, Snapshot) else ():
                 await self._redo(functools.partial(self._runtime.replay_functions, round))
@@ -315,7 +315,7 @@ class RevealServer:
             raise NotYours("a host may request the history only of agents seated there")
         if self._runtime.forgetful:
             raise Forgotten("the adversary does not keep every round")
-        journal = self._chronicle
+        journal = self._journal
         past = purchases_of(journal.folder, wish.agents, wish.round, wish.last, disk=journal.disk)
         while some := await asyncio.to_thread(lambda: list(itertools.islice(past, journal.limits.burst))):
             for question, answer in some:

@@ -2,15 +2,7 @@
 
 from dataclasses import dataclass
 
-from slaternet.model import (
-    Answer,
-    Frame,
-    Hold,
-    Holding,
-    Question,
-    StopAt,
-    Topology,
-)
+from slaternet.model import Answer, Frame, Hold, Holding, Question, StopAt, Topology
 
 
 @dataclass(frozen=True, slots=True)

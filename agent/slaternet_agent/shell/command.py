@@ -11,7 +11,7 @@ from slaternet.service.options import with_process_options
 
 @with_process_options()
 def agent(
-    station: ProcessConfig,
+    config: ProcessConfig,
     seats: Annotated[
         str,
         typer.Option(
@@ -25,4 +25,4 @@ def agent(
     from slaternet.spec.seat_request import parse
     from slaternet_agent.shell.service import HostService
 
-    raise typer.Exit(run(HostService(station, seats=parse(seats)).run))
+    raise typer.Exit(run(HostService(config, seats=parse(seats)).run))

@@ -35,9 +35,9 @@ class AgentHost:
     def __init__(self, membership: Membership, checkpoints: Checkpoints | None = None) -> None:
         self._membership = membership
         membership.listen(self._on_control, opened=self._report_waiting, have=self._have)
-        self._keeper: CheckpointWriter | None = None
+        self._writer: CheckpointWriter | None = None
         if checkpoints is not None:
-            self._keeper = CheckpointWriter(
+            self._writer = CheckpointWriter(
                 checkpoints, kept=membership.report_checkpoint, failed=membership.leave_for_restart
             )
         self._tasks: asyncio.TaskGroup | None = None
@@ -89,8 +89,8 @@ class AgentHost:
         finally:
             if self._session is not None:
                 self._session.close_streams()
-            if self._keeper is not None:
-                await self._keeper.close()
+            if self._writer is not None:
+                await self._writer.close()
 
     def accept(self, link: Stream) -> Awaitable[None]:
         """Serve a gossip stream that a peer opens."""
@@ -133,7 +133,7 @@ class AgentHost:
             log.info("there is a new seating", after=seating.low_water)
             self._session.leave()
         self._epoch = self._membership.epoch
-        self._session = HostSession(self._membership, seating, keeper=self._keeper, tally=self.tally, tasks=self._tasks)
+        self._session = HostSession(self._membership, seating, writer=self._writer, tally=self.tally, tasks=self._tasks)
 
     def _report_waiting(self) -> None:
         if self._session is not None:
@@ -143,23 +143,23 @@ class AgentHost:
 class HostService:
     """One agent host."""
 
-    def __init__(self, station: ProcessConfig, *, seats: SeatRequest = EVEN) -> None:
-        if station.name in RESERVED:
-            raise BadSpec(f"--name {station.name} belongs to another role; choose another, such as agent-1")
-        self._station = station
+    def __init__(self, config: ProcessConfig, *, seats: SeatRequest = EVEN) -> None:
+        if config.name in RESERVED:
+            raise BadSpec(f"--name {config.name} belongs to another role; choose another, such as agent-1")
+        self._config = config
         self._seats = seats
         self._player: AgentHost | None = None
         self._meter = Meter()
 
     async def run(self, stop: asyncio.Event) -> int:
         """Run until the game is over or `stop` is set; return the exit code."""
-        with self._station.claim(Role.HOST) as state:
+        with self._config.claim(Role.HOST) as state:
             if state.finished_notice:
                 log.warning(state.finished_notice)
                 return 0
-            self._station = replace(self._station, name=state.name)
+            self._config = replace(self._config, name=state.name)
             annotate(
-                host=lambda: self._station.name,
+                host=lambda: self._config.name,
                 run=lambda: self._player.run if self._player else "",
                 round=lambda: self._round,
             )
@@ -170,7 +170,7 @@ class HostService:
         return self._player.round - self._player.finished if self._player else 0
 
     def _parting(self) -> str:
-        name = self._station.name
+        name = self._config.name
         if self._player is None or not self._player.seats:
             return f"{name} leaves without having had a seat"
         if self._player.finished:
@@ -178,13 +178,13 @@ class HostService:
         return f"{name} leaves in round {self._round}; others will wait for it"
 
     def _readings(self) -> Iterator[Reading]:
-        yield metrics.process_info(Role.HOST, self._station.name)
+        yield metrics.process_info(Role.HOST, self._config.name)
         if self._player is not None:
             yield from self._player.readings()
 
     async def _play(self, state: StateDir) -> None:
         coming = join_game(
-            self._station,
+            self._config,
             Role.HOST,
             service="slaternet.v1.Agent",
             streams={"Gossip": self._gossip},
@@ -192,7 +192,7 @@ class HostService:
             state=state,
             seats=self._seats,
         )
-        with metrics.serve(self._station.metrics, self._readings):
+        with metrics.serve(self._config.metrics, self._readings):
             async with coming as membership:
                 self._player = AgentHost(membership, _checkpoints(membership, state))
                 await self._player.play()

@@ -14,18 +14,7 @@ import structlog
 
 from slaternet.attendance import Attendance
 from slaternet.errors import Diverged, Malformed, Mismatch, NotSeated, PluginFailed, Refused, SlaternetError, Unready
-from slaternet.model import (
-    COORDINATOR,
-    Answer,
-    Hold,
-    Holding,
-    Progress,
-    Question,
-    Seating,
-    StopAt,
-    Topology,
-    Waiting,
-)
+from slaternet.model import COORDINATOR, Answer, Hold, Holding, Progress, Question, Seating, StopAt, Topology, Waiting
 from slaternet.network.reconnecting import ReconnectingStream
 from slaternet.network.stream import Stream
 from slaternet.service.membership import Membership
@@ -55,7 +44,7 @@ class HostSession:
         membership: Membership,
         seating: Seating,
         *,
-        keeper: CheckpointWriter | None,
+        writer: CheckpointWriter | None,
         tally: HostMeter,
         tasks: asyncio.TaskGroup,
     ) -> None:
@@ -63,7 +52,7 @@ class HostSession:
             raise Malformed("a host's seating names the adversary and describes its plugin")
         self._membership = membership
         self._seating = seating
-        self._keeper = keeper
+        self._writer = writer
         self._tally = tally
         self._tasks = tasks
         self._lines: list[asyncio.Task[None]] = []
@@ -95,12 +84,12 @@ class HostSession:
         needed = Attendance(run.agents, self._seating.departures).of(self._seating.seats, mark + 1)
         if not mark or not needed.size:
             return None
-        if self._keeper is None:
+        if self._writer is None:
             raise Mismatch(
                 f"{self._membership.name} must go on from round {mark}, and has kept nothing; start it with the "
                 "--state it had before"
             )
-        payload = self._keeper.read(mark, dispensable=self._seating.recall)
+        payload = self._writer.read(mark, dispensable=self._seating.recall)
         kept = None if payload is None else restored(self._algorithm, payload)
         missing = needed if kept is None else np.setdiff1d(needed, agents_of(kept))
         if missing.size and not self._seating.recall:
@@ -123,7 +112,7 @@ class HostSession:
     def _begin(self, state: Any) -> None:  # noqa: ANN401
         """Make the engine, from the state after round M where there is one, and open the gossip streams."""
         since = 0 if state is None else self._seating.low_water
-        run, durable = self._membership.spec.run, self._keeper is not None
+        run, durable = self._membership.spec.run, self._writer is not None
         try:
             with self._algorithm_edge("start"):
                 self.host = Host(
@@ -139,8 +128,8 @@ class HostSession:
         except SlaternetError as error:
             self._give_up(error)
             return
-        if self._rebuild is not None and self._keeper is not None:
-            self._keeper.write(events.Checkpoint(since, saved(state)))  # a restart need not rebuild it again
+        if self._rebuild is not None and self._writer is not None:
+            self._writer.write(events.Checkpoint(since, saved(state)))  # a restart need not rebuild it again
         host = self.host
         self.peers = GossipStreams(
             self._membership, self._seating, self._algorithm.width, on_event=self.handle, wanted=lambda: host.wanted
@@ -186,8 +175,8 @@ class HostSession:
         self.close_streams()
         if self.peers is not None:
             self.peers.close()
-        if self._keeper is not None:
-            self._keeper.drop_queued()
+        if self._writer is not None:
+            self._writer.drop_queued()
         self._membership.reset_progress()
 
     async def accept(self, link: Stream) -> None:
@@ -208,8 +197,8 @@ class HostSession:
                 self._membership.send(Holding(self._seating.low_water), self._seating.low_water)
             return
         self.handle(body)
-        if isinstance(body, Topology) and self._keeper is not None:
-            self._keeper.forget_before(body.low_water)
+        if isinstance(body, Topology) and self._writer is not None:
+            self._writer.forget_before(body.low_water)
 
     @property
     def have(self) -> int:
@@ -280,8 +269,8 @@ class HostSession:
                     self.reveal.report_usage(self._tally.usage(round))
                 case Holding(round):
                     self._membership.send(effect, round)
-                case events.Checkpoint() if self._keeper is not None:
-                    self._keeper.write(effect)
+                case events.Checkpoint() if self._writer is not None:
+                    self._writer.write(effect)
                 case events.Finish():
                     self._finish(host.round - 1)
 
@@ -309,7 +298,7 @@ class HostSession:
         """Report that the last round is played, to the coordinator once its checkpoint is durable."""
         self.reveal.report_usage(self._tally.usage(last), last=True)
         log.info("finished", round=last)
-        if self._keeper is None:
+        if self._writer is None:
             self._membership.finish(Progress(last))
         else:
-            self._keeper.then(lambda: self._membership.finish(Progress(last)))
+            self._writer.then(lambda: self._membership.finish(Progress(last)))

@@ -83,7 +83,7 @@ class Coordinator:
         if self._state.phase is Phase.GATHERING and self._state.rules.hosts is None:
             return [self._await_quiet()]
         if self._state.phase is Phase.STOPPING and not self._state.stopped:
-            return [events.Schedule(self._limits.hold_seconds, events.HoldExpired())]
+            return [events.SetTimer(self._limits.hold_seconds, events.HoldExpired())]
         effects = self._publish() + self._leave_if_alone()
         self.view = self._state.view()
         return effects
@@ -162,8 +162,8 @@ class Coordinator:
     def _welcome(self, member: Member) -> list[events.Effect]:
         return [self._keep(), events.Admit(member.incarnation, self._roster.ticket(member))]
 
-    def _await_quiet(self) -> events.Schedule:
-        return events.Schedule(self._limits.gathering_seconds, events.Quiet(self._roster.arrivals))
+    def _await_quiet(self) -> events.SetTimer:
+        return events.SetTimer(self._limits.gathering_seconds, events.Quiet(self._roster.arrivals))
 
     def _keep(self) -> events.Keep:
         return events.Keep(self._state.saved())
@@ -296,7 +296,7 @@ class Coordinator:
         if self._state.phase is not Phase.PLAYING:
             return []
         self._state.phase = Phase.STOPPING
-        expiry = events.Schedule(self._limits.hold_seconds, events.HoldExpired())
+        expiry = events.SetTimer(self._limits.hold_seconds, events.HoldExpired())
         return [self._keep(), *self._tell_to_hold(), expiry, *self._settle(None)]
 
     def _tell_to_hold(self) -> list[events.Effect]:

@@ -113,7 +113,7 @@ class Announce:
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class SetTimer:
     """Handle an event after a delay."""
 
     seconds: float
@@ -125,4 +125,4 @@ class Leave:
     """End the coordinator: every process has acknowledged the end of the game."""
 
 
-Effect = Admit | Keep | Tell | Announce | Schedule | Leave
+Effect = Admit | Keep | Tell | Announce | SetTimer | Leave

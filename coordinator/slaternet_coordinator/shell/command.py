@@ -37,13 +37,13 @@ LostAfterOption = Annotated[
 ]
 
 
-def serve_coordinator(spec: Spec, station: ProcessConfig, hosts: int | None, policy: Policy, lost_after: float) -> int:
+def serve_coordinator(spec: Spec, config: ProcessConfig, hosts: int | None, policy: Policy, lost_after: float) -> int:
     """Serve until the game is over; the address is the one line on standard output."""
     from slaternet_coordinator.shell.service import CoordinatorService
 
     service = CoordinatorService(
         spec,
-        station,
+        config,
         hosts=hosts,
         policy=policy,
         lost_after=lost_after,
@@ -55,7 +55,7 @@ def serve_coordinator(spec: Spec, station: ProcessConfig, hosts: int | None, pol
 @coordinator_options
 def coordinator(
     spec: Annotated[Path, typer.Argument(help="A resolved spec, as a run folder holds it.")],
-    station: ProcessConfig,
+    config: ProcessConfig,
     hosts: HostsOption = None,
     policy: PolicyOption = Policy.WAIT,
     lost_after: LostAfterOption = LOST_AFTER,
@@ -70,4 +70,4 @@ def coordinator(
         raise BadSpec(
             f"{spec} is not resolved, because it lacks [feedback]; start it with `slaternet coordinator` instead"
         )
-    raise typer.Exit(serve_coordinator(parsed, station, hosts, policy, lost_after))
+    raise typer.Exit(serve_coordinator(parsed, config, hosts, policy, lost_after))

@@ -113,7 +113,7 @@ class Control:
                     self.tell(name, body)
                 case events.Announce(what):
                     self.observations.warn(what)
-                case events.Schedule(seconds, event):
+                case events.SetTimer(seconds, event):
                     asyncio.get_running_loop().call_later(seconds, self._dispatch, event)
                 case events.Leave():
                     self._over.set()

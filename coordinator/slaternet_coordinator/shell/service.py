@@ -37,16 +37,16 @@ class CoordinatorService:
     def __init__(
         self,
         spec: Spec,
-        station: ProcessConfig,
+        config: ProcessConfig,
         *,
         hosts: int | None = None,
         policy: Policy = Policy.WAIT,
         lost_after: float = LOST_AFTER,
         ready: Callable[[str], None] = lambda address: None,
     ) -> None:
-        random, limits = station.environment.random, station.environment.limits
+        random, limits = config.environment.random, config.environment.limits
         self._spec = spec
-        self._station = station
+        self._config = config
         self._ready = ready
         self._limits = limits
         run = uuid.UUID(int=random.getrandbits(128), version=4).hex
@@ -61,7 +61,7 @@ class CoordinatorService:
             self._engine,
             self._writer,
             self._refusals,
-            station.environment,
+            config.environment,
             spec=spec.to_toml(),
             policy=policy,
             lost_after=lost_after,
@@ -70,8 +70,8 @@ class CoordinatorService:
 
     async def run(self, stop: asyncio.Event) -> int:
         """Serve until the game is over or `stop` is set; return the exit code."""
-        station = self._station
-        with station.claim(COORDINATOR) as self._state:
+        config = self._config
+        with config.claim(COORDINATOR) as self._state:
             if self._state.finished_notice:
                 log.warning(self._state.finished_notice)
                 return 0
@@ -79,9 +79,9 @@ class CoordinatorService:
                 if self._state.folder is not None:
                     self._restore(self._state.folder)
                 annotate(
-                    host=lambda: station.name, run=lambda: self._identity.run, round=lambda: self._engine.view.scored
+                    host=lambda: config.name, run=lambda: self._identity.run, round=lambda: self._engine.view.scored
                 )
-                with metrics.serve(station.metrics, self._readings):
+                with metrics.serve(config.metrics, self._readings):
                     code = await interruptible(self._coordinate(), stop, self._parting)
                 return DEGRADED if code == 0 and self._engine.view.departed else code
 
@@ -97,14 +97,14 @@ class CoordinatorService:
                 f"the state {folder} holds a game of spec {past[:16]}, not of spec {spec[:16]}; start with --fresh, or "
                 "with another --state"
             )
-        self._identity, saved = self._writer.open(folder / REGISTER, self._identity, fresh=self._station.fresh)
+        self._identity, saved = self._writer.open(folder / REGISTER, self._identity, fresh=self._config.fresh)
         self._engine.restore(saved, self._identity.secret)
         self._control.expect(member.name for member in saved.members)
         if saved.members:
             log.info("taking up a game", run=self._identity.run, phase=saved.phase, published=saved.published)
 
     def _readings(self) -> Iterator[Reading]:
-        yield metrics.process_info(COORDINATOR, self._station.name)
+        yield metrics.process_info(COORDINATOR, self._config.name)
         yield metrics.game_info(self._identity.run, self._spec)
         yield from metrics.traffic_readings(self._meter, self._refusals)
         yield metrics.STREAMS.reads(len(self._control.streams), "control")
@@ -116,12 +116,12 @@ class CoordinatorService:
         control, run = self._control, self._identity.run
         control.run = run
         server = await serve(
-            self._station.listening,
+            self._config.listening,
             service="slaternet.v1.Coordinator",
             unary={"Join": control.join, "Status": control.status, "Stop": control.stop},
             streams={"Control": control.control},
             hosts=min(self._spec.run.agents + self._limits.spares, self._limits.hosts),
-            security=await self._station.security(),
+            security=await self._config.security(),
             meter=self._meter,
             breaches=self._refusals,
         )

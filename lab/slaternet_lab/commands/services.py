@@ -23,7 +23,7 @@ AddressArgument = Annotated[str, typer.Argument(metavar="ADDRESS", help="HOST:PO
 
 @coordinator_options
 def coordinator(
-    station: ProcessConfig,
+    config: ProcessConfig,
     spec: SpecArgument = None,
     hosts: HostsOption = None,
     policy: PolicyOption = Policy.WAIT,
@@ -33,15 +33,15 @@ def coordinator(
     """Seat the hosts of a game, publish its graph round by round, end it."""
     from slaternet_lab.specs.resolve import load_for_all
 
-    raise typer.Exit(serve_coordinator(load_for_all(spec, settings or ()), station, hosts, policy, lost_after))
+    raise typer.Exit(serve_coordinator(load_for_all(spec, settings or ()), config, hosts, policy, lost_after))
 
 
 @adversary_options
 def adversary(
-    station: ProcessConfig, out: OutOption = None, force: ForceOption = False, journal_keep: KeepOption = None
+    config: ProcessConfig, out: OutOption = None, force: ForceOption = False, journal_keep: KeepOption = None
 ) -> None:
     """Hold the functions of a game, reveal their values, score the decisions, write the run folder and its figures."""
-    code, folder = serve_adversary(station, out, force=force, journal_keep=journal_keep)
+    code, folder = serve_adversary(config, out, force=force, journal_keep=journal_keep)
     if code == 0 and folder is not None:
         from slaternet_lab.games.finish import finish
 

@@ -114,7 +114,7 @@ def extend(folder: Path, manifest: Manifest, states: Mapping[str, StateDir], spe
     digest, coordinator = longer.digest(), states[COORDINATOR]
     remove_conclusions(folder)
     if register_of(folder).exists() and begun(folder):
-        journal = AdversaryJournal.resume(folder, coordinator.past_run, durability=manifest.durability)
+        journal = AdversaryJournal.open(folder, coordinator.past_run, durability=manifest.durability, again=True)
         with closing(journal):
             for _ in journal.replay():
                 pass

@@ -120,7 +120,7 @@ class Simulation:
                 self._adversary.handle(Used(HOST, 1, Usage(self._player.round - 1)))
 
     def reply(self, host: str, answer: Answer) -> None:
-        """Bring the host its answer, once all that was said before is heard."""
+        """Queue the answer for the host behind the events that came before it."""
         self._todo.append(answer)
 
     def report(self, progress: Progress) -> None:

@@ -16,7 +16,9 @@ def encode_gossip(head: Head, body: Gossip) -> list[bytes]:
         case Frame(_, agents, rows):
             seats, data = agents.astype(wire.ID).tobytes(), rows.astype(wire.NUMBER, copy=False).tobytes()
             if len(data) > LIMITS.part_bytes:
-                return _parts(about, seats, split(data))
+                pieces = split(data)
+                frames = [pb.Frame(agents=seats, rows=p, part=i, parts=len(pieces)) for i, p in enumerate(pieces)]
+                return [wire.pack(pb.GossipMessage(head=about, frame=frame)) for frame in frames]
             message = pb.GossipMessage(head=about, frame=pb.Frame(agents=seats, rows=data))
         case Opening():
             message = pb.GossipMessage(head=about, opening=wire.write_opening(body))
@@ -25,12 +27,6 @@ def encode_gossip(head: Head, body: Gossip) -> list[bytes]:
         case Heartbeat():
             message = pb.GossipMessage(head=about, heartbeat=common_pb2.Heartbeat())
     return [wire.pack(message)]
-
-
-def _parts(about: common_pb2.Head, agents: bytes, pieces: list[bytes]) -> list[bytes]:
-    count = len(pieces)
-    frames = [pb.Frame(agents=agents, rows=piece, part=part, parts=count) for part, piece in enumerate(pieces)]
-    return [wire.pack(pb.GossipMessage(head=about, frame=frame)) for frame in frames]
 
 
 class GossipDecoder:

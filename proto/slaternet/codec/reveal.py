@@ -29,10 +29,7 @@ def encode_reveal_up(head: Head, body: RevealUp) -> list[bytes]:
     about = common_pb2.Head(run=head.run, epoch=head.epoch, round=head.round, sender=head.sender)
     match body:
         case Question():
-            questions = _questions(body)
-            if len(questions) > 1:
-                return [wire.pack(pb.RevealUp(head=about, question=question)) for question in questions]
-            message = pb.RevealUp(head=about, question=questions[0])
+            return [wire.pack(pb.RevealUp(head=about, question=question)) for question in _questions(body)]
         case Opening():
             message = pb.RevealUp(head=about, opening=wire.write_opening(body))
         case Heartbeat():
@@ -69,22 +66,12 @@ def _questions(body: Question) -> list[pb.Question]:
     ]
 
 
-def _read_usage(round: int, message: pb.Usage) -> Usage:
-    numbers = message.frames, message.bytes_sent, message.bytes_received
-    if max(numbers) > _MOST_USAGE or not 0.0 <= message.waited <= _MOST_USAGE:
-        raise Malformed("a usage is beyond what a game can take")
-    return Usage(round, *numbers, message.waited)
-
-
 def encode_reveal_down(head: Head, body: RevealDown) -> list[bytes]:
     """Return the messages that carry `body`: several where it travels in parts."""
     about = common_pb2.Head(run=head.run, epoch=head.epoch, round=head.round, sender=head.sender)
     match body:
         case Answer():
-            answers = _answers(body)
-            if len(answers) > 1:
-                return [wire.pack(pb.RevealDown(head=about, answer=answer)) for answer in answers]
-            return [wire.pack(pb.RevealDown(head=about, answer=answers[0]))]
+            return [wire.pack(pb.RevealDown(head=about, answer=answer)) for answer in _answers(body)]
         case Question():
             return [wire.pack(pb.RevealDown(head=about, question=question)) for question in _questions(body)]
         case Heartbeat():
@@ -166,7 +153,11 @@ class RevealUpDecoder:
         if kind == "opening":
             return head, wire.read_opening(message.opening)
         if kind == "usage":
-            return head, _read_usage(head.round, message.usage)
+            usage = message.usage
+            counts = usage.frames, usage.bytes_sent, usage.bytes_received
+            if max(counts) > _MOST_USAGE or not 0.0 <= usage.waited <= _MOST_USAGE:
+                raise Malformed("a usage is beyond what a game can take")
+            return head, Usage(head.round, *counts, usage.waited)
         if kind == "recall":
             return head, HistoryRequest(
                 wire.from_round_one(head), message.recall.last, self._seats.read(message.recall.agents)

@@ -1,5 +1,6 @@
 """Addresses HOST:PORT: their syntax, whether they are on loopback, and where others reach us."""
 
+import asyncio
 import ipaddress
 import re
 import socket
@@ -73,17 +74,20 @@ def reserved(listen: str) -> Iterator[str]:
         yield f"{host}:{number}"
 
 
-def reachable(listening: str, coordinator: str) -> str:
-    """Return the address at which others reach us: for a wildcard, the one that faces the coordinator."""
+async def reachable(listening: str, coordinator: str) -> str:
+    """Return the address to tell others: where a wildcard was listened on, the one that faces the coordinator."""
     host, _, port = listening.rpartition(":")
     if host not in _WILDCARDS:
         return listening
     there, _, number = coordinator.rpartition(":")
     try:
-        family, kind, _, _, address = socket.getaddrinfo(there.strip("[]"), int(number), type=socket.SOCK_DGRAM)[0]
+        found = await asyncio.get_running_loop().getaddrinfo(there.strip("[]"), int(number), type=socket.SOCK_DGRAM)
+        family, kind, _, _, address = found[0]
         with socket.socket(family, kind) as probe:
-            probe.connect(address)  # connecting a datagram socket sends nothing
+            probe.connect(address)  # a datagram socket sends nothing by connecting
             here = probe.getsockname()[0]
+    except socket.gaierror:
+        raise Unreachable(f"{coordinator} does not serve us (its name cannot be resolved); correct the name") from None
     except OSError as error:
         raise Unreachable(
             f"which address faces the coordinator {coordinator} cannot be found out ({error.strerror}); "

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 
 import structlog
 
@@ -12,7 +13,7 @@ from slaternet.network.certificates import Plain
 from slaternet.network.server import StreamHandler, serve
 from slaternet.network.traffic import Meter
 from slaternet.service.config import ProcessConfig
-from slaternet.service.membership import Applicant, Membership
+from slaternet.service.membership import Applicant, Membership, until_reached
 from slaternet.spec.seat_request import EVEN, SeatRequest
 from slaternet.storage.state_dir import StateDir
 
@@ -21,7 +22,7 @@ log = structlog.get_logger()
 
 @asynccontextmanager
 async def join_game(
-    station: ProcessConfig,
+    config: ProcessConfig,
     role: Role,
     *,
     service: str,
@@ -35,13 +36,14 @@ async def join_game(
     Join carries the address, and its answer the number of agents, which bounds what the server accepts: so the port is
     reserved before and served after.
     """
-    security = await station.security()
+    security = await config.security()
     if isinstance(security, Plain):
-        check_plaintext(station.listening, insecure=security.anywhere, what="--listen")
-    with reserved(station.listening) as listening:
-        address = station.advertise or reachable(listening, station.coordinator)
-        applicant = Applicant(station.name, role, address, seats)
-        membership = await Membership.join(station.coordinator, applicant, security, meter, state, station.environment)
+        check_plaintext(config.listening, insecure=security.anywhere, what="--listen")
+    with reserved(config.listening) as listening:
+        facing = partial(reachable, listening, config.coordinator)
+        address = config.advertise or await until_reached(config.coordinator, facing, config.environment)
+        applicant = Applicant(config.name, role, address, seats)
+        membership = await Membership.join(config.coordinator, applicant, security, meter, state, config.environment)
         server = await serve(
             listening,
             service=service,

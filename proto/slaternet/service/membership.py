@@ -2,8 +2,9 @@
 
 import asyncio
 import hmac
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import structlog
 
@@ -34,24 +35,35 @@ from slaternet.storage.state_dir import StateDir
 
 log = structlog.get_logger()
 
+T = TypeVar("T")
+
 _JOIN = "/slaternet.v1.Coordinator/Join"
 _CONTROL = "/slaternet.v1.Coordinator/Control"
 
 
-async def call_until_answered(
-    coordinator: str, method: str, request: bytes, security: Security, environment: Environment = REAL
-) -> bytes:
-    """Call the coordinator until it answers, and return its answer; that it does not answer is logged once."""
+async def until_reached(coordinator: str, attempt: Callable[[], Awaitable[T]], environment: Environment = REAL) -> T:
+    """Repeat an attempt until the coordinator is reached, and return its result; that it is not is logged once."""
     backoff, waiting = Backoff(environment), False
     while True:
         try:
-            async with open_channel(coordinator, model.COORDINATOR, security=security) as channel:
-                return await call(channel, method, request)
+            return await attempt()
         except Unreachable as error:
             if not waiting:
                 log.info("waiting for the coordinator", address=coordinator, reason=str(error))
             waiting = True
         await backoff.wait()
+
+
+async def call_until_answered(
+    coordinator: str, method: str, request: bytes, security: Security, environment: Environment = REAL
+) -> bytes:
+    """Call the coordinator until it answers, and return its answer."""
+
+    async def attempt() -> bytes:
+        async with open_channel(coordinator, model.COORDINATOR, security=security) as channel:
+            return await call(channel, method, request)
+
+    return await until_reached(coordinator, attempt, environment)
 
 
 async def _ask_to_join(

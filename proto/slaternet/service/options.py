@@ -62,13 +62,13 @@ _OPTIONS: dict[str, tuple[object, object]] = {
 def with_process_options(
     *, name: str = "", listen: str = "", without: Iterable[str] = ()
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of a process; it receives them as the ProcessConfig `station`.
+    """Give a command the options of a process; it receives them as the ProcessConfig `config`.
 
     A process with a fixed `name` has no option for it, nor any of those in `without`.
     """
 
     def wrap(command: Callable[..., None]) -> Callable[..., None]:
-        own = [each for each in inspect.signature(command).parameters.values() if each.name != "station"]
+        own = [each for each in inspect.signature(command).parameters.values() if each.name != "config"]
         shared = [
             inspect.Parameter(
                 option,
@@ -84,7 +84,7 @@ def with_process_options(
         def configured(**given: Any) -> None:  # noqa: ANN401
             configure_log(given.pop("log_level"), given.pop("log_format"))
             chosen = {each.name: given.pop(each.name) for each in shared if each.name in given}
-            command(station=ProcessConfig(**{"name": name, **chosen}), **given)
+            command(config=ProcessConfig(**{"name": name, **chosen}), **given)
 
         parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own] + shared
         configured.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -83,7 +83,7 @@ class World:
         self.open(again=False)
 
     def open(self, *, again: bool) -> None:
-        chronicle = (AdversaryJournal.resume if again else AdversaryJournal.begin)(self.folder, "id")
+        journal = AdversaryJournal.open(self.folder, "id", again=again)
         referee = Referee(
             N,
             BOX,
@@ -96,10 +96,10 @@ class World:
             limits=Limits(burst=2),
         )
         results = RunFolder(self.folder, SPEC, run="id", again=again)
-        self.chronicle = chronicle
-        self.runtime = Telling(Walk(self.history), referee, results, lambda: 0.0, chronicle)
+        self.journal = journal
+        self.runtime = Telling(Walk(self.history), referee, results, lambda: 0.0, journal)
         if again:
-            for entry in chronicle.replay():
+            for entry in journal.replay():
                 self.runtime.apply_entry(entry)
             self.runtime.handle(LowWater(self.mark))
             self.hear(self.runtime.finish_recovery())
@@ -175,7 +175,7 @@ class World:
 
     def close(self) -> None:
         self.runtime.close()
-        self.chronicle.close()
+        self.journal.close()
 
     def lose(self, name: str, adopter: str, *, leave: bool) -> None:
         """Give a host up: its agents go to another, which may be new, and everyone plays again from a mark."""

@@ -129,10 +129,10 @@ def test_an_entry_of_no_known_kind_is_damage() -> None:
 
 def test_whoever_checks_a_journal_reads_what_was_appended() -> None:
     disk, folder = SimDisk(), Path("/run")
-    chronicle = AdversaryJournal.begin(folder, "id", disk=disk)
+    journal = AdversaryJournal.open(folder, "id", disk=disk)
     entries: list[Entry] = [SCORED, replace(SCORED, round=10), StopAt(10)]
     for entry in entries:
-        chronicle.append(entry)
+        journal.append(entry)
 
     assert list(read(folder, disk=disk)) == entries
 
@@ -141,20 +141,20 @@ def test_whoever_checks_a_journal_reads_what_was_appended() -> None:
 def test_a_loss_of_power_takes_nothing_from_which_a_checkpoint_of_all_follows(seed: int) -> None:
     disk, folder, sample = SimDisk(), Path("run"), purchase(1, loss=False, constraint=False)
     hosts, rounds = {"a": np.array([0, 1]), "b": np.array([2, 3])}, range(1, 2 * LIMITS.checkpoint_every - 1)
-    chronicle = AdversaryJournal.begin(folder, "id", disk=disk)
-    chronicle.append(SeatingEntry(tuple(hosts.items())))
+    journal = AdversaryJournal.open(folder, "id", disk=disk)
+    journal.append(SeatingEntry(tuple(hosts.items())))
     synced = 0
     for round in rounds:
         if round == LIMITS.checkpoint_every // 2:  # another life goes on counting
-            chronicle.close()
-            chronicle = AdversaryJournal.resume(folder, "id", disk=disk)
-            synced = len(list(chronicle.replay()))
+            journal.close()
+            journal = AdversaryJournal.open(folder, "id", disk=disk, again=True)
+            synced = len(list(journal.replay()))
         for name, own in hosts.items():
             asked = Asked(name, replace(sample.asked.question, round=round, agents=own))
-            chronicle.append(Purchase(asked, sample.values))
+            journal.append(Purchase(asked, sample.values))
     disk.crash(Random(seed))
 
-    left = list(AdversaryJournal.resume(folder, "id", disk=disk).replay())
+    left = list(AdversaryJournal.open(folder, "id", disk=disk, again=True).replay())
 
     assert synced < 1 + 2 * LIMITS.checkpoint_every <= len(left)
     bought = [(each.asked.question.round, each.asked.host) for each in left if isinstance(each, Purchase)]

@@ -171,7 +171,7 @@ def test_the_journal_of_another_game_is_refused(tmp_path: Path) -> None:
     life, _ = died(tmp_path)
 
     with pytest.raises(BadSpec, match="says run 'id' where 'another' is expected"):
-        AdversaryJournal.resume(life.folder, "another", disk=life.disk)
+        AdversaryJournal.open(life.folder, "another", disk=life.disk, again=True)
 
 
 def test_a_run_that_is_complete_is_left_alone_and_still_answers(

@@ -254,7 +254,7 @@ def test_a_folder_that_holds_a_run_is_overwritten_only_by_force(tmp_path: Path) 
 
 
 def test_a_folder_with_the_journal_of_a_game_is_overwritten_only_by_force(tmp_path: Path) -> None:
-    AdversaryJournal.begin(tmp_path, "another").close()
+    AdversaryJournal.open(tmp_path, "another").close()
 
     with pytest.raises(BadSpec, match=r"holds a run \(journal/adversary\); choose another --out"):
         claim(tmp_path)

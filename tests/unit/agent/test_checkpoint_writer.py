@@ -35,14 +35,14 @@ class SlowDisk:
 
 
 class Desk:
-    """A keeper, and what it says."""
+    """A writer, and what it reports."""
 
     def __init__(self, folder: Path, disk: object = DISK) -> None:
         self.said: list[object] = []
         self.done = asyncio.Event()
         real: Disk = disk  # type: ignore[assignment]
         self.checkpoints = Checkpoints(folder / "checkpoints", "agent-1", "run-1", "5" * 64, real)
-        self.keeper = CheckpointWriter(self.checkpoints, kept=self.said.append, failed=self._fail)
+        self.writer = CheckpointWriter(self.checkpoints, kept=self.said.append, failed=self._fail)
 
     def _fail(self, error: SlaternetError) -> None:
         self.said.append(str(error))
@@ -61,8 +61,8 @@ async def test_every_checkpoint_is_kept_in_order_one_at_a_time_while_others_go_o
     disk = SlowDisk()
     desk = Desk(tmp_path, disk)
     for round in (64, 128, 192, 200):
-        desk.keeper.write(Checkpoint(round, payload(round)))
-    desk.keeper.then(desk.done.set)
+        desk.writer.write(Checkpoint(round, payload(round)))
+    desk.writer.then(desk.done.set)
     await asyncio.to_thread(disk.creating.acquire)
     assert (desk.said, desk.checkpoints.rounds()) == ([], [])  # the disk is being waited for, and this goes on
 
@@ -74,16 +74,16 @@ async def test_every_checkpoint_is_kept_in_order_one_at_a_time_while_others_go_o
     assert [desk.checkpoints.read(round) for round in desk.checkpoints.rounds()] == [
         payload(round) for round in (64, 128, 192, 200)
     ]
-    assert desk.keeper.read(128) == payload(128)
+    assert desk.writer.read(128) == payload(128)
 
 
 async def test_what_nobody_goes_back_to_is_removed_and_the_checkpoint_at_the_mark_is_not(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     for round in (64, 128, 192):
-        desk.keeper.write(Checkpoint(round, payload(round)))
+        desk.writer.write(Checkpoint(round, payload(round)))
     for mark in (0, 128, 64):  # the last is old news
-        desk.keeper.forget_before(mark)
-    desk.keeper.then(desk.done.set)
+        desk.writer.forget_before(mark)
+    desk.writer.then(desk.done.set)
     await desk.finished()
 
     assert desk.checkpoints.rounds() == [128, 192]
@@ -94,10 +94,10 @@ async def test_a_disk_that_is_full_says_so_once_and_nothing_is_kept_after_the_ga
     disk.may_go_on.set()
     desk = Desk(tmp_path, disk)
     for round in (64, 128, 192):
-        desk.keeper.write(Checkpoint(round, payload(round)))
-    desk.keeper.then(lambda: desk.said.append("the end"))
+        desk.writer.write(Checkpoint(round, payload(round)))
+    desk.writer.then(lambda: desk.said.append("the end"))
     await desk.finished()
-    await desk.keeper.close()
+    await desk.writer.close()
 
     assert desk.said == [64, "there is no room"]
     assert desk.checkpoints.rounds() == [64]
@@ -107,9 +107,9 @@ async def test_a_keeper_that_is_closed_waits_for_the_write_under_way_and_begins_
     disk = SlowDisk()
     desk = Desk(tmp_path, disk)
     for round in (64, 128):
-        desk.keeper.write(Checkpoint(round, payload(round)))
+        desk.writer.write(Checkpoint(round, payload(round)))
     await asyncio.to_thread(disk.creating.acquire)
-    closing = asyncio.create_task(desk.keeper.close())
+    closing = asyncio.create_task(desk.writer.close())
     await asyncio.sleep(0)
     assert not closing.done()
 
@@ -117,4 +117,4 @@ async def test_a_keeper_that_is_closed_waits_for_the_write_under_way_and_begins_
     await closing
 
     assert (desk.said, desk.checkpoints.rounds()) == ([64], [64])
-    await desk.keeper.close()
+    await desk.writer.close()

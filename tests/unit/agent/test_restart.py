@@ -13,6 +13,7 @@ from slaternet.errors import Diverged, Mismatch, NotSeated, RunFailed, Slaternet
 from slaternet.model import Checkpointed, ControlUp, Finished, Frame, Heartbeat, Opening, Progress, Question, Usage
 from slaternet.network.server import serve
 from slaternet.storage.checkpoints import Checkpoints
+from slaternet_agent.algorithms.state_vector import restored
 
 M = 3
 B = TypeVar("B", bound=ControlUp)
@@ -66,7 +67,9 @@ async def test_a_host_says_whether_it_can_come_back(durable: bool, tmp_path: Pat
         assert [each.durable for each in stage.joins] == [durable]
 
 
-async def test_a_host_that_is_started_again_says_every_bit_again(tmp_path: Path) -> None:
+async def test_a_host_that_is_started_again_says_every_bit_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with playing(SPEC, state=tmp_path) as stage:
         for t in range(1, M + 1):
             await entered(stage, t)
@@ -74,10 +77,13 @@ async def test_a_host_that_is_started_again_says_every_bit_again(tmp_path: Path)
         first = await entered(stage, M + 1)
     checkpoints(tmp_path).write(M, kept(first[0]))  # what the paper's algorithm gossips is its state
 
+    decoded = []
+    monkeypatch.setattr("slaternet_agent.shell.session.restored", lambda *of: decoded.append(of) or restored(*of))
     async with playing(SPEC, state=tmp_path, low_water=M) as stage:
         assert stage.joins[0].spec == SPEC.digest()
         assert stage.control.opening.round == M
         assert await entered(stage, M + 1) == first
+    assert len(decoded) == 1
 
 
 async def test_the_end_is_said_once_the_last_checkpoint_is_kept_and_both_on_every_stream(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from slaternet.model import (
     StopAt,
     Topology,
 )
-from slaternet_coordinator.engine.events import HoldExpired, Joined, Leave, Opened, Schedule, Tell
+from slaternet_coordinator.engine.events import HoldExpired, Joined, Leave, Opened, SetTimer, Tell
 from slaternet_coordinator.engine.game_state import Phase
 from slaternet_coordinator.graphs import Graph
 from slaternet_coordinator.graphs.base import Matrix
@@ -316,7 +316,7 @@ def test_the_last_round_is_the_furthest_that_a_host_has_entered() -> None:
     play = Play(rounds=None).begin()
     play.advance(10)
 
-    assert play.stop() == [Tell("a", Hold()), Tell("b", Hold()), Schedule(LIMITS.hold_seconds, HoldExpired())]
+    assert play.stop() == [Tell("a", Hold()), Tell("b", Hold()), SetTimer(LIMITS.hold_seconds, HoldExpired())]
     assert play.coordinator.view.phase is Phase.STOPPING
     assert play.stop() == []
     assert play.advance(40) == []  # nothing more is published

@@ -21,7 +21,7 @@ from slaternet.model import (
     Topology,
     Waiting,
 )
-from slaternet_coordinator.engine.events import Leave, MemberMessage, Quiet, Schedule, Tell
+from slaternet_coordinator.engine.events import Leave, MemberMessage, Quiet, SetTimer, Tell
 from slaternet_coordinator.engine.game_state import Phase
 
 
@@ -43,7 +43,7 @@ def test_seats_are_shared_once_nobody_new_came_for_a_while() -> None:
     play.say(EVE, Description(2))
 
     for arrivals, name in enumerate(("a", "b"), 1):
-        assert Schedule(LIMITS.gathering_seconds, Quiet(arrivals)) in play.join(name)
+        assert SetTimer(LIMITS.gathering_seconds, Quiet(arrivals)) in play.join(name)
         play.open(name)
     assert play.calm(1) == []  # somebody came since
     assert play.waiting_for == f"further agent hosts, until none has come for {LIMITS.gathering_seconds:g} s"
@@ -79,7 +79,7 @@ def test_a_host_that_comes_again_is_waited_for_like_a_new_one() -> None:
     play.say(EVE, Description(2))
     play.join("a")
 
-    assert Schedule(LIMITS.gathering_seconds, Quiet(2)) in play.join("a")
+    assert SetTimer(LIMITS.gathering_seconds, Quiet(2)) in play.join("a")
     play.open("a")
     assert play.calm(1) == []
     assert play.calm(2) != []
@@ -171,7 +171,7 @@ def test_who_has_opened_no_stream_once_it_is_quiet_holds_no_seats(hosts: int | N
     play.come(EVE)
     play.say(EVE, Description(2))
     play.join("a", join)
-    assert Schedule(LIMITS.gathering_seconds, Quiet(2)) in play.join("b")
+    assert SetTimer(LIMITS.gathering_seconds, Quiet(2)) in play.join("b")
     play.open("b")
     assert play.coordinator.view.phase is Phase.GATHERING
 

@@ -30,7 +30,7 @@ from slaternet.model import (
 )
 from slaternet.spec.seat_request import SeatRequest
 from slaternet_coordinator.engine.coordinator import Coordinator
-from slaternet_coordinator.engine.events import Effect, HoldExpired, Keep, Leave, MemberMessage, Quiet, Schedule
+from slaternet_coordinator.engine.events import Effect, HoldExpired, Keep, Leave, MemberMessage, Quiet, SetTimer
 from slaternet_coordinator.engine.game_state import Phase
 from slaternet_coordinator.engine.rules import Rules
 from slaternet_coordinator.engine.saved import SavedGame, SavedMember
@@ -420,7 +420,7 @@ def test_the_next_life_waits_for_answers_that_the_last_one_has_waited_for(path: 
     play = Lives(path, None)
     play.begin()
     play.stop()
-    assert play.die() == [Schedule(LIMITS.hold_seconds, HoldExpired())]
+    assert play.die() == [SetTimer(LIMITS.hold_seconds, HoldExpired())]
     assert play.expire()
     assert play.coordinator.view.last == play.published
     play.archive.close()
@@ -430,7 +430,7 @@ def test_hosts_that_may_still_come_are_waited_for_anew() -> None:
     coordinator = Coordinator(GRAPH, Rules(agents=N, hosts=None, rounds=None), b"")
     coordinator.restore(SavedGame(members=(SavedMember("a", Role.HOST, "here:1", 1),)), b"")
 
-    assert coordinator.resume() == [Schedule(LIMITS.gathering_seconds, Quiet(1))]
+    assert coordinator.resume() == [SetTimer(LIMITS.gathering_seconds, Quiet(1))]
 
 
 def test_a_failure_is_told_by_the_next_life(path: Path) -> None:

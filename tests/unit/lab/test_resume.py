@@ -17,7 +17,7 @@ from slaternet.spec import Spec
 from slaternet.storage.checkpoints import Checkpoints
 from slaternet.storage.journal import Durability
 from slaternet.storage.state_dir import StateDir
-from slaternet_adversary.journal import journal as chronicle
+from slaternet_adversary.journal import journal as journals
 from slaternet_adversary.journal.entries import SeatingEntry
 from slaternet_adversary.journal.journal import JOURNAL, AdversaryJournal
 from slaternet_coordinator.engine.rules import LOST_AFTER, Policy
@@ -67,7 +67,7 @@ def leave_behind(folder: Path, memory: SavedGame = OVER, spec: Spec | None = Non
             if name in manifest.agents and state.checkpoints is not None:
                 for round in (MARK, ROUNDS):
                     Checkpoints(state.checkpoints, name, RUN, spec.digest()).write(round, name.encode())
-    journal = AdversaryJournal.begin(folder, RUN)
+    journal = AdversaryJournal.open(folder, RUN)
     journal.append(SeatingEntry(tuple(SEATS.items())))
     journal.close()
     with RegisterDb.open(register_of(folder), GameIdentity(RUN, bytes(32), spec.digest())) as archive:
@@ -119,7 +119,7 @@ def standing(folder: Path) -> Standing:
         memory = archive.read()
         assert archive.identity == GameIdentity(RUN, bytes(32), spec.digest())
     kept = [Checkpoints(states_of(folder) / name / "checkpoints", name, RUN, spec.digest()) for name in manifest.agents]
-    ends = [entry for entry in chronicle.read(folder) if isinstance(entry, StopAt)]
+    ends = [entry for entry in journals.read(folder) if isinstance(entry, StopAt)]
     return Standing(
         manifest.rounds,
         spec.digest(),

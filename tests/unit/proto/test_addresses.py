@@ -1,13 +1,17 @@
+import errno
 import re
 import socket
 from dataclasses import replace
+from functools import partial
 
 import pytest
+import structlog
 
 from slaternet.errors import BadSpec, Unreachable
 from slaternet.network.addresses import check_address, check_plaintext, reachable, reserved
 from slaternet.network.client import open_channel
 from slaternet.service.config import ProcessConfig
+from slaternet.service.membership import until_reached
 
 # What may be written
 
@@ -54,36 +58,60 @@ def test_everything_else_is_refused_before_grpc_guesses_what_it_means(address: s
 
 
 def test_a_free_port_is_one_only_to_listen_on() -> None:
-    station = ProcessConfig("a", "10.0.0.1:7000", listen="0.0.0.0:0")
+    config = ProcessConfig("a", "10.0.0.1:7000", listen="0.0.0.0:0")
     for wrong in ("advertise", "coordinator", "listen"):
         with pytest.raises(BadSpec, match=f"--{wrong} '10.0.0.2(:0)?' is no HOST:PORT"):
-            replace(station, **{wrong: "10.0.0.2" if wrong == "listen" else "10.0.0.2:0"})  # type: ignore[arg-type]
+            replace(config, **{wrong: "10.0.0.2" if wrong == "listen" else "10.0.0.2:0"})  # type: ignore[arg-type]
 
 
 # Where others reach us
 
 
-def test_where_a_process_listens_is_where_it_is_reached_unless_it_listens_everywhere() -> None:
-    assert reachable("10.0.0.2:7001", "10.0.0.1:7000") == "10.0.0.2:7001"
-    assert reachable("0.0.0.0:7001", "127.0.0.1:7000") == "127.0.0.1:7001"
-    assert reachable("0.0.0.0:7001", "localhost:7000") in ("127.0.0.1:7001", "[::1]:7001")
+async def test_where_a_process_listens_is_where_it_is_reached_unless_it_listens_everywhere() -> None:
+    assert await reachable("10.0.0.2:7001", "10.0.0.1:7000") == "10.0.0.2:7001"
+    assert await reachable("0.0.0.0:7001", "127.0.0.1:7000") == "127.0.0.1:7001"
+    assert await reachable("0.0.0.0:7001", "localhost:7000") in ("127.0.0.1:7001", "[::1]:7001")
 
 
-def test_a_coordinator_with_no_address_but_one_of_ipv6_is_faced_by_one_of_ipv6(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_coordinator_with_an_address_of_ipv6_alone_is_faced_by_one_of_ipv6(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     here = (socket.AF_INET6, socket.SOCK_DGRAM, 17, "", ("::1", 7000, 0, 0))
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [here])
 
-    assert reachable("[::]:7001", "coordinator:7000") == "[::1]:7001"
+    assert await reachable("[::]:7001", "coordinator:7000") == "[::1]:7001"
 
 
-def test_a_coordinator_whose_name_is_not_known_here_makes_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+async def test_a_coordinator_whose_name_is_not_known_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = (socket.AF_INET, socket.SOCK_DGRAM, 17, "", ("127.0.0.1", 7000))
+    answers = [socket.gaierror(socket.EAI_NONAME, "Name or service not known"), [here]]
 
-    monkeypatch.setattr(socket, "getaddrinfo", fail)
+    def look_up(*_: object, **__: object) -> object:
+        answer = answers.pop(0)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
 
-    with pytest.raises(Unreachable, match=r"coordinator nowhere:7000 .* \(Name or service not known\); say with --adv"):
-        reachable("0.0.0.0:7001", "nowhere:7000")
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    with structlog.testing.capture_logs() as logged:
+        address = await until_reached("later:7000", partial(reachable, "0.0.0.0:7001", "later:7000"))
+
+    assert address == "127.0.0.1:7001"
+    reason = "later:7000 does not serve us (its name cannot be resolved); correct the name"
+    assert [(each["event"], each["reason"]) for each in logged] == [("waiting for the coordinator", reason)]
+
+
+async def test_an_address_that_cannot_be_found_out_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = (socket.AF_INET, socket.SOCK_DGRAM, 17, "", ("127.0.0.1", 7000))
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENETUNREACH, "Network is unreachable")
+
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [here])
+    monkeypatch.setattr(socket, "socket", refuse)
+
+    with pytest.raises(Unreachable, match=r"coordinator away:7000 .* \(Network is unreachable\); say with --advertise"):
+        await reachable("0.0.0.0:7001", "away:7000")
 
 
 # Plaintext

@@ -72,9 +72,9 @@ async def gossip(link: Stream) -> None:
     """Serve nothing."""
 
 
-def entering(station: ProcessConfig) -> Any:
+def entering(config: ProcessConfig) -> Any:
     return join_game(
-        station,
+        config,
         Role.HOST,
         service="slaternet.v1.Agent",
         streams={"Gossip": gossip},

@@ -14,8 +14,8 @@ def heard(*arguments: str, env: dict[str, str] | None = None, **settled: object)
     seen: list[tuple[ProcessConfig, int]] = []
 
     @with_process_options(**settled)  # type: ignore[arg-type]
-    def command(station: ProcessConfig, seats: int = 0) -> None:
-        seen.append((station, seats))
+    def command(config: ProcessConfig, seats: int = 0) -> None:
+        seen.append((config, seats))
 
     app = typer.Typer()
     app.command()(command)
@@ -44,8 +44,8 @@ def test_a_station_is_what_the_options_or_the_environment_say(option: str) -> No
 
 def test_name_and_coordinator_may_come_from_the_environment_too() -> None:
     env = {"SLATERNET_NAME": "agent-7", "SLATERNET_COORDINATOR": "10.0.0.1:7000", "SLATERNET_INSECURE": "1"}
-    station, _ = heard(env=env)
-    assert (station.name, station.coordinator, station.insecure) == ("agent-7", "10.0.0.1:7000", True)
+    config, _ = heard(env=env)
+    assert (config.name, config.coordinator, config.insecure) == ("agent-7", "10.0.0.1:7000", True)
 
 
 def test_a_command_keeps_its_own_options() -> None:
@@ -53,8 +53,8 @@ def test_a_command_keeps_its_own_options() -> None:
 
 
 def test_a_process_with_a_settled_name_has_no_option_for_it() -> None:
-    station, _ = heard("--coordinator", "127.0.0.1:7000", "--fresh", name="adversary")
-    assert (station.name, station.fresh, station.tls, station.state) == ("adversary", True, None, None)
+    config, _ = heard("--coordinator", "127.0.0.1:7000", "--fresh", name="adversary")
+    assert (config.name, config.fresh, config.tls, config.state) == ("adversary", True, None, None)
 
 
 @pytest.mark.parametrize(
