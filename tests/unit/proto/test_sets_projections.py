@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from scipy.linalg import block_diag
 from scipy.optimize import nnls
 
 from slaternet.numerics.sets import Box, FeasibleSet, Halfspaces, L1Ball, Simplex, make_set
@@ -48,7 +49,7 @@ class Cone:
                 return cls(cone.rows, cone.bounds + cone.rows @ np.broadcast_to(numbers["by"], p), cone.kinds)
             case _:
                 cones = [cls.of(part["kind"], part["dimension"], part) for part in numbers["parts"]]
-                rows = sparse.block_diag([cone.rows for cone in cones]).toarray()
+                rows = block_diag(*(cone.rows for cone in cones))
                 bounds = np.concatenate([cone.bounds for cone in cones])
                 return cls(rows, bounds, [each for cone in cones for each in cone.kinds])
 
