@@ -9,4 +9,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Adversary", "CannotPlay", "Game", "History", "Round"]
 
-__getattr__ = lazy(__name__, dict.fromkeys(__all__, "slaternet_adversary.api"))
+__getattr__ = lazy(__name__, {"slaternet_adversary.api": " ".join(__all__)})

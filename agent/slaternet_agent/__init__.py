@@ -31,16 +31,10 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
-        "Algorithm": "slaternet_agent.algorithms.base",
-        "AlgorithmGame": "slaternet_agent.algorithms.game",
-        "Decision": "slaternet_agent.algorithms.base",
-        "Directions": "slaternet_agent.algorithms.estimators",
-        "Feedback": "slaternet_agent.algorithms.base",
-        "Gossip": "slaternet_agent.algorithms.base",
-        "Schedule": "slaternet_agent.algorithms.schedules",
-        "ValueAndGradient": "slaternet.model",
-        "Values": "slaternet.model",
-        "forward": "slaternet_agent.algorithms.estimators",
-        "forward_points": "slaternet_agent.algorithms.estimators",
+        "slaternet_agent.algorithms.base": "Algorithm Decision Feedback Gossip",
+        "slaternet_agent.algorithms.game": "AlgorithmGame",
+        "slaternet_agent.algorithms.estimators": "Directions forward forward_points",
+        "slaternet_agent.algorithms.schedules": "Schedule",
+        "slaternet.model": "ValueAndGradient Values",
     },
 )

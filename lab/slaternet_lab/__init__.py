@@ -22,12 +22,12 @@ __all__ = ["Run", "compare", "load", "play", "regret", "resume", "simulate"]
 __getattr__ = lazy(
     __name__,
     {
-        "Run": "slaternet_lab.runs.run",
-        "compare": "slaternet_lab.comparison.play",
-        "load": "slaternet_lab.specs.resolve",
-        "play": "slaternet_lab.games.run",
-        "regret": "slaternet_lab.hindsight.regret",
-        "resume": "slaternet_lab.games.resume",
-        "simulate": "slaternet_lab.games.simulation",
+        "slaternet_lab.runs.run": "Run",
+        "slaternet_lab.comparison.play": "compare",
+        "slaternet_lab.specs.resolve": "load",
+        "slaternet_lab.games.run": "play",
+        "slaternet_lab.hindsight.regret": "regret",
+        "slaternet_lab.games.resume": "resume",
+        "slaternet_lab.games.simulation": "simulate",
     },
 )

@@ -4,12 +4,13 @@ import importlib
 from collections.abc import Callable, Mapping
 
 
-def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
-    """Return the `__getattr__` of a package whose public names are defined in the modules that `homes` names.
+def lazy(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
+    """Return the `__getattr__` of a package whose public names are defined in these modules, each with its names.
 
     Importing the package then imports nothing else: a process can first set environment variables that numpy and gRPC
     read at import, and reading results needs neither gRPC nor figures.
     """
+    homes = {name: module for module, names in modules.items() for name in names.split()}
 
     def getter(name: str) -> object:
         if name not in homes:

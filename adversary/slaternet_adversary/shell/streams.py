@@ -12,20 +12,7 @@ from typing import TypeVar
 import numpy as np
 import structlog
 
-from slaternet import codec, model
-from slaternet.errors import (
-    BadSpec,
-    Diverged,
-    Forgotten,
-    Malformed,
-    NotSeated,
-    NotYours,
-    PluginFailed,
-    Replaced,
-    RunFailed,
-    SlaternetError,
-    Superseded,
-)
+from slaternet import codec, errors, model
 from slaternet.limits import LIMITS
 from slaternet.network.stream import Stream
 from slaternet.service.membership import Membership
@@ -43,7 +30,7 @@ log = structlog.get_logger()
 
 T = TypeVar("T")
 _Work = Callable[[], None]
-_FATAL = (PluginFailed, RunFailed, Diverged)
+_FATAL = (errors.PluginFailed, errors.RunFailed, errors.Diverged)
 
 
 class RevealServer:
@@ -104,7 +91,7 @@ class RevealServer:
                 worker = tasks.create_task(self._work(), name="work between replies")
                 await self._membership.attend()
                 worker.cancel()
-        except* SlaternetError as failed:
+        except* errors.SlaternetError as failed:
             raise failed.exceptions[0] from None
 
     def _hear(self, body: model.ControlDown) -> None:
@@ -121,11 +108,11 @@ class RevealServer:
             case model.GameOver():
                 pass
             case _:
-                raise Malformed("the coordinator sent a message that is not for an adversary")
+                raise errors.Malformed("the coordinator sent a message that is not for an adversary")
 
     def _refuse_policy(self) -> None:
         self._membership.leave_for_restart(
-            BadSpec(
+            errors.BadSpec(
                 "--journal-keep is not for a game whose coordinator gives hosts up: others then rebuild their state "
                 "from the whole journal; start the adversary without it, or the coordinator with --policy wait"
             )
@@ -139,9 +126,9 @@ class RevealServer:
             log.info("seated", hosts=len(seating.peers), epoch=self._epoch)
         for name, link in self._links.items():
             if epoch < self._epoch:
-                link.end(NotSeated("there is a new seating"))
+                link.end(errors.NotSeated("there is a new seating"))
             elif name in older and older[name].incarnation < self._hosts[name].incarnation:  # else it ends already
-                link.end(Superseded("a newer incarnation of this host has joined"))
+                link.end(errors.Superseded("a newer incarnation of this host has joined"))
         seats = tuple((peer.name, peer.seats) for peer in seating.peers)
         self._obey(functools.partial(self._runtime.seat, self._epoch, seats, seating.departures))
 
@@ -217,7 +204,7 @@ class RevealServer:
             self._wake.set()
             await done
         if self._membership.failed and isinstance(event, Asked):
-            raise PluginFailed("the adversary cannot go on")
+            raise errors.PluginFailed("the adversary cannot go on")
 
     def _obey(self, work: _Work) -> None:
         """Do what the coordinator has sent, in order."""
@@ -247,18 +234,18 @@ class RevealServer:
                 self._wake.set()
         except _FATAL as error:
             self._fail(error)
-        except SlaternetError as refusal:
+        except errors.SlaternetError as refusal:
             if done is None:
                 raise
             _settle(done, refusal)
         finally:
             _settle(done)
 
-    def _fail(self, error: SlaternetError) -> None:
-        if self._durable and isinstance(error, RunFailed):  # of the disk: after a repair a restart continues
+    def _fail(self, error: errors.SlaternetError) -> None:
+        if self._durable and isinstance(error, errors.RunFailed):  # of the disk: after a repair a restart continues
             self._membership.leave_for_restart(error)
             return
-        if self._durable and isinstance(error, PluginFailed) and self._plugin_killed():
+        if self._durable and isinstance(error, errors.PluginFailed) and self._plugin_killed():
             # no fault of the plugin: a restarted adversary plays it again
             self._membership.leave_for_restart(
                 PluginKilled(f"{error}; its process was killed: start the adversary again")
@@ -273,11 +260,11 @@ class RevealServer:
         decoder = codec.RevealUpDecoder(spec.run.dimension, agents=spec.run.agents)
         data = await link.read()
         if not self._hosts:
-            raise NotSeated("no host is seated yet")
+            raise errors.NotSeated("no host is seated yet")
         peer, _ = self._membership.identify(decoder.decode(data) if data else None, self._hosts, link.caller)
         link.host = name = peer.name
         if (older := self._links.get(name)) is not None:
-            older.end(Replaced("a newer stream of this host has taken over"))
+            older.end(errors.Replaced("a newer stream of this host has taken over"))
         self._links[name] = link
         self._accepts[name] = self._accepts.get(name, 0) + 1
         self._membership.peer_back(name)
@@ -305,16 +292,16 @@ class RevealServer:
             case model.HistoryRequest():
                 await self._recall(link, body)
             case model.Opening():
-                raise Malformed("a stream is opened once")
+                raise errors.Malformed("a stream is opened once")
             case model.Heartbeat():
                 pass
 
     async def _recall(self, link: Stream, wish: model.HistoryRequest) -> None:
         """Send a host the purchases that its agents made at other hosts, from the journal."""
         if not np.isin(wish.agents, self._hosts[link.host].seats).all():
-            raise NotYours("a host may request the history only of agents seated there")
+            raise errors.NotYours("a host may request the history only of agents seated there")
         if self._runtime.forgetful:
-            raise Forgotten("the adversary does not keep every round")
+            raise errors.Forgotten("the adversary does not keep every round")
         journal = self._journal
         past = purchases_of(journal.folder, wish.agents, wish.round, wish.last, disk=journal.disk)
         while some := await asyncio.to_thread(lambda: list(itertools.islice(past, journal.limits.burst))):
@@ -325,7 +312,7 @@ class RevealServer:
             await link.flush()
 
 
-def _settle(done: asyncio.Future[None] | None, error: SlaternetError | None = None) -> None:
+def _settle(done: asyncio.Future[None] | None, error: errors.SlaternetError | None = None) -> None:
     """Resolve the waiter's future unless it is already done."""
     if done is None or done.done():
         return

@@ -91,10 +91,7 @@ class Order(ValueCheck):
         other = points[:, ::-1]
         at.loss(agents, other)
         at.constraint(agents, other)
-        for name, was, now in (
-            ("constraint", g, at.constraint(agents, points)),
-            ("loss", f, at.loss(agents, points)),
-        ):
+        for name, was, now in (("constraint", g, at.constraint(agents, points)), ("loss", f, at.loss(agents, points))):
             differs = np.argwhere(was != now)
             if len(differs):
                 which = tuple(differs[0])

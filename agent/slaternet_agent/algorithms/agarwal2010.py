@@ -18,12 +18,7 @@ from pydantic import PositiveFloat
 from slaternet.model import Array
 from slaternet.numerics.portable import logarithm, power
 from slaternet_agent.algorithms.base import AlgorithmGame, Decision, Feedback, Gossip, Schedule, Values
-from slaternet_agent.algorithms.estimators import (
-    coordinate_points,
-    coordinates,
-    symmetric,
-    symmetric_points,
-)
+from slaternet_agent.algorithms.estimators import coordinate_points, coordinates, symmetric, symmetric_points
 from slaternet_agent.algorithms.schedules import Rule, Rules, Step, horizon
 from slaternet_agent.algorithms.solitary import Solitary, SolitaryState
 

@@ -17,22 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from slaternet import model
 from slaternet.attendance import FOREVER, Attendance
 from slaternet.errors import Diverged, Mismatch, NotYours, RoundNotOpen
 from slaternet.limits import LIMITS, Limits
-from slaternet.model import (
-    COORDINATOR,
-    Agents,
-    Answer,
-    Array,
-    Frame,
-    Hold,
-    Holding,
-    Question,
-    Seating,
-    StopAt,
-    Topology,
-)
 from slaternet_agent.algorithms.base import Algorithm, Decision
 from slaternet_agent.algorithms.state_vector import agents_of, saved, taken
 from slaternet_agent.engine import events
@@ -50,7 +38,7 @@ class Host:
     def __init__(
         self,
         algorithm: Algorithm,
-        seating: Seating,
+        seating: model.Seating,
         agents: int,
         rounds: int | None,
         limits: Limits = LIMITS,
@@ -85,14 +73,14 @@ class Host:
         """The round being played, from 1."""
         self.known = since
         """The last round whose topology is known."""
-        self.pending: Question | None = None
+        self.pending: model.Question | None = None
         """The question that is not answered yet."""
         self._offered = since
         self._decision: Decision | None = None
         # Kept from the low-water mark on, so that every frame a peer lacks can be sent again.
         self._plans: dict[int, RoundPlan] = {}
         self._boards = defaultdict[int, RowTable](partial(RowTable, agents, algorithm.width))
-        self._sent: dict[int, tuple[Array, Agents]] = {}  # rows, and where each agent's stands
+        self._sent: dict[int, tuple[model.Array, model.Agents]] = {}  # rows, and where each agent's stands
         self._first_kept = since + 1 if since else 0  # of these three
 
     def _end(self, rounds: int | None) -> int | None:
@@ -143,7 +131,7 @@ class Host:
             return (self._adversary,)
         plan = self._plans.get(self.round)
         if plan is None or self._held:
-            return (COORDINATOR,)
+            return (model.COORDINATOR,)
         absent = plan.needed[~self._boards[self.round].known[plan.needed]]
         return tuple(self._peers[index] for index in np.unique(self._owner[absent]))
 
@@ -152,21 +140,21 @@ class Host:
         match event:
             case events.FrameArrived(peer, frame):
                 return self._take_frame(peer, frame)
-            case Answer():
+            case model.Answer():
                 return self._finish_round(event)
-            case Topology():
+            case model.Topology():
                 return self._take_topology(event)
             case events.PeerWants(peer, first):
                 return self._offer_again(peer, first)
-            case Hold():
+            case model.Hold():
                 self._held = True
-                return [Holding(self.round if self.pending is not None else self.round - 1)]
-            case StopAt(last):
+                return [model.Holding(self.round if self.pending is not None else self.round - 1)]
+            case model.StopAt(last):
                 self._held = False
                 self._last = self._end(last)
                 return [*self._checkpoint(), events.Finish()] if self.finished else self._go_on()
 
-    def _take_topology(self, topology: Topology) -> list[events.Effect]:
+    def _take_topology(self, topology: model.Topology) -> list[events.Effect]:
         if topology.round <= self._until:
             seats = self._attendance.of(self._seated, topology.round)
             for offset, plan in enumerate(round_plans(topology, seats, self._agents, len(self._peers))):
@@ -182,7 +170,7 @@ class Host:
             self._sent.pop(old, None)
         self._first_kept = max(self._first_kept, min(mark, self.round))
 
-    def _take_frame(self, peer: int, frame: Frame) -> list[events.Effect]:
+    def _take_frame(self, peer: int, frame: model.Frame) -> list[events.Effect]:
         if frame.agents[-1] >= self._agents or (self._owner[frame.agents] != peer).any():
             raise NotYours("a frame may hold only rows of agents seated at its sender")
         # Topology is never published beyond M + 2C + L, and no host is behind its checkpoint of M: a restarted host may
@@ -216,7 +204,9 @@ class Host:
         self._sent[self.round] = rows, self._place
         self._boards[self.round].put(self._seats, rows)
         self._offered = self.round
-        return [events.Send(peer, Frame(self.round, agents, rows[self._place[agents]])) for peer, agents in plan.debts]
+        return [
+            events.Send(peer, model.Frame(self.round, agents, rows[self._place[agents]])) for peer, agents in plan.debts
+        ]
 
     def _offer_again(self, peer: int, first: int) -> list[events.Effect]:
         rounds = range(max(first, self._first_kept, 1), self._offered + 1)
@@ -224,10 +214,10 @@ class Host:
         for t in rounds:
             rows, place = self._sent[t]
             owed = (agents for debtor, agents in self._plans[t].debts if debtor == peer)
-            effects += (events.Send(peer, Frame(t, agents, rows[place[agents]])) for agents in owed)
+            effects += (events.Send(peer, model.Frame(t, agents, rows[place[agents]])) for agents in owed)
         return effects
 
-    def _finish_round(self, answer: Answer) -> list[events.Effect]:
+    def _finish_round(self, answer: model.Answer) -> list[events.Effect]:
         if answer.round < self.round:
             return []  # an answer to a question that was asked again
         if self._decision is None or self.pending is None or answer.round != self.round:

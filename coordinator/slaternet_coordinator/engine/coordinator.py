@@ -9,29 +9,9 @@ coordinator: what others must not see before it is durable comes after a `Keep`,
 
 from collections.abc import Iterator
 
+from slaternet import model
 from slaternet.errors import BadSpec, Diverged, Mismatch, NotSeated, NotYours, PluginFailed, RoundNotOpen
 from slaternet.limits import LIMITS, Limits
-from slaternet.model import (
-    COORDINATOR,
-    Acknowledged,
-    Checkpointed,
-    Description,
-    Failed,
-    Finished,
-    GameOver,
-    Hold,
-    Holding,
-    HostStatus,
-    Join,
-    LowWater,
-    Opening,
-    Progress,
-    Refusals,
-    Role,
-    Status,
-    StopAt,
-    Waiting,
-)
 from slaternet_coordinator.engine import events
 from slaternet_coordinator.engine.game_state import GameState, Phase
 from slaternet_coordinator.engine.reseating import Adoption, Reseating, furthest
@@ -54,21 +34,21 @@ class Coordinator:
         self.view = self._state.view()
         """The game after the last event; another thread may read it."""
 
-    def members(self) -> tuple[HostStatus, ...]:
+    def members(self) -> tuple[model.HostStatus, ...]:
         """Return every process of the game as it is now, in the order of joining."""
         spares = self._roster.spares
         return tuple(member.status(spare=member.name in spares) for member in self._roster)
 
-    def member(self, name: str) -> HostStatus | None:
+    def member(self, name: str) -> model.HostStatus | None:
         """Return one process as it is now; None where it has not joined."""
         member = self._roster.get(name)
         return None if member is None else member.status(spare=name in self._roster.spares)
 
-    def status(self, seen: Observed = NOTHING) -> Status:
+    def status(self, seen: Observed = NOTHING) -> model.Status:
         """Return the status of the game, with what a shell has observed."""
         return status(self._state, seen, self._limits)
 
-    def compare(self, name: str, join: Join) -> None:
+    def compare(self, name: str, join: model.Join) -> None:
         """Refuse a process whose protocol, spec or arithmetic differs from that of this game."""
         self._roster.compare(name, join)
 
@@ -113,7 +93,7 @@ class Coordinator:
         finally:
             self.view = self._state.view()
 
-    def _open(self, name: str, opening: Opening, *, stale: bool) -> list[events.Effect]:
+    def _open(self, name: str, opening: model.Opening, *, stale: bool) -> list[events.Effect]:
         """Send a process on its new stream all that it must know; one that is `stale` goes back to M."""
         member, published = self._roster.identify(name, opening), self._publication.last
         if opening.round > published:  # what else is missing here is unknown
@@ -128,7 +108,7 @@ class Coordinator:
             return adopted
         return list(self._repeat(member, self._publication.low_water if stale else opening.round))
 
-    def _admit(self, name: str, join: Join) -> list[events.Effect]:
+    def _admit(self, name: str, join: model.Join) -> list[events.Effect]:
         known = self._roster.get(name)
         # a process that died before it could store the end of the game may join again to learn of it
         if self._state.phase is Phase.FAILED or (self._state.phase is Phase.OVER and known is None):
@@ -139,11 +119,11 @@ class Coordinator:
             return self._readmit(known, join)
         member = self._roster.admit(name, join)
         effects = self._welcome(member)
-        if self._state.phase is Phase.GATHERING and member.role is Role.HOST:
+        if self._state.phase is Phase.GATHERING and member.role is model.Role.HOST:
             effects.append(self._await_quiet())
         return effects + self._begin_if_ready()
 
-    def _readmit(self, known: Member, join: Join) -> list[events.Effect]:
+    def _readmit(self, known: Member, join: model.Join) -> list[events.Effect]:
         """Admit a new incarnation into a game under way: the others get its address, and it gets theirs."""
         if not (known.durable and join.durable):
             raise Mismatch(
@@ -154,7 +134,7 @@ class Coordinator:
         # A host plays again from M: until it is as far as before, others must keep what it asks for again. So its newer
         # checkpoints do not count, though it has them.
         member.mark = self._publication.low_water
-        member.round = self._publication.low_water if member.role is Role.HOST else self._state.score.round
+        member.round = self._publication.low_water if member.role is model.Role.HOST else self._state.score.round
         member.reached = self._publication.last
         others = [self._seat(each) for each in self._roster if each.plays and each is not member]
         return [*self._welcome(member), *others]
@@ -185,11 +165,11 @@ class Coordinator:
                 if name == member.name:
                     yield events.Tell(name, topology)
         if state.stopped and state.last is not None and member.plays:
-            yield events.Tell(member.name, StopAt(state.last))
+            yield events.Tell(member.name, model.StopAt(state.last))
         elif member.seats.size and (state.phase is Phase.STOPPING or self._roster.lost_with_seats):
-            yield events.Tell(member.name, Hold())
+            yield events.Tell(member.name, model.Hold())
         if state.phase.ended:
-            yield events.Tell(member.name, GameOver(state.failure))
+            yield events.Tell(member.name, model.GameOver(state.failure))
 
     def _begin_if_ready(self) -> list[events.Effect]:
         if self._state.phase is not Phase.GATHERING or self._roster.missing():
@@ -201,35 +181,39 @@ class Coordinator:
     def _receive(self, member: Member, body: events.MemberMessage, *, stale: bool) -> list[events.Effect]:  # noqa: C901 - one per kind
         check_kept(member)
         match body:
-            case Progress() | Waiting() | Checkpointed() | Holding() | Finished() if stale and member.role is Role.HOST:
+            case model.Progress() | model.Waiting() | model.Checkpointed() | model.Holding() | model.Finished() if (
+                stale and member.role is model.Role.HOST
+            ):
                 return []  # it plays those rounds again; what the adversary has scored stays scored
-            case Progress():
+            case model.Progress():
                 return self._advance(member, body)
-            case Waiting():
+            case model.Waiting():
                 return self._wait(member, body)
-            case Description():
+            case model.Description():
                 return self._describe(member, body)
-            case Checkpointed(round):
+            case model.Checkpointed(round):
                 return self._checkpoint(member, round)
-            case Holding(entered):
+            case model.Holding(entered):
                 return self._hold(member, entered)
-            case Finished():
+            case model.Finished():
                 self._check_part(member)
                 member.finished, member.waits_for = True, ()
                 return self._end(Phase.OVER) if all(each.finished for each in self._roster if each.plays) else []
-            case Failed(reason) if member.name in self._roster.spares:
-                return [events.Tell(member.name, GameOver(f"{member.name}: {reason}"))]  # the game goes on without it
-            case Failed(reason):
+            case model.Failed(reason) if member.name in self._roster.spares:
+                return [
+                    events.Tell(member.name, model.GameOver(f"{member.name}: {reason}"))
+                ]  # the game goes on without it
+            case model.Failed(reason):
                 return self._end(Phase.FAILED, f"{member.name}: {reason}")
-            case Acknowledged():
+            case model.Acknowledged():
                 member.acknowledged = True
                 return [self._keep(), *self._leave_if_alone()] if self._state.phase.ended else []
-            case Refusals(breaches):
+            case model.Refusals(breaches):
                 member.refused = breaches
                 return []
 
-    def _describe(self, member: Member, description: Description) -> list[events.Effect]:
-        if member.role is not Role.ADVERSARY:
+    def _describe(self, member: Member, description: model.Description) -> list[events.Effect]:
+        if member.role is not model.Role.ADVERSARY:
             raise NotYours("only the adversary describes the plugin")
         if self._state.phase is Phase.GATHERING:
             self._roster.description = description
@@ -242,28 +226,28 @@ class Coordinator:
 
     def _checkpoint(self, member: Member, round: int) -> list[events.Effect]:
         """Record that a host can restart from a round, which it has therefore finished."""
-        if member.role is not Role.HOST:
+        if member.role is not model.Role.HOST:
             raise NotYours("only hosts write checkpoints")
         self._check_part(member, round)
         member.mark = max(member.mark, round)
-        return self._advance(member, Progress(round))
+        return self._advance(member, model.Progress(round))
 
-    def _advance(self, member: Member, progress: Progress) -> list[events.Effect]:
+    def _advance(self, member: Member, progress: model.Progress) -> list[events.Effect]:
         self._check_part(member, progress.round)
         member.round = max(member.round, progress.round)
-        if member.role is Role.ADVERSARY and progress.round >= self._state.score.round:
+        if member.role is model.Role.ADVERSARY and progress.round >= self._state.score.round:
             self._state.score = progress
         if member.round >= member.waits_in:
             member.waits_for = ()
         return self._publish()
 
-    def _wait(self, member: Member, waiting: Waiting) -> list[events.Effect]:
+    def _wait(self, member: Member, waiting: model.Waiting) -> list[events.Effect]:
         """Record which processes a host waits for in a round; it has finished the round before."""
-        if member.role is not Role.HOST:
+        if member.role is not model.Role.HOST:
             raise NotYours("only hosts report which processes they wait for")
-        effects = self._advance(member, Progress(waiting.round - 1))
+        effects = self._advance(member, model.Progress(waiting.round - 1))
         if waiting.round > member.round:
-            known = (name for name in waiting.names if name in self._roster or name == COORDINATOR)
+            known = (name for name in waiting.names if name in self._roster or name == model.COORDINATOR)
             member.waits_in, member.waits_for = waiting.round, tuple(known)[: self._limits.awaited]
         return effects
 
@@ -287,7 +271,7 @@ class Coordinator:
             return []
         told = [events.Tell(*each) for each in topologies]
         if self._roster.adversary is not None:
-            told.append(events.Tell(self._roster.adversary.name, LowWater(self._publication.low_water)))
+            told.append(events.Tell(self._roster.adversary.name, model.LowWater(self._publication.low_water)))
         return [self._keep(), *told]
 
     def _stop(self) -> list[events.Effect]:
@@ -300,7 +284,7 @@ class Coordinator:
         return [self._keep(), *self._tell_to_hold(), expiry, *self._settle(None)]
 
     def _tell_to_hold(self) -> list[events.Effect]:
-        return [events.Tell(host.name, Hold()) for host in self._roster.survivors if host.holding is None]
+        return [events.Tell(host.name, model.Hold()) for host in self._roster.survivors if host.holding is None]
 
     def _hold(self, member: Member, entered: int) -> list[events.Effect]:
         """Record the last round that a host has entered, now that it holds."""
@@ -323,7 +307,7 @@ class Coordinator:
         self._state.stopped = True
         # how far lost hosts have played is not known
         self._state.last = max(last, self._publication.last) if self._roster.lost_with_seats else last
-        told = [events.Tell(member.name, StopAt(self._state.last)) for member in self._roster if member.plays]
+        told = [events.Tell(member.name, model.StopAt(self._state.last)) for member in self._roster if member.plays]
         return [self._keep(), *told, *self._adopt()]
 
     def _lose(self, member: Member) -> list[events.Effect]:
@@ -360,14 +344,14 @@ class Coordinator:
         told = [self._seat(member) for member in self._roster if member.plays]
         told += [events.Tell(*each) for each in topologies]
         if self._state.stopped and self._state.last is not None:
-            told += [events.Tell(host.name, StopAt(self._state.last)) for host in players]
+            told += [events.Tell(host.name, model.StopAt(self._state.last)) for host in players]
         return [self._keep(), events.Announce(str(adoption)), *told]
 
     def _end(self, phase: Phase, failure: str = "") -> list[events.Effect]:
         if self._state.phase.ended:
             return []
         self._state.phase, self._state.failure = phase, failure
-        return [self._keep(), *(events.Tell(member.name, GameOver(failure)) for member in self._roster)]
+        return [self._keep(), *(events.Tell(member.name, model.GameOver(failure)) for member in self._roster)]
 
     def _leave_if_alone(self) -> list[events.Effect]:
         if not self._state.phase.ended:

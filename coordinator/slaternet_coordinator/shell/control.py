@@ -5,21 +5,9 @@ from collections.abc import Iterable
 
 import structlog
 
-from slaternet import codec
+from slaternet import codec, model
 from slaternet.environment import Environment
 from slaternet.errors import Malformed, Mismatch, NotYours, Replaced, Superseded, WrongRun
-from slaternet.model import (
-    COORDINATOR,
-    Acknowledged,
-    Challenge,
-    ControlDown,
-    Head,
-    Heartbeat,
-    Join,
-    Opening,
-    Refusals,
-    Welcome,
-)
 from slaternet.network.certificates import Caller, CertificateRole, require_certificate
 from slaternet.network.stream import Stream
 from slaternet.refusals import RefusalCounter
@@ -138,14 +126,14 @@ class Control:
         if game.phase.ended:
             asyncio.get_running_loop().call_later(self._limits.farewell_seconds, self._over.set)
 
-    def tell(self, name: str, body: ControlDown) -> None:
+    def tell(self, name: str, body: model.ControlDown) -> None:
         """Send a message to a process, if its stream is open."""
         if (stream := self.streams.get(name)) is not None:
             for part in codec.encode_control_down(self._head(getattr(body, "round", 0)), body):
                 stream.send(part)
 
-    def _head(self, round: int = 0) -> Head:
-        return Head(self.run, self._engine.view.epoch, round, COORDINATOR)
+    def _head(self, round: int = 0) -> model.Head:
+        return model.Head(self.run, self._engine.view.epoch, round, model.COORDINATOR)
 
     def _note_contact(self, name: str) -> None:
         self.observations.note_contact(name)
@@ -162,11 +150,11 @@ class Control:
             raise
         return codec.encode_welcome(self._head(), answer)
 
-    def _admit(self, name: str, join: Join) -> Welcome | Challenge:
+    def _admit(self, name: str, join: model.Join) -> model.Welcome | model.Challenge:
         """Admit a process; for a name that is taken, it must first redeem a ticket."""
         self._engine.compare(name, join)
         if self._engine.member(name) is not None and not self._tickets.redeem(name, join.ticket):
-            return Challenge(self._tickets.challenge(name))
+            return model.Challenge(self._tickets.challenge(name))
         effects = self._engine.handle(events.Joined(name, join))
         self._note_contact(name)
         self._gone.discard(name)
@@ -177,7 +165,7 @@ class Control:
         self._execute(effects)
         self._writer.check()
         failpoint("coordinator_during_join")
-        return Welcome(admit.incarnation, admit.ticket, self._spec, self._engine.view.low_water)
+        return model.Welcome(admit.incarnation, admit.ticket, self._spec, self._engine.view.low_water)
 
     async def status(self, data: bytes, caller: Caller | None) -> bytes:
         """Answer Status."""
@@ -221,7 +209,7 @@ class Control:
     async def _open(self, stream: Stream) -> str:
         data = await stream.read()
         head, body = codec.decode_control_up(data or b"")
-        if not isinstance(body, Opening):
+        if not isinstance(body, model.Opening):
             raise Malformed("a control stream begins with an opening")
         self._check_run(head)
         name = head.sender
@@ -237,11 +225,11 @@ class Control:
             older.end(Replaced("a newer stream of this process has taken over"))
         self.streams[name] = stream
         self.opened[name] = self.opened.get(name, 0) + 1
-        stream.keep_alive(lambda: codec.encode_control_down(self._head(), Heartbeat())[0])
+        stream.keep_alive(lambda: codec.encode_control_down(self._head(), model.Heartbeat())[0])
         self._execute(effects)
         return name
 
-    def _check_run(self, head: Head) -> None:
+    def _check_run(self, head: model.Head) -> None:
         if head.run != self.run:
             raise WrongRun("the coordinator was started anew and plays another run; start this process again, too")
 
@@ -254,15 +242,15 @@ class Control:
             raise NotYours("a message must come from the process and the epoch of its stream")
         self._note_contact(name)
         match body:
-            case Heartbeat():
+            case model.Heartbeat():
                 return False
-            case Opening():
+            case model.Opening():
                 raise Malformed("a stream is opened once")
         # a message with an older epoch was sent before the newest seating arrived
         self._dispatch(events.Said(name, body, stale=head.epoch < game.epoch))
         if self._engine.view.scored > game.scored:
             self.observations.note_score(self._engine.view.scored)
-        if isinstance(body, Refusals):
+        if isinstance(body, model.Refusals):
             self.observations.record_refusals(name, body.breaches)
         # a stream ends in order only when that is stored: else the acknowledgement is sent again after a restart
-        return isinstance(body, Acknowledged) and self._writer.broken is None
+        return isinstance(body, model.Acknowledged) and self._writer.broken is None

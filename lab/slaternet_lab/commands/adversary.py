@@ -54,8 +54,7 @@ def adversary_check(
     target: Annotated[
         str,
         typer.Argument(
-            metavar="TARGET",
-            help="A name, pkg.module:Class, path/file.py:Class or grpc://HOST:PORT of an adversary.",
+            metavar="TARGET", help="A name, pkg.module:Class, path/file.py:Class or grpc://HOST:PORT of an adversary."
         ),
     ],
     spec: Annotated[

@@ -7,15 +7,7 @@ import typer
 from rich.console import Console
 
 from slaternet.errors import BadSpec
-from slaternet_lab.commands.options import (
-    SEEDS_HELP,
-    ForceOption,
-    JobsOption,
-    JsonOption,
-    OutOption,
-    SetOption,
-    SpecArgument,
-)
+from slaternet_lab.commands import options
 from slaternet_lab.commands.report import console, print_json, print_table
 
 if TYPE_CHECKING:
@@ -29,7 +21,7 @@ _WIDE = 200
 
 
 def compare(
-    spec: SpecArgument = None,
+    spec: options.SpecArgument = None,
     algorithms: Annotated[
         str | None,
         typer.Option(
@@ -38,21 +30,20 @@ def compare(
             "The paper's if absent.",
         ),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help=SEEDS_HELP)] = 5,
+    seeds: Annotated[int, typer.Option(min=1, help=options.SEEDS_HELP)] = 5,
     grid: Annotated[
         list[str] | None,
         typer.Option(metavar="KEY=V,W", help="Values of a key, as in algorithm.gamma0=0.05,0.15; repeatable."),
     ] = None,
-    settings: SetOption = None,
+    settings: options.SetOption = None,
     network: Annotated[bool, typer.Option("--network", help="Play over gRPC, one game after another.")] = False,
     hosts: Annotated[
-        int | None,
-        typer.Option(min=1, help="With --network: agent hosts of a game; 2 if absent.", show_default=False),
+        int | None, typer.Option(min=1, help="With --network: agent hosts of a game; 2 if absent.", show_default=False)
     ] = None,
-    jobs: JobsOption = None,
-    out: OutOption = None,
-    force: ForceOption = False,
-    as_json: JsonOption = False,
+    jobs: options.JobsOption = None,
+    out: options.OutOption = None,
+    force: options.ForceOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Play algorithms x seeds on the same functions and graphs; the same --out goes on where it was interrupted."""
     from slaternet_lab.comparison.entries import split

@@ -8,32 +8,26 @@ from slaternet.service.config import ProcessConfig
 from slaternet.service.options import InsecureOption, TlsOption
 from slaternet_adversary.shell.command import ForceOption, KeepOption, OutOption, adversary_options, serve_adversary
 from slaternet_coordinator.engine.rules import LOST_AFTER, Policy
-from slaternet_coordinator.shell.command import (
-    HostsOption,
-    LostAfterOption,
-    PolicyOption,
-    coordinator_options,
-    serve_coordinator,
-)
+from slaternet_coordinator.shell import command
 from slaternet_lab.commands.options import JsonOption, SetOption, SpecArgument
 from slaternet_lab.commands.report import console, print_json
 
 AddressArgument = Annotated[str, typer.Argument(metavar="ADDRESS", help="HOST:PORT of the coordinator.")]
 
 
-@coordinator_options
+@command.coordinator_options
 def coordinator(
     config: ProcessConfig,
     spec: SpecArgument = None,
-    hosts: HostsOption = None,
-    policy: PolicyOption = Policy.WAIT,
-    lost_after: LostAfterOption = LOST_AFTER,
+    hosts: command.HostsOption = None,
+    policy: command.PolicyOption = Policy.WAIT,
+    lost_after: command.LostAfterOption = LOST_AFTER,
     settings: SetOption = None,
 ) -> None:
     """Seat the hosts of a game, publish its graph round by round, end it."""
     from slaternet_lab.specs.resolve import load_for_all
 
-    raise typer.Exit(serve_coordinator(load_for_all(spec, settings or ()), config, hosts, policy, lost_after))
+    raise typer.Exit(command.serve_coordinator(load_for_all(spec, settings or ()), config, hosts, policy, lost_after))
 
 
 @adversary_options

@@ -11,16 +11,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 
-from slaternet.errors import (
-    BadSpec,
-    Diverged,
-    NotSeated,
-    PluginFailed,
-    Refused,
-    RunFailed,
-    SlaternetError,
-    Unreachable,
-)
+from slaternet.errors import BadSpec, Diverged, NotSeated, PluginFailed, Refused, RunFailed, SlaternetError, Unreachable
 from slaternet.limits import LIMITS
 from slaternet.model import COORDINATOR
 from slaternet.network.client import Channel, open_channel

@@ -6,20 +6,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+from slaternet import model
 from slaternet.errors import BadSpec, PluginFailed, Refused
-from slaternet.model import (
-    PROTOCOL,
-    Answer,
-    Join,
-    LowWater,
-    Opening,
-    Progress,
-    Question,
-    Role,
-    Seating,
-    Topology,
-    Usage,
-)
 from slaternet.spec import Spec
 from slaternet.spec.plugins import plugin_edge
 from slaternet_adversary.engine.events import Asked, Used
@@ -42,12 +30,7 @@ HOST, ADVERSARY = "simulation", "adversary"
 
 
 def simulate(
-    spec: Spec,
-    *,
-    out: Path | None = None,
-    force: bool = False,
-    progress: Watcher | None = None,
-    figures: bool = True,
+    spec: Spec, *, out: Path | None = None, force: bool = False, progress: Watcher | None = None, figures: bool = True
 ) -> Run:
     """Play a resolved spec in this process and return its run folder."""
     if spec.run.rounds is None:
@@ -72,7 +55,7 @@ class Simulation:
         rules = Rules(agents=spec.run.agents, hosts=1, rounds=spec.run.rounds, departures=spec.leaving)
         self._coordinator = Coordinator(graph, rules, bytes(32))
         self._host: Host | None = None
-        self._todo: deque[Effect | coordinator.Effect | Answer] = deque()
+        self._todo: deque[Effect | coordinator.Effect | model.Answer] = deque()
         self._over = False
         with ExitStack() as opening:
             plugin, self._description = opening.enter_context(open_plugin(spec))
@@ -83,9 +66,9 @@ class Simulation:
 
     def play(self) -> None:
         """Play to the end."""
-        self._come(ADVERSARY, Role.ADVERSARY)
+        self._come(ADVERSARY, model.Role.ADVERSARY)
         self._tell(coordinator.Said(ADVERSARY, self._description))
-        self._come(HOST, Role.HOST)
+        self._come(HOST, model.Role.HOST)
         while not self._over:
             # everyone plays until they wait for functions that are not fixed yet; then a burst of work is due
             while self._todo:
@@ -98,37 +81,37 @@ class Simulation:
         self._adversary.close()
         self._plugin.close()
 
-    def _come(self, name: str, role: Role) -> None:
-        for effect in self._coordinator.handle(coordinator.Joined(name, Join(role, "", 0, PROTOCOL, ""))):
+    def _come(self, name: str, role: model.Role) -> None:
+        for effect in self._coordinator.handle(coordinator.Joined(name, model.Join(role, "", 0, model.PROTOCOL, ""))):
             if isinstance(effect, coordinator.Admit):
-                self._tell(coordinator.Opened(name, Opening(effect.incarnation, effect.ticket)))
+                self._tell(coordinator.Opened(name, model.Opening(effect.incarnation, effect.ticket)))
 
     def _tell(self, event: coordinator.Event) -> None:
         self._todo.extend(self._coordinator.handle(event))
 
-    def _execute(self, effect: Effect | coordinator.Effect | Answer) -> None:
+    def _execute(self, effect: Effect | coordinator.Effect | model.Answer) -> None:
         match effect:
             case Ask(question):
                 self._ask(question)
-            case Answer():
+            case model.Answer():
                 self._decide(effect)
             case ReportRound(round):
-                self._tell(coordinator.Said(HOST, Progress(round)))
+                self._tell(coordinator.Said(HOST, model.Progress(round)))
             case coordinator.Tell(_, body):
                 self._hear(body)
             case Finish():
-                self._adversary.handle(Used(HOST, 1, Usage(self._player.round - 1)))
+                self._adversary.handle(Used(HOST, 1, model.Usage(self._player.round - 1)))
 
-    def reply(self, host: str, answer: Answer) -> None:
+    def reply(self, host: str, answer: model.Answer) -> None:
         """Queue the answer for the host behind the events that came before it."""
         self._todo.append(answer)
 
-    def report(self, progress: Progress) -> None:
+    def report(self, progress: model.Progress) -> None:
         """Tell coordinator and watcher how far the game is scored."""
         self._tell(coordinator.Said(ADVERSARY, progress))
         self._watch(progress.round, progress.cumulative_loss, progress.cumulative_violation)
 
-    def finish(self, progress: Progress) -> None:
+    def finish(self, progress: model.Progress) -> None:
         """End the game: the summary is written."""
         self._over = True
         self._watch(progress.round, progress.cumulative_loss, progress.cumulative_violation)
@@ -139,7 +122,7 @@ class Simulation:
             raise AssertionError("a host plays only after it is seated")
         return self._host
 
-    def _ask(self, question: Question) -> None:
+    def _ask(self, question: model.Question) -> None:
         try:
             self._adversary.handle(Asked(HOST, question))
         except Refused as error:
@@ -155,12 +138,12 @@ class Simulation:
 
     def _hear(self, body: object) -> None:
         match body:
-            case Seating(seats) if len(seats):
+            case model.Seating(seats) if len(seats):
                 algorithm = build_algorithm(self._spec, self._description)
                 with plugin_edge("algorithm", self._spec.algorithm.name, "start"):
                     self._host = Host(algorithm, body, self._spec.run.agents, self._spec.run.rounds)
                 self._adversary.seat(1, [(HOST, seats)], body.departures)
-            case Topology():
+            case model.Topology():
                 self._decide(body)
-            case LowWater():
+            case model.LowWater():
                 self._adversary.handle(body)

@@ -39,10 +39,7 @@ def optima(spec: Spec, prefixes: Iterable[int], decisions: Array | None = None) 
 
 
 def programmes(
-    spec: Spec,
-    prefixes: Iterable[int],
-    decisions: Array | None,
-    watch: Callable[[int], None] = lambda t: None,
+    spec: Spec, prefixes: Iterable[int], decisions: Array | None, watch: Callable[[int], None] = lambda t: None
 ) -> Iterator[Programme]:
     """Yield the programme of each prefix, ascending; one object that grows. `watch` is called with every round."""
     wanted = sorted(set(prefixes))

@@ -1,48 +1,35 @@
 """Messages between a host and the adversary."""
 
+from slaternet import model
 from slaternet.codec import wire
 from slaternet.codec.parts import Assembly, split
 from slaternet.errors import Malformed
 from slaternet.limits import LIMITS
-from slaternet.model import (
-    Answer,
-    Array,
-    Head,
-    Heartbeat,
-    HistoryRequest,
-    Opening,
-    Question,
-    RevealDown,
-    RevealUp,
-    Usage,
-    ValueAndGradient,
-    Values,
-)
 from slaternet.v1 import adversary_pb2 as pb
 from slaternet.v1 import common_pb2
 
 _MOST_USAGE = 1 << 50  # the sum over all hosts of a game must fit the signed integers of arrays
 
 
-def encode_reveal_up(head: Head, body: RevealUp) -> list[bytes]:
+def encode_reveal_up(head: model.Head, body: model.RevealUp) -> list[bytes]:
     """Return the messages that carry `body`: several where a question travels in parts."""
     about = common_pb2.Head(run=head.run, epoch=head.epoch, round=head.round, sender=head.sender)
     match body:
-        case Question():
+        case model.Question():
             return [wire.pack(pb.RevealUp(head=about, question=question)) for question in _questions(body)]
-        case Opening():
+        case model.Opening():
             message = pb.RevealUp(head=about, opening=wire.write_opening(body))
-        case Heartbeat():
+        case model.Heartbeat():
             message = pb.RevealUp(head=about, heartbeat=common_pb2.Heartbeat())
-        case Usage(_, frames, sent, received, waited):
+        case model.Usage(_, frames, sent, received, waited):
             usage = pb.Usage(frames=frames, bytes_sent=sent, bytes_received=received, waited=waited)
             message = pb.RevealUp(head=about, usage=usage)
-        case HistoryRequest():
+        case model.HistoryRequest():
             message = pb.RevealUp(head=about, recall=pb.Recall(agents=wire.write_ids(body.agents), last=body.last))
     return [wire.pack(message)]
 
 
-def _questions(body: Question) -> list[pb.Question]:
+def _questions(body: model.Question) -> list[pb.Question]:
     agents, points, first = body.agents.astype(wire.ID).tobytes(), body.points.shape[1], body.x_is_first_point
     if body.anchor is None and first and body.points.nbytes <= LIMITS.part_bytes:
         data = body.points.astype(wire.NUMBER, copy=False).tobytes()
@@ -66,25 +53,25 @@ def _questions(body: Question) -> list[pb.Question]:
     ]
 
 
-def encode_reveal_down(head: Head, body: RevealDown) -> list[bytes]:
+def encode_reveal_down(head: model.Head, body: model.RevealDown) -> list[bytes]:
     """Return the messages that carry `body`: several where it travels in parts."""
     about = common_pb2.Head(run=head.run, epoch=head.epoch, round=head.round, sender=head.sender)
     match body:
-        case Answer():
+        case model.Answer():
             return [wire.pack(pb.RevealDown(head=about, answer=answer)) for answer in _answers(body)]
-        case Question():
+        case model.Question():
             return [wire.pack(pb.RevealDown(head=about, question=question)) for question in _questions(body)]
-        case Heartbeat():
+        case model.Heartbeat():
             return [wire.pack(pb.RevealDown(head=about, heartbeat=common_pb2.Heartbeat()))]
 
 
-def _answers(body: Answer) -> list[pb.Answer]:
+def _answers(body: model.Answer) -> list[pb.Answer]:
     agents, values = body.agents.astype(wire.ID).tobytes(), body.values
     f, g = values.f.astype(wire.NUMBER, copy=False), values.g.astype(wire.NUMBER, copy=False)
     _, points, constraints = g.shape
     if values.loss is None and values.constraint is None and f.nbytes + g.nbytes <= LIMITS.part_bytes:
         return [pb.Answer(agents=agents, points=points, constraints=constraints, data=f.tobytes() + g.tobytes())]
-    slopes: list[Array] = []
+    slopes: list[model.Array] = []
     for tangent in (values.loss, values.constraint):
         if tangent is not None:
             slopes += (tangent.value, tangent.gradient)
@@ -113,7 +100,7 @@ class _QuestionReader:
         self._seats = seats
         self._assembly = assembly
 
-    def read(self, head: Head, message: pb.Question) -> tuple[Head, Question] | None:
+    def read(self, head: model.Head, message: pb.Question) -> tuple[model.Head, model.Question] | None:
         """Return a question; None where it is an unfinished part."""
         seats = message.agents
         agents = self._seats.read(seats)
@@ -130,7 +117,7 @@ class _QuestionReader:
         points = numbers[begin:last].reshape(k, s, p)
         x = points[:, 0] if first else numbers[:begin].reshape(k, p)
         anchor = numbers[last:].reshape(k, p) if True in flags else None
-        return head, Question(head.round or wire.from_round_one(head), agents, x, points, anchor, *flags, first)
+        return head, model.Question(head.round or wire.from_round_one(head), agents, x, points, anchor, *flags, first)
 
 
 class RevealUpDecoder:
@@ -141,7 +128,7 @@ class RevealUpDecoder:
         self._assembly = Assembly()
         self._questions = _QuestionReader(dimension, self._seats, self._assembly)
 
-    def decode(self, data: bytes) -> tuple[Head, RevealUp] | None:
+    def decode(self, data: bytes) -> tuple[model.Head, model.RevealUp] | None:
         """Return the head and body of a message; None where it is an unfinished part."""
         message, head = wire.parse(pb.RevealUp, data)
         kind = message.WhichOneof("body")
@@ -157,9 +144,9 @@ class RevealUpDecoder:
             counts = usage.frames, usage.bytes_sent, usage.bytes_received
             if max(counts) > _MOST_USAGE or not 0.0 <= usage.waited <= _MOST_USAGE:
                 raise Malformed("a usage is beyond what a game can take")
-            return head, Usage(head.round, *counts, usage.waited)
+            return head, model.Usage(head.round, *counts, usage.waited)
         if kind == "recall":
-            return head, HistoryRequest(
+            return head, model.HistoryRequest(
                 wire.from_round_one(head), message.recall.last, self._seats.read(message.recall.agents)
             )
         raise Malformed("a message on this stream is an opening, a heartbeat, a question, a recall or a usage")
@@ -173,7 +160,7 @@ class RevealDownDecoder:
         self._assembly = Assembly()
         self._questions = _QuestionReader(dimension, self._seats, self._assembly)
 
-    def decode(self, data: bytes) -> tuple[Head, RevealDown] | None:
+    def decode(self, data: bytes) -> tuple[model.Head, model.RevealDown] | None:
         """Return the head and body of a message; None where it is an unfinished part."""
         message, head = wire.parse(pb.RevealDown, data)
         kind = message.WhichOneof("body")
@@ -185,7 +172,7 @@ class RevealDownDecoder:
             return self._questions.read(head, message.question)
         raise Malformed("a message on this stream is a heartbeat, an answer or a question recalled")
 
-    def _answer(self, head: Head, message: pb.Answer) -> tuple[Head, RevealDown] | None:
+    def _answer(self, head: model.Head, message: pb.Answer) -> tuple[model.Head, model.RevealDown] | None:
         seats = message.agents
         agents = self._seats.read(seats)
         k, s, m, p = agents.size, message.points, message.constraints, message.dimension
@@ -202,14 +189,14 @@ class RevealDownDecoder:
         numbers = wire.read_numbers(payload)
         f, g = numbers[: k * s].reshape(k, s), numbers[k * s : k * values].reshape(k, s, m)
         if not p:
-            return head, Answer(head.round or wire.from_round_one(head), agents, Values(f, g))
+            return head, model.Answer(head.round or wire.from_round_one(head), agents, model.Values(f, g))
         rest = numbers[k * values :]
         loss = _tangent(rest[: k * slopes], (k,), p) if flags[0] else None
         constraint = _tangent(rest[k * slopes * flags[0] :], (k, m), p) if flags[1] else None
-        return head, Answer(head.round or wire.from_round_one(head), agents, Values(f, g, loss, constraint))
+        return head, model.Answer(head.round or wire.from_round_one(head), agents, model.Values(f, g, loss, constraint))
 
 
-def _tangent(numbers: Array, shape: tuple[int, ...], dimension: int) -> ValueAndGradient:
+def _tangent(numbers: model.Array, shape: tuple[int, ...], dimension: int) -> model.ValueAndGradient:
     """Return values of this shape and the gradients that follow them."""
     count = numbers.size // (1 + dimension)
-    return ValueAndGradient(numbers[:count].reshape(shape), numbers[count:].reshape(*shape, dimension))
+    return model.ValueAndGradient(numbers[:count].reshape(shape), numbers[count:].reshape(*shape, dimension))

@@ -8,20 +8,8 @@ from typing import TypeVar
 
 import structlog
 
-from slaternet import codec, model
+from slaternet import codec, errors, model
 from slaternet.environment import REAL, Environment
-from slaternet.errors import (
-    BadSpec,
-    Malformed,
-    NotSeated,
-    NotYours,
-    RunFailed,
-    SlaternetError,
-    Superseded,
-    Unknown,
-    Unreachable,
-    WrongRun,
-)
 from slaternet.limits import LIMITS
 from slaternet.network.certificates import LOOPBACK, Caller, Security, require_certificate
 from slaternet.network.client import call, open_channel
@@ -47,7 +35,7 @@ async def until_reached(coordinator: str, attempt: Callable[[], Awaitable[T]], e
     while True:
         try:
             return await attempt()
-        except Unreachable as error:
+        except errors.Unreachable as error:
             if not waiting:
                 log.info("waiting for the coordinator", address=coordinator, reason=str(error))
             waiting = True
@@ -132,7 +120,7 @@ class Membership:
         self._finished = False
         self.failed = False
         """Whether this process cannot go on."""
-        self._failure: SlaternetError | None = None
+        self._failure: errors.SlaternetError | None = None
         self._reason = ""  # of the failure, as it is sent
         self._over: asyncio.Future[model.GameOver] = asyncio.get_running_loop().create_future()
         self.line = ReconnectingStream(
@@ -193,32 +181,32 @@ class Membership:
         Only the newest incarnation, only with its ticket and, where connections are secured, only with its certificate.
         """
         if message is None or not isinstance(message[1], model.Opening):
-            raise Malformed("a stream begins with an opening")
+            raise errors.Malformed("a stream begins with an opening")
         head, opening = message[0], message[1]
         self._check_run(head)
         require_certificate(caller, model.Role.HOST, head.sender)
         if head.epoch != self.epoch:
-            raise NotSeated("one of us has yet to hear of a new seating")
+            raise errors.NotSeated("one of us has yet to hear of a new seating")
         peer = peers.get(head.sender)
         if peer is None:
-            raise Unknown("the sender is no host of this game")
+            raise errors.Unknown("the sender is no host of this game")
         if opening.incarnation < peer.incarnation:
-            raise Superseded("a newer incarnation of this host has joined")
+            raise errors.Superseded("a newer incarnation of this host has joined")
         if opening.incarnation > peer.incarnation:
-            raise NotSeated("this incarnation has not been announced here yet")
+            raise errors.NotSeated("this incarnation has not been announced here yet")
         if not hmac.compare_digest(opening.ticket, peer.accept):
-            raise Unknown("the ticket is not for this server")
+            raise errors.Unknown("the ticket is not for this server")
         return peer, opening
 
     def check(self, head: model.Head, peer: str) -> None:
         """Refuse a message that does not belong on the stream of this peer."""
         if head.run != self.run or head.sender != peer or head.epoch != self.epoch:
             self._check_run(head)
-            raise NotYours("a message must come from the host and the epoch of its stream")
+            raise errors.NotYours("a message must come from the host and the epoch of its stream")
 
     def _check_run(self, head: model.Head) -> None:
         if head.run != self.run:
-            raise WrongRun("the message belongs to another run")
+            raise errors.WrongRun("the message belongs to another run")
 
     def peer_lost(self, peer: str) -> None:
         """Log that the stream of a peer has ended, unless the game is ending, or our part in it."""
@@ -261,7 +249,7 @@ class Membership:
         if self._failure is not None:
             raise self._failure
         if over.failure:
-            raise RunFailed(f"the game failed: {over.failure}")
+            raise errors.RunFailed(f"the game failed: {over.failure}")
 
     async def _wait_until_acknowledged(self, over: model.GameOver, line: asyncio.Task[None]) -> None:
         """Wait until the coordinator has stored our acknowledgement of the game's end: it then ends the stream.
@@ -300,14 +288,14 @@ class Membership:
         self.send(progress, progress.round)
         self.send(model.Finished(), progress.round)
 
-    def fail_game(self, error: SlaternetError, reason: str = "") -> None:
+    def fail_game(self, error: errors.SlaternetError, reason: str = "") -> None:
         """End the game for all: this process cannot go on. Others receive `reason`; by default, the error."""
         if not self.failed:
             self._failure, self._reason, self.failed = error, reason or str(error), True
             log.error("cannot go on", reason=str(error))
             self.send(model.Failed(self._reason))
 
-    def leave_for_restart(self, error: SlaternetError) -> None:
+    def leave_for_restart(self, error: errors.SlaternetError) -> None:
         """Leave the game, which waits until this process is started again."""
         if not self.failed and not self._over.done():
             self.failed = True
@@ -348,7 +336,7 @@ class Membership:
         head, body = message
         self._check_run(head)
         if head.sender != model.COORDINATOR:
-            raise NotYours("a control message must come from the coordinator")
+            raise errors.NotYours("a control message must come from the coordinator")
         if isinstance(body, model.Heartbeat):
             return
         if isinstance(body, model.Seating):
@@ -365,7 +353,7 @@ class Membership:
             try:
                 if not over.failure:
                     self._state.close(self._progress.round)
-            except (BadSpec, RunFailed) as error:
+            except (errors.BadSpec, errors.RunFailed) as error:
                 self._over.set_exception(error)
                 return
             self._over.set_result(over)

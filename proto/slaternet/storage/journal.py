@@ -15,17 +15,8 @@ from typing import Self
 
 from slaternet.errors import BadSpec, Diverged, RunFailed, SlaternetError
 from slaternet.limits import LIMITS, Limits
+from slaternet.storage import record_file
 from slaternet.storage.disk import DISK, DRAFT, Buffer, Disk, DiskFile, publish, replace_file
-from slaternet.storage.record_file import (
-    HEAD_BYTES,
-    SEAL_BYTES,
-    Reader,
-    SealedRecord,
-    Title,
-    head_bytes,
-    seal_of,
-    title_bytes,
-)
 
 
 class Durability(StrEnum):
@@ -41,7 +32,7 @@ class Journal:
     """An append-only file. One thread at a time; the lock of the state folder excludes other processes."""
 
     def __init__(
-        self, path: Path, file: DiskFile, title: Title, durability: Durability, disk: Disk, limits: Limits
+        self, path: Path, file: DiskFile, title: record_file.Title, durability: Durability, disk: Disk, limits: Limits
     ) -> None:
         self._path = path
         self._file = file
@@ -49,9 +40,9 @@ class Journal:
         self._disk = disk
         self._durability = durability
         self._largest = _largest(limits)
-        reader = Reader(path, file, largest=self._largest)
+        reader = record_file.Reader(path, file, largest=self._largest)
         reader.expect(title)
-        self._reader: Reader | None = reader
+        self._reader: record_file.Reader | None = reader
         self._seal = b""
         self._end = 0
         self._closed = "it must be replayed first"
@@ -68,7 +59,7 @@ class Journal:
         limits: Limits = LIMITS,
     ) -> Self:
         """Begin the journal of a game; BadSpec where `path` holds more than a title, so that no record is ever lost."""
-        start = title_bytes(_title(role, run))
+        start = record_file.title_bytes(_title(role, run))
         disk.make_folder(path.parent)
         if path.name in disk.names(path.parent):
             with closing(disk.open(path)) as file:
@@ -102,7 +93,7 @@ class Journal:
             file.close()
             raise
 
-    def replay(self) -> Iterator[SealedRecord]:
+    def replay(self) -> Iterator[record_file.SealedRecord]:
         """Yield the records; at the end cut off one that a crash has torn.
 
         Diverged, naming record and byte, where the file is damaged otherwise.
@@ -127,8 +118,8 @@ class Journal:
         """
         if self._closed:
             self._check_open()
-        record = b"".join((head_bytes(self._seal, kind, round, *payload), *payload))
-        if (size := len(record) - HEAD_BYTES) > self._largest:
+        record = b"".join((record_file.head_bytes(self._seal, kind, round, *payload), *payload))
+        if (size := len(record) - record_file.HEAD_BYTES) > self._largest:
             raise RunFailed(
                 f"{self._path} takes no record of {size} bytes, more than {self._largest}; make the game smaller: "
                 "fewer agents a host, or fewer coordinates"
@@ -142,7 +133,7 @@ class Journal:
             with suppress(SlaternetError):  # if this fails too, the next replay cuts the torn record off
                 self._file.truncate(self._end)
             raise
-        self._seal = record[HEAD_BYTES - SEAL_BYTES : HEAD_BYTES]
+        self._seal = record[record_file.HEAD_BYTES - record_file.SEAL_BYTES : record_file.HEAD_BYTES]
         self._end += len(record)
 
     def _check_open(self) -> None:
@@ -183,22 +174,22 @@ class Journal:
 class JournalRewrite:
     """A new version of a journal, made from the records of the old one, with seals of its own."""
 
-    def __init__(self, path: Path, title: Title, largest: int, disk: Disk) -> None:
+    def __init__(self, path: Path, title: record_file.Title, largest: int, disk: Disk) -> None:
         self.path = path.with_name(path.name + DRAFT)
         self._disk = disk
         self._old = disk.open(path)
-        self._reader = Reader(path, self._old, largest=largest)
+        self._reader = record_file.Reader(path, self._old, largest=largest)
         self._file = disk.create(self.path)
-        start = title_bytes(title)
+        start = record_file.title_bytes(title)
         self._file.append(start)
-        self._seal, self._end = seal_of(start), len(start)
+        self._seal, self._end = record_file.seal_of(start), len(start)
 
     @property
     def remainder(self) -> int:
         """How many bytes of the old journal are still unread."""
         return self._reader.remainder
 
-    def read(self, size: int) -> Iterator[SealedRecord]:
+    def read(self, size: int) -> Iterator[record_file.SealedRecord]:
         """Yield the next records of the old journal, at least `size` bytes of them if there are as many."""
         end = self._reader.end + size
         while self._reader.end < end and (record := next(iter(self._reader), None)) is not None:
@@ -206,9 +197,9 @@ class JournalRewrite:
 
     def append(self, kind: int, round: int, payload: bytes) -> None:
         """Write a record."""
-        head = head_bytes(self._seal, kind, round, payload)
+        head = record_file.head_bytes(self._seal, kind, round, payload)
         self._file.append(head + payload)
-        self._seal = seal_of(head)
+        self._seal = record_file.seal_of(head)
         self._end += len(head) + len(payload)
 
     def sync(self) -> None:
@@ -227,13 +218,13 @@ class JournalRewrite:
         self._disk.remove(self.path)
 
 
-def read(path: Path, *, disk: Disk = DISK, limits: Limits = LIMITS) -> Iterator[SealedRecord]:
+def read(path: Path, *, disk: Disk = DISK, limits: Limits = LIMITS) -> Iterator[record_file.SealedRecord]:
     """Yield the records of any journal, without changing the file.
 
     Diverged, naming record and byte, where it is damaged or ends within a record.
     """
     with closing(disk.open(path)) as file:
-        reader = Reader(path, file, largest=_largest(limits))
+        reader = record_file.Reader(path, file, largest=_largest(limits))
         yield from reader
         if reader.remainder:
             raise Diverged(
@@ -242,13 +233,13 @@ def read(path: Path, *, disk: Disk = DISK, limits: Limits = LIMITS) -> Iterator[
             )
 
 
-def read_title(path: Path, *, disk: Disk = DISK) -> Title:
+def read_title(path: Path, *, disk: Disk = DISK) -> record_file.Title:
     """Return role and run of a journal; BadSpec where it is none, Diverged where it is damaged."""
     with closing(disk.open(path)) as file:
-        return Reader(path, file, largest=0).title
+        return record_file.Reader(path, file, largest=0).title
 
 
-def _title(role: str, run: str) -> Title:
+def _title(role: str, run: str) -> record_file.Title:
     return {"file": "journal", "role": role, "run": run}
 
 
