@@ -65,7 +65,7 @@ def _network(world: "World") -> Iterator[Any]:
 
 def _held(world: "World") -> Iterator[Any]:
     """Have a coordinator's database closed at its death, and let it die around a change: SQLite has no other seam."""
-    opened, keep = RegisterDb.open, RegisterDb.save
+    opened, save = RegisterDb.open, RegisterDb.save
 
     def opening(*args: Any) -> RegisterDb:
         archive = opened(*args)
@@ -73,10 +73,10 @@ def _held(world: "World") -> Iterator[Any]:
             world.machines[life.name].at_death(archive.close)
         return archive
 
-    def trimmer(archive: RegisterDb, *args: Any) -> None:
-        world.point("before the archive")
-        keep(archive, *args)
-        world.point("behind the archive")
+    def saving(archive: RegisterDb, *args: Any) -> None:
+        world.point("before the register")
+        save(archive, *args)
+        world.point("behind the register")
 
     yield mock.patch.object(RegisterDb, "open", opening)
-    yield mock.patch.object(RegisterDb, "save", trimmer)
+    yield mock.patch.object(RegisterDb, "save", saving)

@@ -93,13 +93,13 @@ async def test_a_server_that_goes_is_missed_once_for_every_reason_and_welcomed_w
         async with asyncio.timeout(30):
             async with served() as address:
                 caller = Caller(address)
-                trimmer = asyncio.create_task(caller.line.run())
+                running = asyncio.create_task(caller.line.run())
                 await caller.is_heard()
             await caller.tries(20)
             async with served(address):
                 await caller.is_heard()
-                trimmer.cancel()
-        await asyncio.gather(trimmer, return_exceptions=True)
+                running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
 
     told = [each for each in said if each["event"].startswith("stream ")]
     reasons = [each["reason"] for each in told[:-1]]
@@ -116,11 +116,11 @@ async def test_a_server_that_was_never_heard_is_not_missed_at_once() -> None:
         pass
     with capture_logs() as said:
         caller = Caller(address)
-        trimmer = asyncio.create_task(caller.line.run())
+        running = asyncio.create_task(caller.line.run())
         async with asyncio.timeout(30):
             await caller.tries(3)
-        trimmer.cancel()
-        await asyncio.gather(trimmer, return_exceptions=True)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
 
     assert [each for each in said if each["event"] == "stream broke"] == []
 
@@ -128,15 +128,15 @@ async def test_a_server_that_was_never_heard_is_not_missed_at_once() -> None:
 async def test_a_line_that_is_redirected_leaves_a_stream_to_the_older_life_and_goes_where_the_server_is_now() -> None:
     async with asyncio.timeout(30), served() as there, served() as elsewhere:
         caller = Caller(there)
-        trimmer = asyncio.create_task(caller.line.run())
+        running = asyncio.create_task(caller.line.run())
         await caller.is_heard()
 
         caller.line.redirect(elsewhere)
         await caller.is_heard()
 
         assert caller.line.reconnections == 1
-        trimmer.cancel()
-        await asyncio.gather(trimmer, return_exceptions=True)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_a_line_that_is_redirected_while_it_pauses_tries_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,15 +145,15 @@ async def test_a_line_that_is_redirected_while_it_pauses_tries_at_once(monkeypat
         async with served() as gone:
             pass
         caller = Caller(gone)
-        trimmer = asyncio.create_task(caller.line.run())
+        running = asyncio.create_task(caller.line.run())
         await caller.tries(1)
         await caller.closed.wait()
 
         caller.line.redirect(elsewhere)
         await caller.is_heard()
 
-        trimmer.cancel()
-        await asyncio.gather(trimmer, return_exceptions=True)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_an_address_that_may_not_be_dialled_is_an_error_at_once_instead_of_one_more_attempt() -> None:
