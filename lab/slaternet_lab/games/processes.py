@@ -255,6 +255,8 @@ class Supervisor:
         while not self._coordinator.ended.done() or self._coordinator.failed:
             if running := self._running:
                 await asyncio.wait(running, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            if not self._begun:  # it may have begun since the last look, and then a lost host can be spared
+                await self._poll(channel)
             await self._restart_dead()
             if self._interrupts > 1:
                 raise KeyboardInterrupt
