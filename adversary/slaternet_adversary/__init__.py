@@ -1,12 +1,13 @@
 """The adversary of a game. Authors of plugins import what they need from here."""
 
-from typing import TYPE_CHECKING
-
-from slaternet.facade import lazy
-
+TYPE_CHECKING = False  # as in `typing`: nothing is imported before `__main__` has dropped the working directory
 if TYPE_CHECKING:
     from slaternet_adversary.api import Adversary, CannotPlay, Game, History, Round
 
 __all__ = ["Adversary", "CannotPlay", "Game", "History", "Round"]
 
-__getattr__ = lazy(__name__, {"slaternet_adversary.api": " ".join(__all__)})
+
+def __getattr__(name: str) -> object:
+    from slaternet.facade import lazy
+
+    return lazy(__name__, {"slaternet_adversary.api": " ".join(__all__)})(name)

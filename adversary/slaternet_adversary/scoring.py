@@ -17,7 +17,7 @@ from slaternet_adversary.api import Round
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """The scores of a round, averaged over the agents, and those of the zero baseline."""
+    """The scores of a round, averaged over the agents, and those of the baseline at the centre of X."""
 
     round: int
     loss: float

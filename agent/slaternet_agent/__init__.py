@@ -3,10 +3,7 @@
 Authors of algorithms import what they need from here.
 """
 
-from typing import TYPE_CHECKING
-
-from slaternet.facade import lazy
-
+TYPE_CHECKING = False  # as in `typing`: nothing is imported before `__main__` has dropped the working directory
 if TYPE_CHECKING:
     from slaternet.model import ValueAndGradient, Values
     from slaternet_agent.algorithms.base import Algorithm, Decision, Feedback, Gossip
@@ -28,13 +25,17 @@ __all__ = [
     "forward_points",
 ]
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "slaternet_agent.algorithms.base": "Algorithm Decision Feedback Gossip",
-        "slaternet_agent.algorithms.game": "AlgorithmGame",
-        "slaternet_agent.algorithms.estimators": "Directions forward forward_points",
-        "slaternet_agent.algorithms.schedules": "Schedule",
-        "slaternet.model": "ValueAndGradient Values",
-    },
-)
+
+def __getattr__(name: str) -> object:
+    from slaternet.facade import lazy
+
+    return lazy(
+        __name__,
+        {
+            "slaternet_agent.algorithms.base": "Algorithm Decision Feedback Gossip",
+            "slaternet_agent.algorithms.game": "AlgorithmGame",
+            "slaternet_agent.algorithms.estimators": "Directions forward forward_points",
+            "slaternet_agent.algorithms.schedules": "Schedule",
+            "slaternet.model": "ValueAndGradient Values",
+        },
+    )(name)

@@ -1,5 +1,10 @@
 """`python -m slaternet_agent`: what `slaternet agent` does, without the laboratory."""
 
+import sys
+
+if __name__ == "__main__" and not sys.flags.safe_path:
+    del sys.path[0]  # the working directory, where `python -m` looks first: files there are nobody's modules
+
 from slaternet.service.library_defaults import set_library_defaults
 
 set_library_defaults()

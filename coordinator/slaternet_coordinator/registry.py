@@ -4,10 +4,10 @@ import functools
 import hashlib
 from pathlib import Path
 
-from slaternet.errors import BadSpec
 from slaternet.fields import read
 from slaternet.spec import GraphSection
 from slaternet.spec.plugins import Loaded, check_options, load, plugin_edge
+from slaternet.storage.files import FILE_LIMITS, read_bytes
 from slaternet_coordinator import graphs
 from slaternet_coordinator.graphs import Graph
 from slaternet_coordinator.graphs.file import FileGraph
@@ -47,7 +47,4 @@ def _loaded(section: GraphSection) -> Loaded:
 
 def _content(section: GraphSection) -> bytes:
     path = read("graph.path", str, section.numbers["path"])
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise BadSpec(f"graph.path = {path} cannot be read: {error.strerror}; correct the path") from None
+    return read_bytes(Path(path), most=FILE_LIMITS.graph_bytes, who=f"graph.path = {path}")

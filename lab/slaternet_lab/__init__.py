@@ -4,10 +4,7 @@
 the results, `regret` judges them, `compare` plays several algorithms on the same functions.
 """
 
-from typing import TYPE_CHECKING
-
-from slaternet.facade import lazy
-
+TYPE_CHECKING = False  # as in `typing`: nothing is imported before `__main__` has dropped the working directory
 if TYPE_CHECKING:
     from slaternet_lab.comparison.play import compare
     from slaternet_lab.games.resume import resume
@@ -19,15 +16,19 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "compare", "load", "play", "regret", "resume", "simulate"]
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "slaternet_lab.runs.run": "Run",
-        "slaternet_lab.comparison.play": "compare",
-        "slaternet_lab.specs.resolve": "load",
-        "slaternet_lab.games.run": "play",
-        "slaternet_lab.hindsight.regret": "regret",
-        "slaternet_lab.games.resume": "resume",
-        "slaternet_lab.games.simulation": "simulate",
-    },
-)
+
+def __getattr__(name: str) -> object:
+    from slaternet.facade import lazy
+
+    return lazy(
+        __name__,
+        {
+            "slaternet_lab.runs.run": "Run",
+            "slaternet_lab.comparison.play": "compare",
+            "slaternet_lab.specs.resolve": "load",
+            "slaternet_lab.games.run": "play",
+            "slaternet_lab.hindsight.regret": "regret",
+            "slaternet_lab.games.resume": "resume",
+            "slaternet_lab.games.simulation": "simulate",
+        },
+    )(name)

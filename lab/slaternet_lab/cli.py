@@ -4,14 +4,15 @@ from slaternet.service.library_defaults import set_library_defaults
 
 set_library_defaults()
 
-import sys
+import functools
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import structlog
 import typer
 
+from slaternet.service.logs import error_logger
 from slaternet.service.main import main as run_program
 from slaternet_agent.shell.command import agent
 from slaternet_lab.commands import (
@@ -52,8 +53,21 @@ def slaternet(
     """Distributed bandit convex optimisation with time-varying constraints, played over a real network."""
 
 
+def guarded(command: Callable[..., None]) -> Callable[..., None]:
+    """Keep typer from an EOFError, which it takes for the user's closing the terminal: "Aborted." and no cause."""
+
+    @functools.wraps(command)
+    def call(*arguments: Any, **options: Any) -> None:  # noqa: ANN401
+        try:
+            command(*arguments, **options)
+        except EOFError as error:
+            raise RuntimeError("a file or stream ended early") from error
+
+    return call
+
+
 def _register(command: Callable[..., None], panel: str, example: str) -> None:
-    app.command(rich_help_panel=panel, epilog=f"Example: {example}")(command)
+    app.command(rich_help_panel=panel, epilog=f"Example: {example}")(guarded(command))
 
 
 _PLAY, _LOOK, _AFTER, _SERVICES = "Play", "Before a game", "After a game", "Services"
@@ -87,5 +101,5 @@ _register(services.health, _SERVICES, "slaternet health 127.0.0.1:7000")
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command and exit."""
-    structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
+    structlog.configure(logger_factory=error_logger)
     run_program("slaternet", lambda: app(arguments, prog_name="slaternet"))

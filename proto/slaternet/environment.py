@@ -21,6 +21,8 @@ class Environment:
     """For everything that must survive the process."""
     limits: Limits = LIMITS
     """A test may change how far a game runs ahead, and how much is done in one step."""
+    now: Callable[[], float] = time.time
+    """Seconds since 1970, for records; nothing is decided by it."""
 
 
 REAL = Environment()

@@ -17,13 +17,14 @@
     |   +-- NotSeated            UNAVAILABLE          wait for the seating
     |   +-- Forgotten            NOT_FOUND            the round lies before the low-water mark
     +-- Diverged             DATA_LOSS            two copies of one thing differ; the run stops
+    |   +-- Damaged              INTERNAL             see the log of the process whose file it is
     +-- PluginFailed         INTERNAL             see the adversary's log; agents are told nothing more
     +-- Unreachable          UNAVAILABLE          start the process named, or correct its address
     +-- BadSpec              (never on the wire)  correct the key named; exit code 2
     +-- RunFailed            (never on the wire)  a process of a run died or the game failed; exit code 3
 
 The text of an error is one sentence that names the culprit and the remedy. Texts that go to a peer never contain
-values of a function.
+values of a function, or paths: those of status INTERNAL, and those never on the wire, stay in our own log.
 """
 
 from typing import ClassVar
@@ -132,6 +133,12 @@ class Diverged(SlaternetError):
 
     status = "DATA_LOSS"
     exit_code = 5
+
+
+class Damaged(Diverged):
+    """A file of ours is not what was written; only the operator sees the text, which names the file."""
+
+    status = "INTERNAL"
 
 
 class PluginFailed(SlaternetError):

@@ -23,6 +23,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _STRICT = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
+_DEPTH = 32
+"""Tables and lists within each other that a file may have; ours have 4, and every level costs a parser some stack."""
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _EXPECTED = {
     "greater_than": "above {gt}",
@@ -118,3 +120,12 @@ def expected(finding: ErrorDetails) -> str:
 @functools.cache
 def _adapter(kind: Any) -> TypeAdapter[Any]:  # noqa: ANN401  an annotation
     return TypeAdapter(kind, config=_STRICT)
+
+
+def too_deep(value: object) -> bool:
+    """Return whether the tables and lists of a parsed file lie deeper in each other than in any file of ours."""
+    level = [value]
+    for _ in range(_DEPTH):
+        inside = (each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list))
+        level = [each for values in inside for each in values if isinstance(each, dict | list)]
+    return bool(level)

@@ -29,10 +29,16 @@ class Limits:
     """Agents of a game."""
     dimension: int = 1 << 17
     """Coordinates of a decision."""
+    coordinates: int = 1 << 24
+    """Agents times coordinates: all decisions of a round, of which every process holds several copies."""
+    edges: int = 1 << 23
+    """Entries of W_t, diagonal included."""
     points: int = 1 << 17
     """Points per question and agent, whatever the game grants."""
     constraints: int = 1 << 12
     """Rows of g per agent."""
+    function_numbers: int = 1 << 26
+    """Numbers that make the functions of a round of a built-in adversary, or a matrix of them."""
     hosts: int = 4096
     """Agent hosts of a game."""
     spares: int = 64
@@ -81,10 +87,20 @@ class Limits:
     """Lines of one report of refusals; a server that has counted half as many records no further host names."""
     troubles: int = 16
     """Incidents in a status, the most recent ones."""
+    complaints: int = 16
+    """How often one process may accuse others or dispute their rows, and how many disputes a host has open."""
+    incidents: int = 4096
+    """Lines of incidents.jsonl; what happens after so many is logged alone."""
     scrapes: int = 8
     """Requests for metrics that are answered at the same time."""
-    probes: int = 8
-    """Calls of health or reflection that a server has open at the same time."""
+    calls: int = 16
+    """Calls that one caller has open at a server at the same time; the oldest gives way to one more."""
+    connections: int = 8192
+    """Connections that a server accepts at the same time beyond those of its hosts, where it may open so many files."""
+    files: int = 512
+    """Files that a process keeps for other things than connections to its server."""
+    refusals_logged: int = 32
+    """Refusals of one kind and host that are logged one by one; then each time that their number has doubled."""
     chunk_bytes: int = 1 << 22
     """Largest array that one scoring call asks a plugin to fill."""
     plugin_message_bytes: int = 1 << 26
@@ -95,6 +111,10 @@ class Limits:
     """How long one call of such a plugin may take, and a worker's start."""
     plugin_idle_seconds: float = 3600.0
     """Time without calls after which a plugin may drop an instance."""
+    plugin_restarts: int = 5
+    """How often such a plugin is played again for one call, because its process was killed or has forgotten it."""
+    reasked_rounds: int = 16
+    """Rounds of which answers are asked for again, and compared, whenever a plugin is played again."""
     plugin_memory_bytes: int = 1 << 32
     """Address space of a plugin's worker, beyond that of the worker itself."""
     plugin_files: int = 1024

@@ -5,25 +5,25 @@ k is the number of agents a message speaks for, p the dimension, s the points pe
 """
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slaternet.status import HostStatus as HostStatus
+from slaternet.status import Incident as Incident
+from slaternet.status import IncidentRecord as IncidentRecord
+from slaternet.status import Refusal as Refusal
+from slaternet.status import Refusals as Refusals
+from slaternet.status import Role as Role
+from slaternet.status import Status as Status
+
 Array = NDArray[np.float64]
 Agents = NDArray[np.intp]
 
-PROTOCOL = 2
+PROTOCOL = 3
 """Version of the wire protocol; processes of different versions refuse each other."""
 COORDINATOR = "coordinator"
 """The coordinator's name."""
-
-
-class Role(StrEnum):
-    """What a process is in the game."""
-
-    HOST = "host"
-    ADVERSARY = "adversary"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Join:
     protocol: int
     fingerprint: str
     agents: Agents = field(default_factory=lambda: np.empty(0, np.intp))  # those wanted; none: any
-    spec: str = ""  # SHA-256 of the spec played before; empty: without a past
+    spec_tag: str = ""  # of the spec played before; empty: without a past
     durable: bool = False  # it can be restarted
     ticket: bytes = b""  # of a challenge; empty: there was none
 
@@ -67,7 +67,8 @@ class Welcome:
 
     incarnation: int
     ticket: bytes
-    spec: str
+    spec: str  # TOML: to the adversary all of it, to hosts the public part
+    spec_tag: str  # by which the receiver knows all of it again
     low_water: int = 0
 
 
@@ -97,7 +98,7 @@ class Description:
     constraint_gradient: bool = False  # likewise
     history: int = 0
     rowwise: bool = True
-    code: str = ""
+    code: str = ""  # SHA-256 of the plugin's code; hosts do not get it
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +219,50 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
+class Accusation:
+    """A peer has refused the sender's stream with an error that no honest host sends."""
+
+    host: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dispute:
+    """DisputedRows that the sender has received twice, with different numbers."""
+
+    round: int
+    host: str  # who sent the second
+    agents: Agents
+    rows: Array  # (k, width): those that came second
+
+
+@dataclass(frozen=True, slots=True)
+class RowRequest:
+    """Asks a host for rows that others dispute."""
+
+    round: int
+    agents: Agents
+    ticket: bytes = b""  # opens the journal, from which to rebuild them; empty: state those that were sent
+
+
+@dataclass(frozen=True, slots=True)
+class DisputedRows:
+    """Rows of one round: in answer to RowRequest, or the coordinator's ruling."""
+
+    round: int
+    agents: Agents
+    rows: Array  # (k, width); width 0: not known, and in a ruling: keep what came first
+
+
+@dataclass(frozen=True, slots=True)
+class Disturbed:
+    """The sender had asked a question that it would not ask now; the game goes on as it was asked."""
+
+    round: int
+    agents: Agents
+
+
+@dataclass(frozen=True, slots=True)
 class GameOver:
     """The game is over; `failure` is why it failed, empty where it ended well."""
 
@@ -227,72 +272,6 @@ class GameOver:
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
     """Answer to GameOver; the sender leaves."""
-
-
-# Refusals
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """How often a server has refused messages of one kind from one host."""
-
-    kind: str  # the class of the error
-    host: str  # empty: the caller was not identified
-    count: int
-    server: str = ""  # that refused them; empty in its own report
-
-
-@dataclass(frozen=True, slots=True)
-class Refusals:
-    """Everything that the sender has refused so far."""
-
-    breaches: tuple[Refusal, ...]
-
-
-# The status of the game
-
-
-@dataclass(frozen=True, slots=True)
-class HostStatus:
-    """One process of the game."""
-
-    name: str
-    address: str
-    seats: int
-    round: int
-    connected: bool
-    role: Role = Role.HOST
-    silent: float = 0.0  # seconds since its last message
-    waits_for: tuple[str, ...] = ()
-    spare: bool = False
-    lost: bool = False  # given up
-
-
-@dataclass(frozen=True, slots=True)
-class Incident:
-    """Something went wrong that the operator should know."""
-
-    ago: float  # seconds
-    what: str
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """The status of the game."""
-
-    round: int  # the last round scored
-    phase: str
-    agents: int
-    rounds: int  # 0: until stopped
-    published: int
-    cumulative_loss: float
-    cumulative_violation: float
-    hosts: tuple[HostStatus, ...]
-    waiting_for: str = ""
-    failure: str = ""
-    breaches: tuple[Refusal, ...] = ()
-    rounds_per_second: float = 0.0
-    troubles: tuple[Incident, ...] = ()
 
 
 # Gossip
@@ -344,11 +323,12 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class HistoryRequest:
-    """Asks for the questions and answers of agents that were seated elsewhere."""
+    """Asks for past questions and answers of agents."""
 
     round: int  # the first wanted
     last: int
     agents: Agents
+    ticket: bytes = b""  # of a RowRequest; empty: they are seated here
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,9 +358,10 @@ class Answer:
     values: Values
 
 
-_Report = Progress | Checkpointed | Waiting | Holding | Finished | Failed | Refusals
-ControlUp = Opening | Heartbeat | Description | _Report | Acknowledged
-ControlDown = Heartbeat | Seating | Standby | Topology | Hold | StopAt | LowWater | GameOver
+_Report = Progress | Checkpointed | Waiting | Holding | Finished | Failed | Refusals | Accusation
+ControlUp = Opening | Heartbeat | Description | _Report | Dispute | DisputedRows | Disturbed | Acknowledged
+_Order = Hold | StopAt | LowWater | GameOver
+ControlDown = Heartbeat | Seating | Standby | Topology | _Order | IncidentRecord | RowRequest | DisputedRows
 Gossip = Opening | ResendFrom | Heartbeat | Frame
 RevealUp = Opening | Heartbeat | Question | Usage | HistoryRequest
 RevealDown = Heartbeat | Question | Answer

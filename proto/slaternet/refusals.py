@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from slaternet.errors import Diverged, Forgotten, Refused, RoundNotOpen, SlaternetError
+from slaternet.errors import Damaged, Diverged, Forgotten, Refused, RoundNotOpen, SlaternetError
 from slaternet.limits import LIMITS
 from slaternet.model import Refusal
 
@@ -13,7 +13,7 @@ KINDS = frozenset(kind.__name__ for kind in _LEAVES)
 
 def is_refusal(error: SlaternetError) -> bool:
     """Return whether an error counts as a refusal: the message broke the contract."""
-    return isinstance(error, _LEAVES)
+    return isinstance(error, _LEAVES) and not isinstance(error, Damaged)  # a damaged file is our own fault
 
 
 class RefusalCounter:
@@ -27,13 +27,14 @@ class RefusalCounter:
         """Call `changed` after every refusal."""
         self._changed = changed
 
-    def count(self, error: SlaternetError, host: str) -> None:
-        """Count a refused message; `host` is empty unless the caller's ticket has proved its name."""
+    def count(self, error: SlaternetError, host: str) -> int:
+        """Count a refused message, and return how many like it there were; `host` is empty without a ticket of its."""
         key = type(error).__name__, host
         if key not in self._counts and len(self._counts) >= LIMITS.breaches // 2:
             key = type(error).__name__, ""
         self._counts[key] = self._counts.get(key, 0) + 1
         self._changed()
+        return self._counts[key]
 
     @property
     def all(self) -> tuple[Refusal, ...]:

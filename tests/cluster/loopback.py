@@ -7,7 +7,7 @@ from itertools import count
 from pathlib import Path
 
 from tests.cluster.machines import Machine, Network, shown
-from tests.cluster.services import ADVERSARY, COORDINATOR, PAPER, Services, Wire, hosts
+from tests.cluster.services import ADVERSARY, COORDINATOR, PAPER, Services, Wire, hand_out, hosts
 
 STATE = ("--state", "state")
 """What makes a service one that may be killed and started again by the same command."""
@@ -32,16 +32,25 @@ def address() -> str:
 
 @contextmanager
 def on_loopback(
-    folder: Path, number: int, rounds: int | None, *, spec: Sequence[str] = PAPER, options: Sequence[str] = STATE
+    folder: Path,
+    number: int,
+    rounds: int | None,
+    *,
+    spec: Sequence[str] = PAPER,
+    options: Sequence[str] = STATE,
+    wire: Wire = Wire.PLAIN,
 ) -> Iterator[Services]:
     """Make a corner for a coordinator, an adversary and that many agent hosts; nothing is started yet."""
     here = address()
     corners = [Corner(name, "", here, folder / name) for name in (COORDINATOR, ADVERSARY, *hosts(number))]
     for corner in corners:
         corner.folder.mkdir(parents=True)
+    network = Network(corners)
+    if wire is Wire.TLS:
+        hand_out(folder / "certs", number, network)
     try:
         with shown(corners):
-            yield Services(Network(corners), number, rounds, Wire.PLAIN, spec, options)
+            yield Services(network, number, rounds, wire, spec, options)
     finally:
         for corner in corners:
             corner.end()

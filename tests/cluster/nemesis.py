@@ -133,7 +133,7 @@ class Nemesis:
     def conclude(self) -> None:
         """Stop the game, and hold all that was seen against its end."""
         game, outcome = self._game, self._outcome
-        game.network[COORDINATOR].ask("stop", game.address, "--insecure")
+        game.stop()
         outcome.digest = game.end_well()
         self._history.check()
         outcome.rounds = int(json.loads((game.run / "summary.json").read_text())["rounds"])

@@ -125,6 +125,10 @@ class Services:
         answer: Status = self.network[COORDINATOR].ask("status", self.address, *self._security)
         return answer
 
+    def stop(self) -> None:
+        """Ask the coordinator to end the game, from its own machine."""
+        self.network[COORDINATOR].ask("stop", self.address, *self._security)
+
     def until(self, condition: Callable[[Status], bool]) -> Status:
         """Wait until the game stands as the condition says."""
         seen: list[Status] = []
@@ -174,16 +178,21 @@ def services(
     """Make a machine for a coordinator, an adversary and that many agent hosts; nothing is started yet."""
     with network(folder, COORDINATOR, ADVERSARY, *hosts(number), seed=seed, faults=faults) as machines:
         if wire is Wire.TLS:
-            certify(folder / "certs", number)
-            for machine in machines.machines.values():
-                hand_over(folder / "certs", machine.name, machine)
-            hand_over(folder / "certs", OPERATOR, machines[COORDINATOR])
+            hand_out(folder / "certs", number, machines)
         yield Services(machines, number, rounds, wire, spec, options)
 
 
 def certify(folder: Path, number: int) -> None:
     """Make certificates for that many hosts, as an operator would."""
     run("certs", folder, "--hosts", number)
+
+
+def hand_out(certificates: Path, number: int, network: Network) -> None:
+    """Make certificates for that many hosts, and one for a host without a machine; each machine gets its own."""
+    certify(certificates, number + 1)
+    for machine in network.machines.values():
+        hand_over(certificates, machine.name, machine)
+    hand_over(certificates, OPERATOR, network[COORDINATOR])
 
 
 def hand_over(certificates: Path, name: str, machine: Machine) -> None:

@@ -10,7 +10,7 @@ from tests.cluster.history import History
 from tests.cluster.injections import Kill, Pause
 from tests.cluster.loopback import on_loopback
 from tests.cluster.machines import eventually
-from tests.cluster.services import COORDINATOR, Services, simulated
+from tests.cluster.services import Services, simulated
 
 SPEC = ("paper", "--set", "run.agents=12")
 HOSTS = 3
@@ -79,7 +79,7 @@ def play(folder: Path, *, seconds: float, seed: int = 1) -> Outcome:
             faults += 1
             _watch(game, gauges, began, min(time.monotonic() + seconds / 10, began + seconds))
             history.heal()
-        game.network[COORDINATOR].ask("stop", game.address)
+        game.stop()
         digest, rounds = game.end_well(), len(game.scored())
         history.check()
     assert digest == simulated(rounds, SPEC)

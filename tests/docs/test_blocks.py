@@ -25,7 +25,7 @@ RUN = {"sh", "console", "python", "toml"}
 SERVICES = {"coordinator", "adversary", "agent"}
 ASKED = {"health", "status", "stop"}
 PATIENCE = 60.0
-LONG = {"docs/operate.md", "docs/tutorial.md"}
+LONG = {"README.md", "docs/adversaries.md", "docs/operate.md", "docs/research.md", "docs/tutorial.md"}
 """Pages with several games over a network."""
 
 ALL = [block for page in PAGES for block in blocks(page)]

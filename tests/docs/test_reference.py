@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from slaternet import errors
 from slaternet.numerics.sets import Box, make_set
-from slaternet.spec import AlgorithmSection, DepartureSection, FeedbackSection, Spec, plugins
+from slaternet.spec import AlgorithmSection, DepartureSection, FeedbackSection, QuestionSection, Spec, plugins
 from slaternet_adversary.shell.run_folder import COLUMNS
 from slaternet_agent.algorithms import Algorithm, AlgorithmGame, Feedback
 from slaternet_agent.registry import build, completed, numbers_of_schedule, schedules_named
@@ -85,7 +85,8 @@ def test_the_table_of_options_is_that_of_the_services() -> None:
 def test_the_table_of_keys_is_that_of_the_spec() -> None:
     keys = []
     for name, field in Spec.model_fields.items():
-        model = {"feedback": FeedbackSection, "departures": DepartureSection}.get(name, field.annotation)
+        optional = {"feedback": FeedbackSection, "question": QuestionSection, "departures": DepartureSection}
+        model = optional.get(name, field.annotation)
         assert isinstance(model, type)
         assert issubclass(model, BaseModel)
         keys += [f"{name}.{key}" for key in model.model_fields]

@@ -18,6 +18,8 @@ from slaternet_lab.games.simulation import Simulation
 SLATERNET = str(Path(sys.executable).with_name("slaternet"))
 PLUGINS = Path(__file__).parent / "plugins"
 DEADLINE = 100.0
+PARTING = 5.0
+"""How long a service may take to end that is asked to."""
 
 SPEC = """
 [run]
@@ -108,6 +110,36 @@ def alive(pid: int) -> bool:
     """Say whether a process runs; one that is dead but not yet taken note of does not."""
     status = _told(Path(f"/proc/{pid}/stat"))
     return bool(status) and status.rpartition(")")[2].split()[0] not in "ZX"
+
+
+class Service:
+    """One service of a game; its log is a file."""
+
+    def __init__(self, folder: Path, name: str, *arguments: object) -> None:
+        self.name = name
+        self._log = folder / f"{name}.log"
+        with self._log.open("w") as log:
+            command = [SLATERNET, *map(str, arguments)]
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder)
+
+    def words(self) -> str:
+        return self._log.read_text()
+
+    def says(self, *words: str) -> str:
+        """Wait until it has said all these words in one line; return the line."""
+
+        def lines() -> list[str]:
+            return [line for line in self.words().splitlines() if all(word in line for word in words)]
+
+        eventually(lambda: bool(lines()) or self.process.poll() is not None)
+        assert lines(), self.words()
+        return lines()[0]
+
+    def ends(self) -> None:
+        """Ask it to end; require that it does so soon, as one that was interrupted."""
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(PARTING) == 130, self.words()
+        assert "Traceback" not in self.words()
 
 
 class Playing:

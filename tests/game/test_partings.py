@@ -1,49 +1,16 @@
 """A service that is asked to end does so at once, in any phase, and says what it leaves; the others miss it."""
 
 import json
-import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.game.processes import SLATERNET, eventually, slaternet, write_spec
+from tests.game.processes import Service, eventually, slaternet, write_spec
 
 pytestmark = pytest.mark.slow
 
-WITHIN = 5.0
 COORDINATOR, ADVERSARY, FIRST, SECOND = "coordinator", "adversary", "agent-1", "agent-2"
-
-
-class Service:
-    """One service of a game; its log is a file."""
-
-    def __init__(self, folder: Path, name: str, *arguments: object) -> None:
-        self.name = name
-        self._log = folder / f"{name}.log"
-        with self._log.open("w") as log:
-            command = [SLATERNET, *map(str, arguments)]
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder)
-
-    def words(self) -> str:
-        return self._log.read_text()
-
-    def says(self, *words: str) -> str:
-        """Wait until it has said all these words in one line; return the line."""
-
-        def lines() -> list[str]:
-            return [line for line in self.words().splitlines() if all(word in line for word in words)]
-
-        eventually(lambda: bool(lines()) or self.process.poll() is not None)
-        assert lines(), self.words()
-        return lines()[0]
-
-    def ends(self) -> None:
-        """Ask it to end; require that it does so soon, as one that was interrupted."""
-        self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(WITHIN) == 130, self.words()
-        assert "Traceback" not in self.words()
 
 
 class Game:

@@ -1,6 +1,7 @@
 """A run that was switched off goes on, and a finished one is played on: to the bits of a run that nothing disturbed."""
 
 import csv
+import re
 import signal
 from pathlib import Path
 
@@ -84,3 +85,36 @@ def test_a_game_without_end_that_was_stopped_is_played_on_and_switched_off_meanw
     resume(folder, rounds=rounds, figures=False)
 
     ends_as_its_simulation(folder, rounds)
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    """Return all that stands in a folder, but for the database, which is tidied up when it is opened."""
+    files = (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("register.sqlite"))
+    return {path: path.read_bytes() for path in files}
+
+
+@pytest.mark.parametrize("more", [(), ("--rounds", 400)], ids=["as it is", "played on"])
+def test_a_journal_cut_below_the_low_water_mark_is_refused_before_anything_is_written(
+    more: tuple[object, ...], tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    with playing(write_spec(tmp_path, rounds=300), folder) as game:
+        game.switch_off(200)
+    journal = folder / "journal" / "adversary"
+    whole = journal.read_bytes()
+    journal.write_bytes(whole[: len(whole) // 2])
+    before = contents(folder)
+
+    refused = slaternet("resume", folder, *more)
+
+    assert refused.code == 5
+    assert re.fullmatch(
+        rf"slaternet: {journal} ends in round \d+, and it was complete up to round \d+, from which hosts go on; put "
+        r"back an undamaged copy, or begin the whole game anew\n",
+        refused.err,
+    )
+    assert contents(folder) == before
+
+    journal.write_bytes(whole)
+    assert slaternet("resume", folder).code == 0
+    ends_as_its_simulation(folder, 300)

@@ -14,7 +14,7 @@ from tests.malformed.mutations import Mutator
 
 from slaternet import codec, errors
 from slaternet.errors import Malformed
-from slaternet.model import Frame, Head, Join, Question
+from slaternet.model import Dispute, Disturbed, Failed, Frame, Head, Join, Question
 
 FAR = 1 << 20
 """A round no game of these tests comes near to."""
@@ -91,7 +91,7 @@ def _keeps(lane: Lane, data: bytes) -> bool | None:
 
 
 def _moves(lane: Lane, decoded: Any) -> bool:
-    """Say whether a message would be believed and change the game: a stop, a new process, a question, a frame."""
+    """Say whether a message would be believed and is a move: a stop, a new process, a question, a frame, a failure."""
     if isinstance(decoded, Head):
         return True
     head, body = decoded
@@ -101,6 +101,8 @@ def _moves(lane: Lane, decoded: Any) -> bool:
         case Question() | Frame():
             believed = lane.head is not None and replace(head, round=0) == replace(lane.head, round=0)
             return believed and bool(head.round < FAR)
+        case Failed() | Dispute() | Disturbed():
+            return lane.head is not None
         case _:
             return False
 

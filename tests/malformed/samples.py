@@ -139,6 +139,11 @@ _UP: list[model.ControlUp] = [
     model.Finished(),
     model.Acknowledged(),
     model.Failed("the disk is full; make room"),
+    model.Accusation("host-2", "host-2 refuses its stream: Diverged"),
+    model.Dispute(7, "host-2", SEATS, np.ones((3, 5))),
+    model.DisputedRows(7, SEATS, np.ones((3, 5))),
+    model.DisputedRows(7, SEATS, np.empty((3, 0))),
+    model.Disturbed(7, SEATS),
     model.Refusals(BREACHES),
 ]
 _DOWN: list[model.ControlDown] = [
@@ -150,6 +155,10 @@ _DOWN: list[model.ControlDown] = [
     model.Hold(),
     model.StopAt(7),
     model.LowWater(7),
+    model.IncidentRecord(7, 1e9, "host-2", "gone", "host-2 has gone", "its stream broke"),
+    model.RowRequest(7, SEATS),
+    model.RowRequest(7, SEATS, TICKET),
+    model.DisputedRows(7, SEATS, np.ones((3, 5))),
     model.GameOver("host-2 died; start it again"),
 ]
 _QUESTION = model.Question(7, SEATS, _X, _POINTS)
@@ -171,6 +180,7 @@ _REVEAL_UP: list[model.RevealUp] = [
     replace(_QUESTION, anchor=_X, loss_gradient=True, constraint_gradient=True),
     model.Usage(7, 1, 2, 4, 3.0),
     model.HistoryRequest(7, 64, SEATS),
+    model.HistoryRequest(7, 64, SEATS, TICKET),
 ]
 _REVEAL_DOWN: list[model.RevealDown] = [
     _QUESTION,
@@ -180,10 +190,11 @@ _REVEAL_DOWN: list[model.RevealDown] = [
 ]
 _UNARY: list[tuple[Kind, Any]] = [
     (JOIN, (STRANGER, model.Join(model.Role.HOST, "h:1", 3, 1, "ab" * 32, SEATS, "cd" * 32, True, TICKET))),
-    (WELCOME, (HEAD, model.Welcome(3, TICKET, "[run]\nname = 'ü'\n", 64))),
+    (WELCOME, (HEAD, model.Welcome(3, TICKET, "[run]\nname = 'ü'\n", "5e" * 32, 64))),
     (WELCOME, (HEAD, model.Challenge(TICKET))),
     (STATUS, (STRANGER, True)),
     (STATUS_REPLY, (HEAD, _STATUS)),
+    (STATUS_REPLY, (HEAD, replace(_STATUS, cumulative_loss=None, cumulative_violation=None, sealed=True))),
     (STOP, STRANGER),
     (STOP_REPLY, HEAD),
 ]

@@ -39,6 +39,8 @@ _HERE = "malformed/test_limits.py"
 _ENDS = "service/test_transport_ends.py"
 _STRANGERS = "service/test_transport_strangers.py"
 _FLOODS = "service/test_floods.py"
+_ADMISSION = "service/test_admission.py"
+_FULL = "test_beyond_so_many_connections_none_is_accepted_and_soon_there_is_room_again"
 _ISOLATION = "unit/adversary/test_sandbox.py"
 _COORDINATOR = "unit/coordinator/test_"
 
@@ -98,11 +100,22 @@ REACHED = {
     "grace_seconds": (_ENDS, "test_a_server_stops_in_time_though_a_handler_does_not_listen"),
     "breaches": ("unit/proto/test_refusals.py", "test_a_report_that_could_not_be_true_is_refused"),
     "troubles": (f"{_COORDINATOR}monitor.py", "test_the_last_troubles_are_told_with_their_age_each_once"),
+    "coordinates": ("malformed/test_files.py", "test_a_game_that_no_memory_would_hold_is_refused"),
+    "edges": ("malformed/test_files.py", "test_a_game_that_no_memory_would_hold_is_refused"),
+    "function_numbers": ("malformed/test_files.py", "test_a_hostile_spec_is_refused_before_it_takes_memory"),
+    "complaints": (
+        f"{_COORDINATOR}disputes.py",
+        "test_a_host_that_disputes_too_often_is_told_to_keep_what_came_first",
+    ),
+    "incidents": ("unit/adversary/test_incident_file.py", "test_no_more_lines_are_written_than_the_limit"),
     "scrapes": (
         "unit/proto/test_metrics.py",
         "test_no_more_are_answered_at_once_than_the_limit_and_none_is_forgotten",
     ),
-    "probes": (_FLOODS, "test_calls_for_health_and_reflection_leave_room_for_the_game"),
+    "calls": (_ADMISSION, "test_a_host_has_so_many_streams_and_no_more_though_each_shows_its_ticket"),
+    "connections": (_ADMISSION, _FULL),
+    "files": ("unit/proto/test_file_limit.py", "test_connections_leave_files_for_everything_else"),
+    "refusals_logged": (_ADMISSION, "test_of_very_many_refusals_only_some_are_logged_and_all_are_counted"),
     "chunk_bytes": (
         "unit/adversary/test_scoring.py",
         "test_no_piece_of_the_work_exceeds_the_chunk_limit",
@@ -123,6 +136,14 @@ REACHED = {
         "unit/adversary/test_worker.py",
         "test_an_instance_without_calls_for_an_hour_is_forgotten",
     ),
+    "plugin_restarts": (
+        "service/test_plugins.py",
+        "test_a_plugin_that_fails_is_named_with_its_round_to_the_operator_alone",
+    ),
+    "reasked_rounds": (
+        "unit/adversary/test_recovery.py",
+        "test_answers_of_so_many_rounds_at_most_are_asked_for_again_the_newest_among_them",
+    ),
     "plugin_memory_bytes": (
         "service/test_plugins.py",
         "test_a_plugin_that_fails_is_named_with_its_round_to_the_operator_alone",
@@ -139,7 +160,8 @@ SETTINGS = {
     "grpc.absolute_max_metadata_size": (_HERE, "test_headers_are_refused_beyond_the_limit_and_not_by_chance"),
     "grpc.server_handshake_timeout_ms": (_STRANGERS, "test_silent_sockets_are_closed"),
     "grpc.max_connection_idle_ms": (_FLOODS, "test_a_game_goes_on_while_one_of_its_servers_is_flooded"),
-    "grpc.max_allowed_incoming_connections": (_FLOODS, "test_a_game_goes_on_while_one_of_its_servers_is_flooded"),
+    "grpc.max_allowed_incoming_connections": (_ADMISSION, _FULL),
+    "grpc.max_concurrent_streams": (_ADMISSION, "test_one_connection_has_so_many_calls_and_others_wait_for_their_end"),
 }
 """Where each setting of gRPC that bounds what a peer can make us spend is reached."""
 
@@ -233,7 +255,7 @@ async def test_pauses_grow_to_the_limit_and_no_further(monkeypatch: pytest.Monke
 
 def test_who_watches_a_game_is_owed_its_end_for_so_long() -> None:
     now = 100.0
-    watch = Observations(lambda: now, RefusalCounter())
+    watch = Observations(lambda: now, RefusalCounter(), now=lambda: now, round=lambda: 0)
     assert watch.linger_seconds == 0.0
 
     watch.note_watcher()
@@ -295,8 +317,8 @@ async def test_a_coordinator_does_not_wait_for_ever_for_who_has_yet_to_come() ->
     limits = replace(LIMITS, farewell_seconds=0.05)
     async with gathering(small_spec(rounds=None), hosts=2, limits=limits) as gathered, asyncio.timeout(30):
         await Membership.join(gathered.address, Applicant("agent-1", Role.HOST, "127.0.0.1:1"))  # no stream follows
-        failing = await Membership.join(gathered.address, Applicant("agent-2", Role.HOST, "127.0.0.1:2"))
-        failing.fail_game(RunFailed("enough"))
+        failing = await Membership.join(gathered.address, Applicant("adversary", Role.ADVERSARY, "127.0.0.1:2"))
+        failing.fail(RunFailed("enough"))
         with pytest.raises(RunFailed, match="enough"):
             await failing.attend()
         with pytest.raises(RunFailed, match="the game failed"):

@@ -31,10 +31,15 @@ class Scale:
 
     seeds: int
     malformed: int
+    hostile: int
+    files: int
     kills: int
     others: int
     rounds: int
     soak: float
+    connections: int
+    at_once: int
+    streams: int
     first: int
     """The first seed."""
 
@@ -114,6 +119,27 @@ def malformed(scale: Scale, figures: Figures, say: Say) -> None:
     figures |= {"messages": scale.malformed, "outcomes": tally.totals, "grown_kib": tally.grown >> 10}
 
 
+def files(scale: Scale, figures: Figures, say: Say) -> None:
+    """Run commands on mutated run folders, specs and data; each must answer or refuse in a sentence, and do no harm."""
+    from tests.malformed.file_cases import make_sound
+    from tests.malformed.file_corpus import judge
+
+    codes: Counter[int] = Counter()
+    wrong: list[str] = []
+    figures |= {"cases": 0, "peak_mib": 0}
+    with tempfile.TemporaryDirectory() as folder:
+        make_sound(Path(folder))
+        for verdict in judge(scale.files, scale.first, Path(folder)):
+            figures["cases"] += 1
+            figures["peak_mib"] = max(figures["peak_mib"], verdict.outcome.memory >> 20)
+            codes[verdict.outcome.code] += 1
+            wrong += [str(verdict)] if verdict.faults else []
+            if not figures["cases"] % _SAID_EVERY:
+                say(f"{figures['cases']} of {scale.files} cases, {len(wrong)} wrong")
+    figures |= {"exit_codes": {str(code): count for code, count in sorted(codes.items())}, "wrong": len(wrong)}
+    assert not wrong, "\n".join(wrong[:5])
+
+
 def live(scale: Scale, figures: Figures, say: Say) -> None:
     """Send mutated messages to servers of a game under way."""
     suite(figures, "malformed")
@@ -132,6 +158,25 @@ def suite(figures: Figures, folder: str, *arguments: str) -> None:
     failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
     assert not counts["failures"] + counts["errors"], "; ".join(failed)
     assert counts["tests"] > counts["skipped"], "there was nothing to run"
+
+
+def hostile(scale: Scale, figures: Figures, say: Say) -> None:
+    """Play games of six hosts, one of them hostile, over the three policies."""
+    from tests.hostile.game import played
+
+    figures |= {"games": 0, "disturbed": 0, "most_growth_mib": 0.0}
+    incidents: Counter[str] = Counter()
+    policies = list(Policy)
+    for seed in range(scale.first, scale.first + scale.hostile):
+        with tempfile.TemporaryDirectory() as folder:
+            outcome = played(seed, policies[seed % len(policies)], Path(folder) / "game")
+        incidents.update(outcome.kinds)
+        figures["games"] += 1
+        figures["disturbed"] += outcome.disturbed
+        figures["most_growth_mib"] = max(figures["most_growth_mib"], round(outcome.growth, 1))
+        figures["games_by_kind_of_incident"] = dict(incidents)
+        if not figures["games"] % 10:
+            say(f"{figures['games']} of {scale.hostile} games, {figures['disturbed']} of them disturbed")
 
 
 def failpoints(scale: Scale, figures: Figures, say: Say) -> None:
@@ -221,5 +266,27 @@ def soak(scale: Scale, figures: Figures, say: Say) -> None:
     assert not grown, f"{', '.join(grown)} grew"
 
 
-PARTS = {part.__name__: part for part in (seeds, mutants, malformed, live, failpoints, kills, cluster, soak)}
+def flood(scale: Scale, figures: Figures, say: Say) -> None:
+    """Flood coordinator and adversary of a secured game; a killed host comes back and the operator is answered."""
+    from tests.cluster import floods
+
+    planned = floods.Scale(scale.connections, scale.at_once, scale.streams)
+    if planned.obstacle:
+        raise Skipped(planned.obstacle)
+    with tempfile.TemporaryDirectory() as folder:
+        outcome = floods.play(Path(folder), planned, say)
+    figures |= {
+        "killed_host_back_in_play_seconds": round(outcome.back, 1),
+        "status_seconds": [round(seconds, 1) for seconds in outcome.statuses],
+        "stop_seconds": round(outcome.stop, 1),
+        "commands_repeated": outcome.unanswered,
+        "flood": outcome.counts,
+        "rounds": outcome.rounds,
+        "memory_peak_mib": {name: max(each.memory) >> 20 for name, each in outcome.gauges.items()},
+        "files_peak": {name: max(each.files) for name, each in outcome.gauges.items()},
+    }
+
+
+_ALL = (seeds, mutants, malformed, files, live, hostile, failpoints, kills, cluster, soak, flood)
+PARTS = {part.__name__: part for part in _ALL}
 """Everything that is tried, in this order."""

@@ -8,15 +8,16 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
+from structlog.testing import capture_logs
 from tests.support.services import DEADLINE, LOOPBACK, Game, gathering, small_spec
 
-from slaternet.errors import BadSpec, Mismatch, RunFailed
+from slaternet.errors import BadSpec, Diverged, Mismatch, RunFailed
+from slaternet.limits import LIMITS
 from slaternet.service.config import ProcessConfig
 from slaternet.storage.failpoints import VARIABLE
 from slaternet.storage.journal import Durability, Journal
 from slaternet_adversary.journal.entries import Purchase
 from slaternet_adversary.journal.journal import JOURNAL, read
-from slaternet_adversary.plugin.sandbox import PluginKilled
 from slaternet_adversary.shell.service import AdversaryService
 from slaternet_agent.shell.service import HostService
 
@@ -130,18 +131,16 @@ async def test_a_full_disk_ends_the_process_and_not_the_game(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-async def test_a_plugin_whose_process_is_killed_is_played_again_by_the_next_life_of_the_adversary(
+async def test_a_plugin_whose_process_is_killed_again_and_again_is_played_again_within_the_game(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(VARIABLE, "adversary_during_evaluation:kill@20")
+    monkeypatch.setenv(VARIABLE, "adversary_during_evaluation:kill@80")  # in each life of the worker
     async with playing(tmp_path, "adversary.isolation=process") as (game, lives):
-        assert lives.last is not None
-        with pytest.raises(PluginKilled, match=r"its process was killed: start the adversary again$") as killed:
-            await asyncio.wait_for(lives.last, DEADLINE)
-        assert killed.value.exit_code == 137
-        monkeypatch.delenv(VARIABLE)
-        lives.start()
+        with capture_logs() as logs:
+            await game.until(lambda status: sum("played again" in each["event"] for each in logs) >= 2)
         await game.goes_on()
+        assert lives.last is not None
+        assert not lives.last.done()
 
 
 @pytest.mark.slow
@@ -153,3 +152,20 @@ async def test_an_adaptive_plugin_in_a_process_of_its_own_plays_again_from_the_f
             await game.goes_on()
             await lives.end()
             lives.start()
+
+
+async def test_a_journal_that_lacks_what_hosts_go_on_from_is_refused_and_nothing_is_cut_to_fit(tmp_path: Path) -> None:
+    async with playing(tmp_path) as (game, lives):
+        await game.until(lambda status: status.round > 2 * LIMITS.window)
+        await lives.end()
+        journal, rows = game.folder / JOURNAL, game.folder / "metrics.csv"
+        whole = journal.read_bytes()
+        journal.write_bytes(whole[: len(whole) // 3])
+        before = {path: path.read_bytes() for path in (journal, rows, game.folder / "commitments.csv")}
+
+        with pytest.raises(Diverged, match=rf"{JOURNAL} ends in round \d+, and it was complete up to round \d+, from"):
+            await lives.start()
+
+        assert {path: path.read_bytes() for path in before} == before
+        journal.write_bytes(whole)
+        lives.start()

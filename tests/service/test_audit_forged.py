@@ -265,6 +265,12 @@ def _in_a_row(folder: Path, round: int, column: str, value: str) -> None:
 ELSEWHERE: dict[str, tuple[Callable[[Path], None], str, str, int | None]] = {
     "another graph": (lambda run: _in_the_spec(run, **{"graph.rho": 0.9}), "decisions", "on W_t gives", None),
     "another seed": (lambda run: _in_the_spec(run, **{"run.seed": 2}), "commitments", "and by the spec", 1),
+    "another seed of the functions": (
+        lambda run: _in_the_spec(run, **{"adversary.seed": 2}),
+        "commitments",
+        "and by the spec",
+        1,
+    ),
     "other options": (lambda run: _in_the_spec(run, **{"adversary.options.b": 0.02}), "commitments", "by the spec", 1),
     "another schedule": (
         lambda run: _in_the_spec(
@@ -275,6 +281,13 @@ ELSEWHERE: dict[str, tuple[Callable[[Path], None], str, str, int | None]] = {
         None,
     ),
     "a smaller grant": (lambda run: _in_the_spec(run, **{"feedback.points": 1}), "budgets", "the game grants 1", 1),
+    "a smaller question": (lambda run: _in_the_spec(run, **{"question.points": 1}), "budgets", "the game grants 1", 1),
+    "a larger question": (
+        lambda run: _in_the_spec(run, **{"feedback.points": 3, "question.points": 3}),
+        "budgets",
+        "all the points",
+        1,
+    ),
     "a digest": (lambda run: _in_the_summary(run, digest="0" * 64), "summary", "digest is 000", None),
     "a sum": (
         lambda run: _in_the_summary(run, cumulative_violation=0.0),

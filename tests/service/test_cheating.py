@@ -36,13 +36,14 @@ from typer.testing import CliRunner
 
 from slaternet import codec, errors
 from slaternet.errors import SlaternetError
-from slaternet.model import Answer, Opening, Question, Refusal, Role
+from slaternet.model import Answer, HistoryRequest, Opening, Question, Refusal, Role
 from slaternet.network.client import dial, open_channel
 from slaternet.network.server import serve
 from slaternet.network.stream import Stream
 from slaternet.service.config import ProcessConfig
 from slaternet.service.membership import Applicant, Membership
 from slaternet.spec import Spec
+from slaternet_adversary.engine.ledger import select_agents
 from slaternet_adversary.shell.service import AdversaryService
 from slaternet_agent.shell.service import HostService
 from slaternet_lab.cli import app
@@ -251,8 +252,22 @@ def with_gradients(question: Question) -> Question:
     return replace(question, anchor=question.x, loss_gradient=True, constraint_gradient=True)
 
 
+def of_a_part(question: Question) -> Question:
+    return select_agents(question, question.agents == question.agents[0])
+
+
 def unchanged(question: Question) -> Question:
     return question
+
+
+def recalling(first: int, last: int) -> Messages:
+    """Open a stream in order and ask for the history of one's own agents."""
+
+    def messages(cheat: Cheat) -> list[bytes]:
+        wish = HistoryRequest(first, last, cheat.insider.seats)
+        return [cheat.opens(), REVEAL.encode(cheat.insider.head(first), wish)]
+
+    return messages
 
 
 ATTACKS = [
@@ -263,7 +278,14 @@ ATTACKS = [
     Attack("a third point of a round that was asked about", errors.OverBudget, asking(with_a_third_point, NEXT - 1)),
     Attack("a second, different question", errors.AlreadyAsked, asking(elsewhere, NEXT - 1)),
     Attack("a second question that differs in one bit", errors.AlreadyAsked, asking(with_one_bit_changed, NEXT - 1)),
-    Attack("a second question about fewer points", errors.AlreadyAsked, asking(with_fewer_points, NEXT - 1)),
+    Attack("fewer points", errors.Malformed, asking(with_fewer_points)),
+    Attack("a second question about fewer points", errors.Malformed, asking(with_fewer_points, NEXT - 1)),
+    Attack("a part of its agents", errors.Malformed, asking(of_a_part)),
+    Attack("a part of its agents again", errors.Malformed, asking(of_a_part, NEXT - 1)),
+    Attack("the history of a round that is not bought yet", errors.Malformed, recalling(1, NEXT)),
+    Attack("the history of rounds never played", errors.Malformed, recalling(1000, 2000)),
+    Attack("a history that ends before it begins", errors.Malformed, recalling(5, 4)),
+    Attack("a history that ends with no round", errors.Malformed, recalling(1, 0)),
     Attack("a second decision", errors.AlreadyAsked, asking(decided_otherwise, NEXT - 1)),
     Attack("a different question about an old round", errors.AlreadyAsked, asking(elsewhere, 3)),
     Attack("the round after the next", errors.RoundNotOpen, asking(unchanged, NEXT + 1)),
@@ -363,6 +385,7 @@ async def test_a_cheating_host_obtains_no_value_and_is_found_out(isolation: str,
     values = np.concatenate([part.ravel() for each in answers for part in (each.f, each.g)])
     assert len(gate.answered) == SPEC.run.rounds
     assert leaked(" ".join(texts) + str(logged), values) == []
+    assert [text for text in texts if "/" in text] == []  # no path of ours
 
 
 async def test_breaches_at_the_coordinator_and_between_hosts_are_shown_too(tmp_path: Path) -> None:

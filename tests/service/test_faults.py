@@ -1,4 +1,4 @@
-"""What goes wrong ends the game for all, with the cause; what only breaks a stream ends nothing. Nobody hangs."""
+"""What goes wrong at a host ends its part, elsewhere the game, with the cause; what breaks a stream ends nothing."""
 
 import asyncio
 import errno
@@ -46,6 +46,17 @@ class Company:
         if isinstance(service, HostService):
             await self.game.until(lambda status: name in {each.name for each in status.hosts if each.connected})
 
+    async def loses(self, name: str) -> SlaternetError:
+        """Wait until a host has failed and the others wait for its successor; return how it failed."""
+        async with asyncio.timeout(DEADLINE):
+            [failed] = await asyncio.gather(self.gathered.tasks[self.names.index(name)], return_exceptions=True)
+        assert isinstance(failed, SlaternetError)
+        status = await self.game.until(lambda status: status.waiting_for.startswith(f"{name}, shut out for "))
+        [why] = [each.shut_out for each in status.hosts if each.shut_out]
+        assert why == f"{name}: {failed}"
+        assert [task.done() for task in self.gathered.tasks].count(True) == 1
+        return failed
+
     async def ends(self) -> dict[str, SlaternetError]:
         """Wait until every service has failed; return how."""
         async with asyncio.timeout(DEADLINE):
@@ -74,7 +85,7 @@ def algorithm(folder: Path, name: str, method: str) -> str:
     return written(folder, name, head + "".join(f"    {line}\n" for line in dedent(method).splitlines()))
 
 
-async def test_a_question_that_is_refused_for_ever_ends_the_game_with_its_refusal(tmp_path: Path) -> None:
+async def test_a_question_that_is_refused_for_ever_ends_the_part_of_its_host_with_the_refusal(tmp_path: Path) -> None:
     far = """
     def decide(self, state, gossip, t):
         decision = super().decide(state, gossip, t)
@@ -84,18 +95,15 @@ async def test_a_question_that_is_refused_for_ever_ends_the_game_with_its_refusa
     spec = small_spec(f"algorithm.name={algorithm(tmp_path, 'Far', far)}", rounds=None)
 
     async with company(spec, tmp_path / "game", hosts=2) as services:
-        failures = await services.ends()
+        failure = await services.loses("agent-1")
 
-    refusal = "decisions and points must lie in the feasible set"
-    assert (type(failures["agent-1"]), str(failures["agent-1"])) == (OutsideSet, refusal)
-    for name in (COORDINATOR, EVE, "agent-2"):
-        assert isinstance(failures[name], RunFailed)
-        assert str(failures[name]) == f"the game failed: agent-1: {refusal}"
+    assert isinstance(failure, OutsideSet)
+    assert str(failure) == "decisions and points must lie in the feasible set"
 
 
 @pytest.mark.parametrize("hosts", [1, 2, 3])
 @pytest.mark.parametrize(("method", "arguments"), [("decide", "gossip, t"), ("update", "decision, seen, t")])
-async def test_an_algorithm_that_raises_fails_the_game_by_its_name_and_round(
+async def test_an_algorithm_that_raises_ends_the_part_of_its_host_and_the_game_of_the_last(
     method: str, arguments: str, hosts: int, tmp_path: Path
 ) -> None:
     raising = f"""
@@ -107,10 +115,10 @@ async def test_an_algorithm_that_raises_fails_the_game_by_its_name_and_round(
     target = algorithm(tmp_path, "Raising", raising)
     spec = small_spec(f"algorithm.name={target}", "graph.name=complete", "graph.rho=", rounds=None)
 
-    async with company(spec, tmp_path / "game", hosts=hosts) as services:
-        failures = await services.ends()
-
     culprit = f"agent-{hosts}"  # the last seats are there; its gossip streams are all opened by others
+    async with company(spec, tmp_path / "game", hosts=hosts) as services:
+        failures = await services.ends() if hosts == 1 else {culprit: await services.loses(culprit)}
+
     sentence = str(failures[culprit])
     assert isinstance(failures[culprit], PluginFailed)
     assert sentence.startswith(f"the algorithm {target} failed: round 5 raised ZeroDivisionError at ")
@@ -118,6 +126,22 @@ async def test_an_algorithm_that_raises_fails_the_game_by_its_name_and_round(
     for name in failures.keys() - {culprit}:
         assert isinstance(failures[name], RunFailed)
         assert str(failures[name]) == f"the game failed: {culprit}: {sentence}"
+
+
+async def test_where_an_algorithm_raises_everywhere_the_game_ends_for_all(tmp_path: Path) -> None:
+    raising = """
+    def decide(self, state, gossip, t):
+        raise ZeroDivisionError("no more")
+    """
+    spec = small_spec(f"algorithm.name={algorithm(tmp_path, 'Never', raising)}", rounds=None)
+
+    async with company(spec, tmp_path / "game", hosts=3) as services:
+        failures = await services.ends()
+
+    assert all(isinstance(failures[f"agent-{number}"], PluginFailed) for number in (1, 2, 3))
+    for name in (COORDINATOR, EVE):
+        assert isinstance(failures[name], RunFailed)
+        assert str(failures[name]).startswith("the game failed: agent-")
 
 
 @pytest.mark.parametrize(
@@ -212,13 +236,31 @@ async def test_an_algorithm_that_is_not_the_one_of_the_spec_is_refused_with_both
 
     sentence = (
         f"algorithm {target} has SHA-256 {here[:16]} here and {there[:16]} in the spec; "
-        "bring the same file to every host"
+        "bring the same file, and what it imports, to every host"
     )
     for name in ("agent-1", "agent-2"):
         assert (type(failures[name]), str(failures[name])) == (Mismatch, sentence)
     for name in (COORDINATOR, EVE):
         assert isinstance(failures[name], RunFailed)
         assert str(failures[name]) in [f"the game failed: agent-{number}: {sentence}" for number in (1, 2)]
+
+
+async def test_a_host_whose_copy_of_an_imported_file_differs_is_refused_with_both_hashes(tmp_path: Path) -> None:
+    helper = tmp_path / "helper.py"
+    helper.write_text("GAIN = 1.0\n")
+    target = algorithm(tmp_path, "Helped", "import helper")
+    spec = small_spec(f"algorithm.name={target}", rounds=None)
+    there = spec.algorithm.sha256
+    helper.write_text("GAIN = 2.0\n")  # as on a machine to which an older one was copied
+    here = plugins.digest("slaternet.algorithms", target, key="algorithm.name")
+
+    async with company(spec, tmp_path / "game", hosts=2) as services:
+        failures = await services.ends()
+
+    assert here != there
+    for name in ("agent-1", "agent-2"):
+        assert isinstance(failures[name], Mismatch)
+        assert f"has SHA-256 {here[:16]} here and {there[:16]} in the spec;" in str(failures[name])
 
 
 # A control stream that is down for long

@@ -1,6 +1,7 @@
 """Whoever floods a server of a game holds up others for a moment at most: the game goes on, and ends as ever."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -10,33 +11,37 @@ from typing import Any
 import grpc
 import grpc.aio
 import pytest
-from grpc_health.v1 import health_pb2, health_pb2_grpc
+from tests.support.flood import Target, flooded
+from tests.support.http2 import PREFACE, frame, request
 from tests.support.services import (
     CONTROL,
     DEADLINE,
     GOSSIP,
-    LOOPBACK,
     REVEAL,
     Door,
     Game,
+    Insider,
     Verdict,
     converse,
+    digest,
     playing,
+    reference,
     small_spec,
 )
 
 from slaternet.errors import Unreachable
 from slaternet.limits import LIMITS
 from slaternet.network import server as transport
-from slaternet.network.client import call, open_channel
-from slaternet.network.server import Server, serve
-from slaternet.network.stream import Stream
+from slaternet.network.certificates import identity_of, read
+from slaternet.network.server import Server
+from slaternet_lab.tools.certificates import make
 
 ENDLESS = small_spec(rounds=None)
 HOSTS = 3
 CONNECTIONS, CALLS = 4 * HOSTS + 16, 4 * HOSTS + 32
-"""What a server for so many hosts takes at once."""
-HASTY = replace(LIMITS, opening_seconds=0.5, farewell_seconds=0.5)
+"""What a server for so many hosts takes at once, where it has no room for strangers' connections."""
+HASTY = replace(LIMITS, opening_seconds=0.5, connections=0)
+SLATERNET = str(Path(sys.executable).with_name("slaternet"))
 JOIN = "/slaternet.v1.Coordinator/Join"
 DOORS = pytest.mark.parametrize("door", [CONTROL, REVEAL, GOSSIP], ids=["coordinator", "adversary", "host"])
 
@@ -61,8 +66,6 @@ async def soon(work: Awaitable[Any]) -> Any:
 
 
 # Floods of connections
-
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # and settings, all of them absent
 
 
 @asynccontextmanager
@@ -93,18 +96,6 @@ async def silent_connections(address: str, method: str) -> None:
 async def idle_connections(address: str, method: str) -> None:
     async with connections(address, 2 * CONNECTIONS, PREFACE) as readers:
         await soon(asyncio.gather(*map(closed, readers)))
-
-
-def frame(kind: int, flags: int, data: bytes) -> bytes:
-    """Return a frame of HTTP/2, on its first stream."""
-    return len(data).to_bytes(3, "big") + bytes([kind, flags]) + (1).to_bytes(4, "big") + data
-
-
-def request(method: str) -> bytes:
-    """Return the headers of a call, none of them compressed."""
-    path, kind = method.encode(), b"application/grpc"
-    fields = b"\x83\x86\x04" + bytes([len(path)]) + path + b"\x01\x01x\x00\x02te\x08trailers"
-    return frame(1, 4, fields + b"\x0f\x10" + bytes([len(kind)]) + kind)
 
 
 async def trickling_messages(address: str, method: str) -> None:
@@ -188,68 +179,62 @@ async def test_calls_without_a_request_end_and_the_game_goes_on(tmp_path: Path) 
         await game.ends_as_its_simulation(tmp_path / "simulation")
 
 
-@pytest.mark.parametrize("method", ["Gossip", "Join"])
-async def test_who_finds_no_room_may_try_later(method: str) -> None:
-    """A host that must dial again while its server is flooded would otherwise take itself out of the game."""
-    full = asyncio.Event()
-    links: list[Stream] = []
+# Floods that do not end
 
-    async def hold(link: Stream) -> None:
-        links.append(link)
-        if len(links) == CALLS:
-            full.set()
-        await link.read()
-
-    async def answer(data: bytes, caller: object) -> bytes:
-        return data
-
-    service = "slaternet.v1.Agent"
-    server = await serve(LOOPBACK, service=service, unary={"Join": answer}, streams={"Gossip": hold}, hosts=HOSTS)
-    async with open_channel(server.address) as channel:
-        gossip: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = channel.grpc.stream_stream(f"/{service}/Gossip")
-        held = [gossip() for _ in range(CALLS)]
-        await soon(full.wait())
-        with pytest.raises(Unreachable):
-            await call(channel, f"/{service}/{method}", b"")
-        for each in held:
-            each.cancel()
-        await server.stop()
+STRANGER = "agent-4"
+"""Who has a certificate, but no ticket."""
 
 
-@pytest.mark.parametrize(
-    "method",
-    ["health.v1.Health/Check", "health.v1.Health/Watch", "reflection.v1alpha.ServerReflection/ServerReflectionInfo"],
-)
-async def test_calls_for_health_and_reflection_leave_room_for_the_game(method: str) -> None:
-    async def answer(data: bytes, caller: object) -> bytes:
-        return data
-
-    service = "slaternet.v1.Coordinator"
-    server = await serve(LOOPBACK, service=service, unary={"Join": answer}, streams={}, hosts=HOSTS)
-    async with open_channel(server.address) as channel:
-        probe: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = channel.grpc.stream_stream(f"/grpc.{method}")
-        held = [probe() for _ in range(2 * CALLS)]
-        ended = {asyncio.create_task(each.code()) for each in held}
-        too_many = 2 * CALLS - LIMITS.probes
-        done: set[asyncio.Task[grpc.StatusCode]] = set()
-        while len(done) < too_many:  # those for which there is a place stay
-            now, ended = await soon(asyncio.wait(ended, return_when=asyncio.FIRST_COMPLETED))
-            done |= now
-        assert {each.result() for each in done} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
-        assert await call(channel, JOIN, b"room for us") == b"room for us"
-
-        for each in held:
-            each.cancel()
-        await asyncio.gather(*ended)
-        await soon(until_healthy(channel.grpc))
-        await server.stop()
+@pytest.fixture(params=["plain", "tls"])
+def certificates(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
+    if request.param == "plain":
+        return None
+    make(tmp_path / "certificates", ("agent-1", "agent-2", "agent-3", STRANGER), days=1)
+    return tmp_path / "certificates"
 
 
-async def until_healthy(channel: grpc.aio.Channel) -> None:
-    """Ask for health until those who were there before have left."""
-    health = health_pb2_grpc.HealthStub(channel)
-    while True:
-        with suppress(grpc.aio.AioRpcError):
-            checked = await health.Check(health_pb2.HealthCheckRequest())
-            assert checked.status == health_pb2.HealthCheckResponse.SERVING
-            return
+@pytest.mark.slow
+async def test_hosts_and_the_operator_find_room_though_coordinator_and_adversary_are_flooded(
+    certificates: Path | None, tmp_path: Path
+) -> None:
+    """The flood does not end before everything is answered, and the game over."""
+    async with playing(ENDLESS, tmp_path / "game", hosts=HOSTS, tls=certificates) as game:
+        doors = [(door, await door.find(game)) for door in (CONTROL, REVEAL)]
+        targets = [Target(insider.server, insider.address, door.method) for door, insider in doors]
+        with (
+            flooded("connections", 10**9, 800, targets, tmp_path) as connections,
+            flooded("streams", 10**9, 700, targets, tmp_path, certificates, STRANGER) as streams,
+        ):
+            await game.until(lambda status: connections.full and streams.full)
+            for door, insider in doors:
+                opening = door.encode(insider.head(), insider.opening())
+                verdict = await converse(insider.address, door.method, [opening], own_connection(insider, certificates))
+                assert verdict.error == "Replaced"  # it got in, and so did the host whose stream it took
+            assert "playing" in await operator("status", game.address, certificates)
+            await operator("stop", game.address, certificates)
+            run = await game.over()
+            assert connections.flows
+            assert streams.flows
+    assert digest(run) == reference(run.spec, tmp_path / "simulation")
+
+
+def own_connection(insider: Insider, certificates: Path | None) -> grpc.aio.Channel:
+    """Return a channel of a host that shares its connection with nobody in this process."""
+    options = [("grpc.use_local_subchannel_pool", 1), ("grpc.ssl_target_name_override", identity_of(insider.server))]
+    if certificates is None:
+        return grpc.aio.insecure_channel(insider.address, options=options[:1])
+    return grpc.aio.secure_channel(insider.address, read(certificates, insider.holder).channel(), options=options)
+
+
+async def operator(command: str, address: str, certificates: Path | None) -> str:
+    """Run a command of the operator until it is answered: a busy machine may take longer than one attempt does."""
+    secured = [] if certificates is None else ["--tls", str(certificates)]
+    async with asyncio.timeout(DEADLINE):
+        while True:
+            process = await asyncio.create_subprocess_exec(
+                SLATERNET, command, address, *secured, "--json", stdout=asyncio.subprocess.PIPE
+            )
+            said, _ = await process.communicate()
+            if process.returncode == 0:
+                return said.decode()
+            assert process.returncode == Unreachable.exit_code

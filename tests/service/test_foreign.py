@@ -14,6 +14,7 @@ import grpc
 import numpy as np
 import pytest
 from tests.support.services import digest, playing, reference, small_spec
+from tests.support.worker_plugins import at
 from typer.testing import CliRunner
 
 from slaternet.codec.plugin import (
@@ -223,7 +224,7 @@ def test_a_round_that_is_not_needed_any_more_is_forgotten(client: Client) -> Non
 def test_a_game_goes_on_when_its_instance_was_forgotten(client: Client, address: str) -> None:
     game = Game(AGENTS, DIMENSION, SEED, Box(DIMENSION, -5.0, 5.0))
     agents, points = np.arange(AGENTS), np.ones((AGENTS, 1, DIMENSION))
-    with closing(Remote.connect(address, game, {}, set="{}")) as plugin:
+    with closing(Remote.connect(at(address), game, {}, set="{}", name="bowls")) as plugin:
         functions = plugin.play(1, None)
         gradient = functions.loss_gradient(agents, points)
         for _ in range(64):  # as many as it keeps

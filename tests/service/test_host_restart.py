@@ -78,23 +78,41 @@ async def test_a_host_that_is_started_again_in_the_middle_of_a_game_plays_it_on(
     assert [hosts.checkpoints(name)[-1] for name in NAMES] == [last] * len(NAMES)
 
 
-async def test_what_a_dead_life_has_asked_for_takes_no_name_from_its_successor(tmp_path: Path) -> None:
-    async def asked(ticket: bytes) -> Challenge | Welcome:
-        join = Join(Role.HOST, "127.0.0.1:1", 0, PROTOCOL, identity.fingerprint(), durable=True, ticket=ticket)
-        async with open_channel(game.address, COORDINATOR) as channel:
-            request = codec.encode_join(Head("", 0, 0, "agent-1"), join)
-            return codec.decode_welcome(await call(channel, "/slaternet.v1.Coordinator/Join", request))[1]
+async def asked(game: Game, ticket: bytes = b"") -> Challenge | Welcome:
+    """Ask to join as agent-1, and return the answer."""
+    join = Join(Role.HOST, "127.0.0.1:1", 0, PROTOCOL, identity.fingerprint(), durable=True, ticket=ticket)
+    async with open_channel(game.address, COORDINATOR) as channel:
+        request = codec.encode_join(Head("", 0, 0, "agent-1"), join)
+        return codec.decode_welcome(await call(channel, "/slaternet.v1.Coordinator/Join", request))[1]
 
+
+async def test_what_a_dead_life_has_asked_for_takes_no_name_from_its_successor(tmp_path: Path) -> None:
     async with playing(tmp_path) as (game, hosts):
         await game.until(lambda status: status.published > 0)
-        early = await asked(b"")
+        early = await asked(game)
         await hosts.end("agent-1")
         hosts.start("agent-1")
         await game.outlives_its_window()
         # what was sent before comes now: nobody is there any more to answer the challenge
         assert isinstance(early, Challenge)
-        assert isinstance(await asked(early.ticket), Challenge)
-        assert isinstance(await asked(b""), Challenge)
+        assert isinstance(await asked(game, early.ticket), Challenge)
+        assert isinstance(await asked(game), Challenge)
+
+
+async def test_whoever_asks_for_a_taken_name_again_and_again_does_not_keep_its_holder_from_coming_back(
+    tmp_path: Path,
+) -> None:
+    async with playing(tmp_path) as (game, hosts):
+        await game.until(lambda status: status.published > 0)
+        await hosts.end("agent-1")
+        challenge = await asked(game)
+        assert isinstance(challenge, Challenge)
+        for _ in range(50):
+            assert isinstance(await asked(game), Challenge)
+            assert isinstance(await asked(game, bytes(32)), Challenge)
+        assert isinstance(await asked(game, challenge.ticket), Welcome)
+        assert isinstance(await asked(game, challenge.ticket), Challenge)  # it is good for one
+        hosts.start("agent-1")
 
 
 @pytest.mark.slow

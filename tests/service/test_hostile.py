@@ -1,5 +1,6 @@
 """Whoever breaks the contract loses its own stream, learns why, and changes nothing for anyone else."""
 
+import asyncio
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -11,10 +12,12 @@ import numpy as np
 import pytest
 from tests.support.services import CONTROL, GOSSIP, REVEAL, Body, Door, Insider, Verdict, converse, playing, small_spec
 
-from slaternet import errors
+from slaternet import codec, errors
 from slaternet.limits import LIMITS
-from slaternet.model import Array, Description, Frame, Head, Heartbeat, Holding, Progress, Question
+from slaternet.model import Array, Description, Frame, Head, Heartbeat, HistoryRequest, Holding, Progress, Question
 from slaternet.network import server as transport
+from slaternet.v1 import adversary_pb2 as pb
+from slaternet_adversary.journal.journal import JOURNAL
 
 ENDLESS = small_spec(rounds=None)
 P = ENDLESS.run.dimension
@@ -166,6 +169,46 @@ async def test_a_breach_ends_its_own_stream_with_its_status_and_nothing_else(
     assert {what: (verdict.code, verdict.error) for what, verdict in verdicts.items()} == {
         breach.what: breach.verdict for breach in breaches
     }
+
+
+async def test_a_question_of_many_parts_is_refused_with_the_first_of_them(tmp_path: Path) -> None:
+    points, parts = 25_000, 181
+    async with playing(small_spec("run.dimension=237", rounds=None), tmp_path / "game", hosts=3) as game:
+        visit = Visit(REVEAL, await REVEAL.find(game))
+        agents = visit.insider.seats.astype("<u4").tobytes()
+        question = pb.Question(agents=agents, points=points, data=bytes(LIMITS.part_bytes), parts=parts)
+        head = visit.insider.head(FAR)
+        about = {"run": head.run, "epoch": head.epoch, "round": head.round, "sender": head.sender}
+        first = pb.RevealUp(head=about, question=question).SerializeToString()
+        whole = codec.question_bytes(len(visit.insider.seats), 237, points, anchored=False)
+        assert parts == -(-whole // LIMITS.part_bytes)
+
+        verdict = await converse(visit.insider.address, REVEAL.method, [visit.opens(), first])
+
+        await game.goes_on()
+
+    assert verdict.error == "OverBudget"
+
+
+async def test_the_path_of_a_damaged_file_goes_to_no_peer(tmp_path: Path) -> None:
+    async with playing(ENDLESS, tmp_path / "game", hosts=3) as game:
+        await game.until(lambda status: status.round > LIMITS.window)
+        visit = Visit(REVEAL, await REVEAL.find(game))
+        with (tmp_path / "game" / JOURNAL).open("r+b") as journal:
+            journal.seek(2000)
+            journal.write(b"damage")
+        recall = REVEAL.encode(visit.insider.head(1), HistoryRequest(1, 5, visit.insider.seats))
+
+        verdict = await converse(visit.insider.address, REVEAL.method, [visit.opens(), recall])
+        with pytest.raises(errors.SlaternetError):
+            await game.over()
+        ends = await asyncio.gather(*game.tasks, return_exceptions=True)
+
+    assert (verdict.code, verdict.error) == (grpc.StatusCode.INTERNAL, "Damaged")
+    assert verdict.details == "internal error"
+    damaged = [each for each in ends if isinstance(each, errors.Damaged)]
+    assert [str(JOURNAL) in str(each) for each in damaged] == [True]  # the adversary itself says which file
+    assert all(str(tmp_path) not in str(each) for each in ends if each not in damaged)
 
 
 @DOORS

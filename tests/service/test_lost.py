@@ -5,20 +5,38 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
-from tests.support.services import DEADLINE, LOOPBACK, Game, Gathering, digest, gathering, reference, small_spec
+from tests.support.services import (
+    DEADLINE,
+    LOOPBACK,
+    REVEAL,
+    Game,
+    Gathering,
+    Insider,
+    Verdict,
+    converse,
+    digest,
+    gathering,
+    reference,
+    small_spec,
+)
 
 from slaternet.errors import BadSpec, Mismatch
 from slaternet.limits import LIMITS
-from slaternet.model import Status
+from slaternet.model import Agents, Question, Refusal, Status
+from slaternet.network.client import open_channel
 from slaternet.service.config import ProcessConfig
 from slaternet.service.main import DEGRADED
 from slaternet.spec import Spec
+from slaternet_adversary.journal.entries import Purchase
+from slaternet_adversary.journal.journal import read
 from slaternet_adversary.shell.service import AdversaryService
 from slaternet_agent.shell.service import HostService
 from slaternet_coordinator.engine.rules import Policy
 from slaternet_coordinator.shell.service import CoordinatorService
 from slaternet_lab import Run
+from slaternet_lab.status.operator import ask_status
 
 C, L = LIMITS.checkpoint_every, LIMITS.window
 
@@ -65,6 +83,11 @@ class Lossy(Game):
             )
         )
 
+    async def named(self) -> str:
+        """Return the id of the run."""
+        async with open_channel(self.address) as channel:
+            return (await ask_status(channel)).run
+
     async def ends(self, tasks: "list[asyncio.Task[int]]", folder: Path) -> tuple[Run, int]:
         """Stop the game; require the bits of its simulation and a clean audit; return the coordinator's exit code."""
         await self.stop()
@@ -80,10 +103,11 @@ class Lossy(Game):
 
 @asynccontextmanager
 async def playing(
-    folder: Path, policy: Policy, *settings: str, spares: tuple[str, ...] = ()
+    folder: Path, policy: Policy, *settings: str, spares: tuple[str, ...] = (), lost_after: float = 1.0
 ) -> AsyncIterator[tuple[Lossy, Hosts, Gathering]]:
     """Begin a game of three hosts and spares that goes on until it is stopped; who is away for a second is lost."""
-    async with gathering(small_spec(*settings, rounds=None), hosts=3, policy=policy, lost_after=1.0) as gathered:
+    spec = small_spec(*settings, rounds=None)
+    async with gathering(spec, hosts=3, policy=policy, lost_after=lost_after) as gathered:
         hosts = Hosts(gathered, folder / "state")
         game = Lossy(gathered.address, folder / "game", gathered.tasks, "")
         for name in ("agent-1", "agent-2", "agent-3", *spares):
@@ -138,6 +162,59 @@ async def test_agents_leave_with_their_host_and_it_is_refused_when_it_comes_back
     [departure] = run.spec.departures
     assert departure.agents == [2, 3]
     assert C + 10 < departure.round <= status.published + 1
+
+
+def last_bought(folder: Path, agents: Agents) -> int:
+    """Return the last round that these agents have bought together."""
+    purchases = [entry.asked.question for entry in read(folder) if isinstance(entry, Purchase)]
+    return max(each.round for each in purchases if np.array_equal(each.agents, agents))
+
+
+class Vanishing:
+    """What an admitted host says to the adversary before it vanishes: questions that are not the declared one."""
+
+    def __init__(self, insider: Insider, round: int, dimension: int) -> None:
+        self._insider, self._round, self._dimension = insider, round, dimension
+
+    async def asks(self, agents: Agents, points: int) -> Verdict:
+        """Ask about the round that comes next, in numbers that lie in the set."""
+        x, at = np.zeros((len(agents), self._dimension)), np.zeros((len(agents), points, self._dimension))
+        question = Question(self._round, agents, x, at)
+        messages = [
+            REVEAL.encode(self._insider.head(), self._insider.opening()),
+            REVEAL.encode(self._insider.head(self._round), question),
+        ]
+        return await converse(self._insider.address, REVEAL.method, messages)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", [Policy.REPLACE, Policy.LEAVE])
+async def test_a_host_that_asks_otherwise_than_declared_and_vanishes_leaves_nothing_that_cannot_be_replayed(
+    policy: Policy, tmp_path: Path
+) -> None:
+    async with playing(tmp_path, policy, lost_after=3.0) as (game, hosts, gathered):
+        await game.comes_to(C + 10)
+        game.run = await game.named()
+        insider = await game.insider("agent-2", "adversary")
+        await hosts.end("agent-2")
+        liar = Vanishing(insider, last_bought(game.folder, insider.seats) + 1, dimension=3)
+
+        verdicts = [
+            await liar.asks(insider.seats, points=1),  # fewer points
+            await liar.asks(insider.seats, points=0),
+            await liar.asks(insider.seats[:1], points=2),  # a part of its agents
+            await liar.asks(insider.seats[1:], points=1),  # and the others with another number of points
+        ]
+        status = await game.until(lambda status: any(each.lost for each in status.hosts))
+        await game.comes_to(status.published + 1)
+        breaches = (await game.status()).breaches
+
+        run, code = await game.ends([*gathered.tasks, *hosts.lives], tmp_path / "simulation")
+
+    assert [each.error for each in verdicts] == ["Malformed"] * 4
+    assert Refusal("Malformed", "agent-2", 4, "adversary") in breaches
+    assert code == (0 if policy is Policy.REPLACE else DEGRADED)
+    assert [each.agents for each in run.spec.departures] == ([] if policy is Policy.REPLACE else [[2, 3]])
 
 
 async def test_a_host_without_state_is_refused_where_the_game_could_not_go_on_with_it(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ async def at_rest(tmp_path: Path) -> AsyncIterator[tuple[dict[str, Told], Run]]:
                 tasks.append(asyncio.create_task(HostService(config).run(ending)))
             await game.until(lambda status: sum(each.connected for each in status.hosts) == len(HOSTS))
             config = ProcessConfig("adversary", detour, LOOPBACK, metrics=LOOPBACK)
-            tasks.append(asyncio.create_task(AdversaryService(config, game.folder).run(ending)))
+            tasks.append(asyncio.create_task(AdversaryService(config, game.folder, metrics_values=True).run(ending)))
             status = await game.until(lambda status: status.phase == "playing")
             relay.gate.clear()
             (adversary,) = [each.address for each in status.hosts if each.role == "adversary"]

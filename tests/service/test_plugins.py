@@ -102,6 +102,8 @@ def namespaced(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
         ("raises", ["ArithmeticError", misbehaving.WORDS]),
         ("leaves", ["SystemExit", misbehaving.WORDS]),
         ("exits", ["the connection broke", "; its process ended with exit code 17"]),
+        ("crashes", ["the connection broke", "; its process was killed by SIGSEGV"]),
+        ("kills_itself", ["it was played again 5 times", "lost each time; its process was killed by SIGKILL"]),
         ("says_nan", ["is not finite"]),
         ("says_too_little", ["shape"]),
         ("says_words", ["real numbers were due"]),
@@ -178,14 +180,7 @@ async def test_what_a_plugin_has_started_ends_with_the_game(namespaced: bool, tm
 
 
 async def test_a_plugin_that_kills_its_parent_does_not_reach_the_adversary(namespaced: bool, tmp_path: Path) -> None:
-    spec = spec_of("kills_its_parent")
-
-    if namespaced:
-        sentence = await failure(spec, tmp_path / "game", ROUNDS)  # it has time to answer until it is killed itself
-        assert " of round " in sentence
-        assert sentence.endswith("; its process was killed by SIGKILL")
-    else:  # the one between: nobody needs it
-        await success(spec, tmp_path / "game")
+    await success(spec_of("kills_its_parent"), tmp_path / "game")  # the one between: nobody needs it
 
 
 async def test_a_plugin_has_no_network_where_the_system_permits(namespaced: bool, tmp_path: Path) -> None:
@@ -223,12 +218,16 @@ async def test_a_refusal_ends_the_stream_of_who_caused_it_also_where_the_plugin_
     (tmp_path / "far.py").write_text(FAR)
     spec = spec_of("prints", **{"algorithm.name": f"{tmp_path / 'far.py'}:Far", "algorithm.sha256": None})
 
-    _, *hosts, adversary = await outcome(spec, tmp_path / "game", hosts=2)
+    async with game(spec, tmp_path / "game", hosts=2) as gathered, asyncio.timeout(DEADLINE):
+        _, *hosts, _ = gathered.tasks
+        ended, others = await asyncio.wait(hosts, return_when=asyncio.FIRST_COMPLETED)
+        played = Game(gathered.address, tmp_path / "game", gathered.tasks, "")
+        status = await played.until(lambda status: any(each.shut_out for each in status.hosts))
 
-    refusals = [each for each in hosts if isinstance(each, OutsideSet)]
-    assert len(refusals) == 1
-    assert isinstance(adversary, RunFailed)
-    assert str(adversary).endswith(f": {refusals[0]}")
+    [refused] = [each.exception() for each in ended]
+    assert isinstance(refused, OutsideSet)
+    assert len(others) == 1
+    assert next(each.shut_out for each in status.hosts if each.shut_out).endswith(f": {refused}")
 
 
 async def test_a_plugin_apart_is_played_to_the_bits_of_one_in_the_process(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def environment(world: "World") -> Environment:
     """Return what every process of a world lives with."""
-    return Environment(world.loop.time, world.random, Disks(world), LIMITS)
+    return Environment(world.loop.time, world.random, Disks(world), LIMITS, now=world.loop.time)
 
 
 @contextmanager

@@ -45,6 +45,7 @@ from slaternet_agent.shell.service import HostService
 
 LOOPBACK = "127.0.0.1:0"
 TICKET = bytes(32)
+TAG = "5e" * 32
 P, LAST = 2, 8
 PEER, HOST = np.array([0]), np.array([1])
 """Their agents. The peer has the smaller seat, so their stream is one that the host accepts."""
@@ -58,6 +59,8 @@ SPEC = Spec.parse(
     kind = "box"
     lower = -5.0
     upper = 5.0
+    [question]
+    points = 2
     [algorithm]
     name = "zhang2024"
     schedule = "table2"
@@ -135,7 +138,7 @@ class Stage:
     async def admit(self, data: bytes, caller: object) -> bytes:
         self.joins.append(codec.decode_join(data)[1])
         self.address = self.joins[-1].address
-        welcome = Welcome(len(self.joins), TICKET, self.spec.to_toml(), self.low_water)
+        welcome = Welcome(len(self.joins), TICKET, self.spec.public.to_toml(), TAG, self.low_water)
         return codec.encode_welcome(head("coordinator"), welcome)
 
     async def serve_control(self, link: Stream) -> None:
@@ -152,9 +155,9 @@ class Stage:
 
     # What a test does
 
-    def tell(self, body: ControlDown) -> None:
+    def tell(self, body: ControlDown, round: int = 0) -> None:
         """Say something as the coordinator."""
-        round = body.round if isinstance(body, Topology) else 0
+        round = body.round if isinstance(body, Topology) else round
         self.control.say(codec.encode_control_down(head("coordinator", round), body))
 
     def gossip(self, body: Gossip) -> None:

@@ -95,7 +95,7 @@ class Misbehaves(Adversary):
     def _forks(self, values: Array) -> Array:
         """Leave children behind, one of them in a session of its own where that is of no use to it."""
         Path(self._where).touch()
-        for own_session in (False, os.getppid() == 0):  # in a pid namespace
+        for own_session in (False, os.getppid() == 1):  # in a pid namespace
             if not os.fork():
                 if own_session:
                     os.setsid()
@@ -110,6 +110,14 @@ class Misbehaves(Adversary):
 
     def _kills_its_parent(self, values: Array) -> Array:
         os.kill(os.getppid(), signal.SIGKILL)
+        return values
+
+    def _kills_itself(self, values: Array) -> Array:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return values
+
+    def _crashes(self, values: Array) -> Array:
+        signal.raise_signal(signal.SIGSEGV)  # in this thread; os.kill might end the process after the answer
         return values
 
     def _calls_out(self, values: Array) -> Array:

@@ -75,4 +75,4 @@ def leaving(play: Play) -> list[tuple[int, list[int]]]:
 
 def announced(effects: list[Effect]) -> list[str]:
     """Return what the operator hears."""
-    return [each.what for each in effects if isinstance(each, Announce)]
+    return [each.sentence for each in effects if isinstance(each, Announce)]

@@ -96,7 +96,7 @@ class Game:
         self.address = address
         self.folder = folder
         self.run = run
-        self._tasks = tasks
+        self.tasks = tasks
 
     async def status(self) -> Status:
         """Ask the coordinator how the game stands."""
@@ -130,7 +130,7 @@ class Game:
     async def over(self, within: float = DEADLINE) -> Run:
         """Wait until every service has left in order; return what was recorded."""
         async with asyncio.timeout(within):
-            assert set(await asyncio.gather(*self._tasks)) == {0}
+            assert set(await asyncio.gather(*self.tasks)) == {0}
         return Run.open(self.folder)
 
     async def ends_as_its_simulation(self, folder: Path) -> None:

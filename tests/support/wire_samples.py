@@ -26,14 +26,16 @@ STATUS = model.Status(
     "what failed",
     BREACHES,
 )
+WITHHELD = dataclasses.replace(STATUS, cumulative_loss=None, cumulative_violation=None, sealed=True)
 
 UNARY: list[tuple[Callable[..., bytes], Callable[[bytes], Any], Head, Any]] = [
     (codec.encode_join, codec.decode_join, STRANGER, model.Join(model.Role.ADVERSARY, "h:1", 5, 1, "ab" * 32)),
-    (codec.encode_welcome, codec.decode_welcome, HEAD, model.Welcome(3, TICKET, "[run]\nname = 'ü'\n")),
+    (codec.encode_welcome, codec.decode_welcome, HEAD, model.Welcome(3, TICKET, "[run]\nname = 'ü'\n", "5e" * 32)),
     (codec.encode_welcome, codec.decode_welcome, HEAD, model.Challenge(TICKET)),
     (codec.encode_status_request, codec.decode_status_request, STRANGER, True),
     (codec.encode_status_request, codec.decode_status_request, STRANGER, False),
     (codec.encode_status_reply, codec.decode_status_reply, HEAD, STATUS),
+    (codec.encode_status_reply, codec.decode_status_reply, HEAD, WITHHELD),
 ]
 HEADS_ONLY: list[tuple[Callable[[Head], bytes], Callable[[bytes], Head], Head]] = [
     (codec.encode_stop_request, codec.decode_stop_request, HEAD),
@@ -50,6 +52,11 @@ CONTROL_UP: list[model.ControlUp] = [
     model.Finished(),
     model.Acknowledged(),
     model.Failed("the disk is full; make room"),
+    model.Accusation("host-2", "host-2 refuses its stream: Diverged"),
+    model.Dispute(7, "host-2", SEATS, np.ones((3, 5))),
+    model.DisputedRows(7, SEATS, np.ones((3, 5))),
+    model.DisputedRows(7, SEATS, np.empty((3, 0))),
+    model.Disturbed(7, SEATS),
     model.Refusals((model.Refusal("OverBudget", "host-1", 3), model.Refusal("Unknown", "", 1))),
     model.Refusals(()),
 ]
@@ -63,6 +70,10 @@ CONTROL_DOWN: list[model.ControlDown] = [
     model.Hold(),
     model.StopAt(7),
     model.LowWater(7),
+    model.IncidentRecord(7, 1e9, "host-2", "gone", "host-2 has gone", "its stream broke"),
+    model.RowRequest(7, SEATS),
+    model.RowRequest(7, SEATS, TICKET),
+    model.DisputedRows(7, SEATS, np.ones((3, 5))),
     model.GameOver(),
     model.GameOver("host-2 died; start it again"),
 ]

@@ -11,6 +11,7 @@ from slaternet.codec import plugin as wire
 from slaternet.model import Agents, Array
 from slaternet.numerics.sets import Box
 from slaternet_adversary import Adversary, CannotPlay, Game, History
+from slaternet_adversary.plugin.calls import Served
 from slaternet_adversary.plugin.remote import Remote
 from slaternet_adversary.plugin.worker import PluginWorker, serve
 
@@ -21,17 +22,23 @@ def target(name: str) -> str:
     return f"{__file__}:{name}"
 
 
+def at(address: str) -> Served:
+    """Return that a plugin is served at an address, by a process that nobody starts again."""
+    return Served(lambda: address)
+
+
 def game(agents: int = 4, dimension: int = 3) -> Game:
     return Game(agents, dimension, 7, Box(dimension, -5.0, 5.0))
 
 
 class Counting(PluginWorker):
-    """A worker that notes which methods were called, and what was said to be needed."""
+    """A worker that notes which methods were called, about which rounds, and what was said to be needed."""
 
     def __init__(self, target: str) -> None:
         self.now = 0.0
         self.calls: list[str] = []
         self.needed: list[int] = []
+        self.asked: list[int] = []
         super().__init__(target, lambda: self.now)
 
     def describe(self, data: bytes) -> bytes:
@@ -45,6 +52,7 @@ class Counting(PluginWorker):
 
     def evaluate(self, data: bytes) -> bytes:
         self.calls.append("Evaluate")
+        self.asked.append(wire.decode_evaluate(data).round)
         return super().evaluate(data)
 
     def score(self, data: bytes) -> bytes:
@@ -67,7 +75,7 @@ def served(worker: PluginWorker, folder: Path) -> Iterator[str]:
 def playing(worker: PluginWorker, folder: Path, of: Game | None = None, **options: object) -> Iterator[Remote]:
     """Serve a worker, and give a new instance of its plugin."""
     with served(worker, folder) as address:
-        remote = Remote.connect(address, of or game(), options, set=SET, deadline=30.0, name="acme")
+        remote = Remote.connect(at(address), of or game(), options, set=SET, deadline=30.0, name="acme")
         try:
             yield remote
         finally:
@@ -127,6 +135,30 @@ class Wide(Adversary):
 
     def play(self, round: int, past: History | None) -> Flat:
         return Flat()
+
+
+class Raised(Flat):
+    """The same, but for one agent."""
+
+    def __init__(self, by: float) -> None:
+        self._by = by
+
+    def loss(self, agents: Agents, points: Array) -> Array:
+        return super().loss(agents, points) + self._by * (agents == 2)[:, None]
+
+
+class Moody(Wide):
+    """Each instance has its own mind about agent 2, from round 3 on."""
+
+    made = 0
+
+    def __init__(self, game: Game) -> None:
+        super().__init__(game)
+        Moody.made += 1
+        self._made = Moody.made
+
+    def play(self, round: int, past: History | None) -> Flat:
+        return Raised(self._made if round >= 3 else 0)
 
 
 class Masked(Walk):

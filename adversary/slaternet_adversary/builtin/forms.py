@@ -3,6 +3,8 @@
 Functions        losses that are squares of linear residuals, under linear constraints
 Separable        losses that are a sum over coordinates, a parabola each, under linear constraints
 Part             a part of a whole, as an option
+Constraints      how many constraints an agent has, as an option
+check_size       refuses functions that would not fit into memory
 RandomNumbers    uniform and normal numbers for every row and round
 along            a day's course, through the entries of a table
 ladder           a number for each coordinate, from cheap to dear
@@ -13,11 +15,13 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
+from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
 from slaternet.numerics.randomness import block_length, locate
-from slaternet_adversary.api import Game
+from slaternet_adversary.api import CannotPlay, Game
 
 Part = Annotated[float, Field(ge=0, lt=1), "at least 0 and below 1"]
+Constraints = Annotated[int, Field(gt=0, le=LIMITS.constraints)]
 
 
 class Functions:
@@ -76,6 +80,7 @@ class Functions:
 
     def quadratic(self, agents: Agents) -> tuple[Array, Array, float]:
         """Return (H, h, c): the agents' average loss is 1/2 x'Hx + h'x + c."""
+        check_size(self.matrix.shape[-1] ** 2)
         a = _of(self.a, agents).reshape(-1, self.matrix.shape[-1])
         theta = _of(self.theta, agents).reshape(-1)
         count = len(agents)
@@ -137,6 +142,7 @@ class Separable(Functions):
 
     def quadratic(self, agents: Agents) -> tuple[Array, Array, float]:
         """Return (H, h, c): the agents' average loss is 1/2 x'Hx + h'x + c."""
+        check_size(self.matrix.shape[-1] ** 2)
         curvature, slope, constant = self._average(agents)
         return np.diag(curvature), slope, constant
 
@@ -155,6 +161,7 @@ class RandomNumbers:
         self._game = game
         self._purpose = purpose
         length = block_length(uniform + normal)
+        check_size(rows * (uniform + normal))
         self._uniform, self._normal = np.empty((rows, length, uniform)), np.empty((rows, length, normal))
         self._block = -1
 
@@ -176,6 +183,15 @@ class RandomNumbers:
                 generator.standard_normal(out=self._normal[row])
             self._block = block
         return self._uniform[:, offset], self._normal[:, offset]
+
+
+def check_size(numbers: int) -> None:
+    """Refuse, before they take any memory, functions that would take too much of it."""
+    if numbers > LIMITS.function_numbers:
+        raise CannotPlay(
+            f"the functions of a round would take {numbers} numbers, more than {LIMITS.function_numbers}; lower "
+            "run.agents, run.dimension, or the rows and constraints in adversary.options"
+        )
 
 
 def along(table: Array, turns: Array | float) -> Array:

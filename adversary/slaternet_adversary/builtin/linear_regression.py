@@ -14,7 +14,7 @@ from pydantic import PositiveFloat, PositiveInt
 
 from slaternet.fields import checked
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
-from slaternet_adversary.builtin.forms import Functions, RandomNumbers
+from slaternet_adversary.builtin.forms import Constraints, Functions, RandomNumbers
 
 
 class LinearRegression(Adversary):
@@ -28,7 +28,7 @@ class LinearRegression(Adversary):
         game: Game,
         *,
         rows: PositiveInt = 4,
-        constraints: PositiveInt = 2,
+        constraints: Constraints = 2,
         b: Annotated[PositiveFloat, "a number above 0, for Slater's condition to hold"] = 0.01,
     ) -> None:
         super().__init__(game)

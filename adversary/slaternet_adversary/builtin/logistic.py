@@ -27,6 +27,7 @@ from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 from slaternet.fields import checked
 from slaternet.model import Agents, Array
 from slaternet.numerics.portable import sigmoid, softplus
+from slaternet.storage.files import opened
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
 from slaternet_adversary.builtin import samples
 from slaternet_adversary.builtin.forms import RandomNumbers
@@ -149,7 +150,10 @@ class Logistic(Adversary):
     @property
     def sha256(self) -> str:
         """SHA-256 of the table, which decides its functions; empty where they are drawn."""
-        return "" if self._data is None else hashlib.sha256(Path(self._data).read_bytes()).hexdigest()
+        if self._data is None:
+            return ""
+        with opened(Path(self._data), f"adversary.options.data = {self._data}", CannotPlay) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
 
     def play(self, round: int, past: History | None = None) -> LogisticRound:
         """Return the functions of any round; they depend on the seed or the data alone."""

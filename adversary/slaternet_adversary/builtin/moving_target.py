@@ -16,7 +16,7 @@ from pydantic import PositiveFloat, PositiveInt
 
 from slaternet.fields import checked
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
-from slaternet_adversary.builtin.forms import Functions, RandomNumbers, along
+from slaternet_adversary.builtin.forms import Constraints, Functions, RandomNumbers, along, check_size
 
 _WAVE = np.array([0.0, 1.0, 0.0, -1.0])
 
@@ -36,7 +36,7 @@ class MovingTarget(Adversary):
         drift: float = 0.5,
         period: PositiveInt = 200,
         noise: float = 1.0,
-        constraints: PositiveInt = 1,
+        constraints: Constraints = 1,
         b: PositiveFloat = 1.0,
         spread: float = 1.0,
     ) -> None:
@@ -48,6 +48,7 @@ class MovingTarget(Adversary):
         self._b = b
         self._spread = abs(spread)
         p, m = game.dimension, constraints
+        check_size(game.agents * (p + m) * p)
         self._numbers = RandomNumbers(game, "functions", game.agents, p + m * p + m)  # for theta, B and b
 
     def play(self, round: int, past: History | None = None) -> Functions:

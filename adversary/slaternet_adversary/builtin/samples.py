@@ -6,19 +6,24 @@ column is a feature, in the order of the table.
 
 import csv
 import importlib
+import os
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slaternet.model import Array
+from slaternet.storage.files import opened, refusing
 from slaternet_adversary.api import CannotPlay
 
 _BYTES = 1 << 31
 """The largest table: it is held in memory, at 8 bytes a number."""
+_LINE_BYTES = 1 << 23
+"""The longest line, of a table with as many features as a decision may have coordinates."""
 _LABEL, _GROUP = "label", "group"
 
 
@@ -37,12 +42,10 @@ def load(path: str, key: str, *, dimension: int, scale: bool) -> Samples:
     CannotPlay names the file and, where a cell is at fault, its line and column.
     """
     who = f"{key} = {path}"
-    try:
-        if Path(path).stat().st_size > _BYTES:
+    with opened(Path(path), who, CannotPlay) as file:
+        if os.fstat(file.fileno()).st_size > _BYTES:
             raise CannotPlay(f"{who} is larger than {_BYTES >> 30} GiB, and is held in memory; take a part of it")
-        table = (_parquet if path.endswith(".parquet") else _csv)(Path(path), who)
-    except OSError as error:
-        raise CannotPlay(f"{who} cannot be read: {error.strerror or error}; correct the path") from None
+        table = (_parquet if path.endswith(".parquet") else _csv)(file, who)
     features = table.features(dimension)
     if scale:
         largest = np.abs(features).max(axis=0)
@@ -91,18 +94,25 @@ def _fault(who: str, line: int, column: str, expected: str, found: str) -> Canno
     return CannotPlay(f"{who}, line {line}, column {column}: must be {expected}, not {found[:40]}; correct it there")
 
 
-def _csv(path: Path, who: str) -> _Table:
+def _csv(file: BinaryIO, who: str) -> _Table:
     numbers, lines = array("d"), array("q")
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file)
-        try:
-            names = _headings(who, next(reader, []))
-            for cells in filter(None, reader):
-                lines.append(reader.line_num)
-                numbers.extend(_row(who, reader.line_num, names, cells))
-        except (UnicodeDecodeError, csv.Error):
-            raise CannotPlay(f"{who} is not text with commas; save it as .csv in UTF-8") from None
+    with refusing(f"{who} is not text with commas; save it as .csv in UTF-8", CannotPlay):
+        reader = csv.reader(_lines(file))
+        names = _headings(who, next(reader, []))
+        for cells in filter(None, reader):
+            lines.append(reader.line_num)
+            numbers.extend(_row(who, reader.line_num, names, cells))
     return _Table(who, names, np.array(numbers).reshape(-1, len(names)), lines)
+
+
+def _lines(file: BinaryIO) -> Iterator[str]:
+    """Yield the lines of a text; ValueError where one is too long to be a line of numbers."""
+    codec = "utf-8-sig"
+    while line := file.readline(_LINE_BYTES + 1):
+        if len(line) > _LINE_BYTES:
+            raise ValueError("no line of numbers is that long")
+        yield line.decode(codec)
+        codec = "utf-8"
 
 
 def _headings(who: str, cells: Sequence[str]) -> list[str]:
@@ -125,7 +135,7 @@ def _row(who: str, line: int, names: Sequence[str], cells: Sequence[str]) -> Ite
             raise _fault(who, line, name, "a number", repr(cell)) from None
 
 
-def _parquet(path: Path, who: str) -> _Table:
+def _parquet(file: BinaryIO, who: str) -> _Table:
     try:
         pyarrow, parquet = map(importlib.import_module, ("pyarrow", "pyarrow.parquet"))
     except ImportError:
@@ -133,10 +143,10 @@ def _parquet(path: Path, who: str) -> _Table:
             f"{who} can be read where pyarrow is installed; install it (pip install pyarrow) or save the table as .csv"
         ) from None
     try:
-        with parquet.ParquetFile(path) as file:
-            if 8 * file.metadata.num_rows * file.metadata.num_columns > _BYTES:
+        with parquet.ParquetFile(file) as source:
+            if 8 * source.metadata.num_rows * source.metadata.num_columns > _BYTES:
                 raise CannotPlay(f"{who} would fill more than {_BYTES >> 30} GiB of memory; take a part of it")
-            table = file.read()
+            table = source.read()
         columns = [table.column(name).to_numpy() for name in table.column_names]
     except pyarrow.ArrowException as error:
         reason = str(error).partition(".")[0]

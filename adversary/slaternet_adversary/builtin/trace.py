@@ -20,34 +20,31 @@ trace longer than memory is played round by round from a single file. It is read
 that is truncated would kill the process. Nothing is unpickled: a file must not run code.
 """
 
-import contextlib
 import hashlib
 import io
 import itertools
 import math
 import os
 import shutil
-import struct
 import tempfile
-import tokenize
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 
 from slaternet.model import Array
+from slaternet.numerics.npz import NUMBERS, Archive, WrongSize
+from slaternet.storage.disk import replacing
+from slaternet.storage.files import opened, refusing
 from slaternet_adversary.api import CannotPlay, Round
 from slaternet_adversary.builtin.forms import Functions, Separable
 
 _ROWS, _STACKED, _SEPARABLE = "rows", ("matrix", "offset"), ("curvature", "slope", "constant")
 _HOW = "write it with numpy.savez(path, matrix=..., offset=..., rows=...) or slaternet record"
-_LOCAL = struct.Struct("<26xHH")
-"""The head of a zip file's member, which ends with the lengths of its name and of an extra field."""
-_DAMAGE = (zipfile.BadZipFile, struct.error, ValueError, TypeError, KeyError, NotImplementedError)
-_DAMAGED_HEADER = (tokenize.TokenError, SyntaxError)  # numpy reads it with Python's own scanner
 
 
 @dataclass(frozen=True)
@@ -58,7 +55,7 @@ class _Member:
     shape: tuple[int, ...]
     start: int
 
-    def read(self, file: io.BufferedReader, index: int) -> Array | None:
+    def read(self, file: BinaryIO, index: int) -> Array | None:
         """Return the array at an index of the first axis; None where the file ends before."""
         count = math.prod(self.shape[1:])
         file.seek(self.start + index * self.dtype.itemsize * count)
@@ -93,7 +90,7 @@ class Trace:
         matrix, offset = (arrays.pop(name) for name in _STACKED)
         return Functions(matrix, offset, self.rows) if self.rows else Separable(**arrays, matrix=matrix, bound=offset)
 
-    def _round(self, file: io.BufferedReader, name: str, round: int) -> Array:
+    def _round(self, file: BinaryIO, name: str, round: int) -> Array:
         numbers = self._arrays[name].read(file, round - 1)
         if numbers is None:
             raise CannotPlay(f"{self._who} ends within round {round} of {name}; copy it again, whole")
@@ -104,43 +101,28 @@ class Trace:
             raise CannotPlay(f"{self._who} has a curvature below 0 in round {round}; make its losses convex")
         return numbers
 
-    @contextlib.contextmanager
-    def _opened(self) -> Iterator[io.BufferedReader]:
-        try:
-            with open(self._path, "rb") as file:
-                yield file
-        except OSError as error:
-            raise CannotPlay(f"{self._who} cannot be read: {error.strerror}; correct the path") from None
+    def _opened(self) -> AbstractContextManager[io.BufferedReader]:
+        return opened(Path(self._path), self._who, CannotPlay)
 
-    def _members(self, file: io.BufferedReader) -> dict[str, _Member]:
-        try:
-            with zipfile.ZipFile(file) as archive:
-                separable = f"{_SEPARABLE[0]}.npy" in archive.namelist()
-                names = (_ROWS, *_STACKED, *(_SEPARABLE if separable else ()))
-                return {name: self._member(file, archive, name) for name in names}
-        except (*_DAMAGE, *_DAMAGED_HEADER):
-            raise CannotPlay(f"{self._who} is not an .npz of numbers; {_HOW}") from None
+    def _members(self, file: BinaryIO) -> dict[str, _Member]:
+        with refusing(f"{self._who} is not an .npz of numbers; {_HOW}", CannotPlay), Archive(file) as archive:
+            names = (_ROWS, *_STACKED, *(_SEPARABLE if _SEPARABLE[0] in archive else ()))
+            return {name: self._member(archive, name) for name in names}
 
-    def _member(self, file: io.BufferedReader, archive: zipfile.ZipFile, name: str) -> _Member:
+    def _member(self, archive: Archive, name: str) -> _Member:
         try:
-            info = archive.getinfo(f"{name}.npy")
+            start, head = archive.offset(name), archive.head(name)
         except KeyError:
             raise CannotPlay(f"{self._who} holds no array {name}; {_HOW}") from None
-        if info.compress_type != zipfile.ZIP_STORED:
+        except WrongSize:
+            raise CannotPlay(f"{self._who} holds {name} with more or fewer numbers than it says; {_HOW}") from None
+        if start is None:
             raise CannotPlay(f"{self._who} is compressed, so that no round can be read by itself; {_HOW}")
-        file.seek(info.header_offset)
-        begin = info.header_offset + _LOCAL.size + sum(_LOCAL.unpack(file.read(_LOCAL.size)))
-        file.seek(begin)
-        header = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
-        shape, fortran, dtype = header[np.lib.format.read_magic(file)[0]](file)
-        if dtype.kind not in "fiu" or fortran:
-            raise CannotPlay(f"{self._who} holds {name} as {dtype}; make it real numbers in C order")
-        # the header may be wrong: allocate no more than the file holds
-        if file.tell() - begin + dtype.itemsize * math.prod(shape) != info.file_size:
-            raise CannotPlay(f"{self._who} holds {name} with more or fewer numbers than it says; {_HOW}")
-        return _Member(dtype, shape, file.tell())
+        if head.dtype.kind not in NUMBERS or head.fortran:
+            raise CannotPlay(f"{self._who} holds {name} as {head.dtype}; make it real numbers in C order")
+        return _Member(head.dtype, head.shape, start)
 
-    def _whole(self, file: io.BufferedReader, member: _Member) -> int:
+    def _whole(self, file: BinaryIO, member: _Member) -> int:
         rows = None if member.shape else member.read(file, 0)
         if rows is None or rows % 1 or rows < 0:
             raise CannotPlay(f"{self._who} must hold rows, one whole number; {_HOW}")
@@ -183,20 +165,17 @@ def write(path: Path, rounds: int, rows: int, recorded: Iterable[Mapping[str, Ar
     """
     recorded = iter(recorded)
     first = next(recorded)
-    part = path.with_name(f".{path.name}.part")
-    with contextlib.ExitStack() as stack:
+    with ExitStack() as stack:
         # the rounds of an array must be contiguous, so each array is collected in a file of its own
         files = {name: stack.enter_context(tempfile.TemporaryFile(dir=path.absolute().parent)) for name in first}
-        stack.callback(part.unlink, missing_ok=True)
         for each in itertools.chain([first], recorded):
             for name, file in files.items():
                 file.write(each[name].astype("<f8").tobytes())
-        with zipfile.ZipFile(part, "w") as archive:
+        with replacing(path) as draft, zipfile.ZipFile(draft, "w") as archive:
             for name, file in files.items():
                 file.seek(0)
                 _add(archive, name, "<f8", (rounds, *first[name].shape), file)
             _add(archive, _ROWS, "<i8", (), io.BytesIO(rows.to_bytes(8, "little")))
-        part.replace(path)
 
 
 def _add(archive: zipfile.ZipFile, name: str, dtype: str, shape: tuple[int, ...], numbers: IO[bytes]) -> None:
@@ -210,7 +189,7 @@ def _times(shape: tuple[int, ...]) -> str:
     return " x ".join(map(str, shape)) or "a single number"
 
 
-def _stamp(file: io.BufferedReader) -> tuple[int, ...]:
+def _stamp(file: BinaryIO) -> tuple[int, ...]:
     """Return inode, size and time: they change when a file is replaced or written to."""
     status = os.fstat(file.fileno())
     return status.st_ino, status.st_size, status.st_mtime_ns

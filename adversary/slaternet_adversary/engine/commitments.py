@@ -1,7 +1,7 @@
 """Commitments, by which the adversary fixes a round before it reveals any value of it.
 
 The commitment of round t is SHA-256 over, one after the other,
-    code       32 bytes   SHA-256 of the plugin's code; zeros where it is not known
+    code       32 bytes   SHA-256 of the plugin's code and what it imports of its own; zeros where it is not known
     options    32 bytes   SHA-256 of [adversary.options] as canonical JSON (keys sorted, no spaces, ASCII)
     seed, t    8 bytes each, little-endian
     d_{t-1}    32 bytes   only where the plugin's history > 0: the digest of all decisions it may know

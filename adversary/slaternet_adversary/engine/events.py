@@ -17,6 +17,13 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
+class Granted:
+    """A purchase of the journal: what was granted of a question, maybe a part, because its agents changed hosts."""
+
+    asked: Asked
+
+
+@dataclass(frozen=True, slots=True)
 class Used:
     """A host reports its usage."""
 
@@ -42,7 +49,7 @@ class Evaluated:
     values: Values
 
 
-Event = Asked | Used | Played | Evaluated | Scored | LowWater | StopAt
+Event = Asked | Granted | Used | Played | Evaluated | Scored | LowWater | StopAt
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """The ledger: one purchase per agent and round; the same question again is free.
 
-Some agents of a question may have bought the round before, at another host: for them it is a repetition.
+All questions of a game ask about as many points, and for the same gradients. Some agents of a question may have bought
+the round before, at another host: for them it is a repetition.
 """
 
 from dataclasses import replace
@@ -14,33 +15,24 @@ from slaternet.model import Agents, Array, Question, ValueAndGradient, Values
 
 
 class GradientPage:
-    """The gradients of a page, at the agent's index: anchors, what was asked for, values and gradients there.
+    """The gradients of a page, at the agent's index: anchors, and the values and gradients there."""
 
-    There is room for those gradients only that the game grants.
-    """
-
-    __slots__ = ("_anchor", "_asked", "_constraint", "_loss")
+    __slots__ = ("_anchor", "_constraint", "_loss")
 
     def __init__(self, agents: int, dimension: int, constraints: int, gradients: tuple[bool, bool]) -> None:
         loss, constraint = gradients
-        self._asked: NDArray[np.bool_] = np.zeros((agents, 2), dtype=bool)
         self._anchor: Array = np.empty((agents, dimension))
         self._loss = ValueAndGradient(np.empty(agents), np.empty((agents, dimension))) if loss else None
         rows = (agents, constraints)
         self._constraint = ValueAndGradient(np.empty(rows), np.empty((*rows, dimension))) if constraint else None
 
-    def enter(self, question: Question) -> None:
-        """Record what is asked for, and where."""
-        if question.anchor is not None:
-            self._asked[question.agents] = question.loss_gradient, question.constraint_gradient
-            self._anchor[question.agents] = question.anchor
+    def enter(self, agents: Agents, anchor: Array) -> None:
+        """Record where gradients are asked for."""
+        self._anchor[agents] = anchor
 
-    def repeats(self, question: Question) -> bool:
-        """Whether the same gradients were asked for before, at the same anchor."""
-        agents, flags = question.agents, (question.loss_gradient, question.constraint_gradient)
-        if not (self._asked[agents] == flags).all():
-            return False
-        return question.anchor is None or self._anchor[agents].tobytes() == question.anchor.tobytes()
+    def repeats(self, agents: Agents, anchor: Array) -> bool:
+        """Whether gradients were asked for before at the same anchor."""
+        return self._anchor[agents].tobytes() == anchor.tobytes()
 
     def fill(self, agents: Agents, values: Values) -> None:
         """Store the values and gradients bought."""
@@ -50,10 +42,10 @@ class GradientPage:
                 kept.gradient[agents] = bought.gradient
 
     def of(self, agents: Agents) -> tuple[ValueAndGradient | None, ValueAndGradient | None]:
-        """Return value and gradient of loss and constraint for agents of one question."""
-        asked = zip((self._loss, self._constraint), self._asked[agents[0]], strict=True)
+        """Return value and gradient of loss and constraint for some agents."""
         loss, constraint = (
-            ValueAndGradient(kept.value[agents], kept.gradient[agents]) if kept and was else None for kept, was in asked
+            None if kept is None else ValueAndGradient(kept.value[agents], kept.gradient[agents])
+            for kept in (self._loss, self._constraint)
         )
         return loss, constraint
 
@@ -61,18 +53,16 @@ class GradientPage:
 class Page:
     """One round of the ledger: every agent's decision, points and values, at the agent's index.
 
-    There is room for as many points as the game grants; `counts` holds how many an agent has asked about. Agents that
-    have left count as if they had asked, with NaN as decision. While every decision is its agent's first point, `x` is
-    a view of those points.
+    Agents that have left count as if they had asked, with NaN as decision. While every decision is its agent's first
+    point, `x` is a view of those points.
     """
 
-    __slots__ = ("answered", "asked", "counts", "f", "g", "points", "slopes", "x")
+    __slots__ = ("answered", "asked", "f", "g", "points", "slopes", "x")
 
     def __init__(
         self, agents: int, dimension: int, points: int, constraints: int, gradients: tuple[bool, bool], *, first: bool
     ) -> None:
         self.asked: NDArray[np.bool_] = np.zeros(agents, dtype=bool)
-        self.counts = np.zeros(agents, dtype=np.intp)
         self.answered: NDArray[np.bool_] = np.zeros(agents, dtype=bool)
         self.points: Array = np.empty((agents, points, dimension))
         self.x: Array = self.points[:, 0] if first else np.empty((agents, dimension))
@@ -106,6 +96,7 @@ class Ledger:
         self._window = window
         self._pages: dict[int, Page] = {}
         self._last = np.zeros(agents, dtype=np.int64)
+        self._answered = self._last.copy()
         self._forgotten = 0
         self._attendance = Attendance(agents)
         self.rounds = rounds
@@ -113,6 +104,7 @@ class Ledger:
     def restore(self, round: int) -> None:
         """Begin after a round that all agents have bought and none will ask about again."""
         self._last.fill(round)
+        self._answered.fill(round)
         self._forgotten = round + 1
 
     def page(self, round: int) -> Page:
@@ -154,15 +146,14 @@ class Ledger:
         if page is None:
             page = self._pages[question.round] = Page(*self._shape, self._gradients, first=question.x_is_first_point)
             self._mark_departed(page, question.round)
-        agents, count = question.agents, question.points.shape[1]
+        agents = question.agents
         page.asked[agents] = True
-        page.counts[agents] = count
-        page.points[agents, :count] = question.points
+        page.points[agents] = question.points
         if not question.x_is_first_point and page.x.base is not None:
             page.x = page.x.copy()
         page.x[agents] = question.x
-        if page.slopes is not None:
-            page.slopes.enter(question)
+        if page.slopes is not None and question.anchor is not None:
+            page.slopes.enter(agents, question.anchor)
         self._last[agents] = question.round
 
     def _mark_departed(self, page: Page, round: int) -> None:
@@ -173,12 +164,11 @@ class Ledger:
         page = self._pages.get(question.round)
         if page is None:
             raise Forgotten("the round lies before the low-water mark")
-        agents, count = question.agents, question.points.shape[1]
+        agents, anchor = question.agents, question.anchor
         same = (
-            (page.counts[agents] == count).all()
-            and page.x[agents].tobytes() == question.x.tobytes()
-            and page.points[agents, :count].tobytes() == question.points.tobytes()
-            and (page.slopes is None or page.slopes.repeats(question))
+            page.x[agents].tobytes() == question.x.tobytes()
+            and page.points[agents].tobytes() == question.points.tobytes()
+            and (page.slopes is None or anchor is None or page.slopes.repeats(agents, anchor))
         )
         if not same:
             raise AlreadyAsked("this round's question was asked before with other numbers")
@@ -193,18 +183,22 @@ class Ledger:
         page = self._pages[round]
         if not page.answered[agents].all():
             return None
-        count = page.counts[agents[0]]  # the same for all agents of a question
         tangents = (None, None) if page.slopes is None else page.slopes.of(agents)
-        return Values(page.f[agents, :count], page.g[agents, :count], *tangents)
+        return Values(page.f[agents], page.g[agents], *tangents)
 
     def fill(self, round: int, agents: Agents, values: Values) -> None:
         """Store the values of a purchase."""
-        page, count = self._pages[round], values.f.shape[1]
-        page.f[agents, :count] = values.f
-        page.g[agents, :count] = values.g
+        page = self._pages[round]
+        page.f[agents] = values.f
+        page.g[agents] = values.g
         if page.slopes is not None:
             page.slopes.fill(agents, values)
         page.answered[agents] = True
+        self._answered[agents] = round  # an agent's purchases are answered in order
+
+    def bought(self, agents: Agents) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the last round that each of some agents has bought, and the last whose values it has."""
+        return self._last[agents], self._answered[agents]
 
     def forget_before(self, mark: int) -> None:
         """Drop the pages before a round: no host will ask about them again."""

@@ -1,5 +1,8 @@
 """The referee: the adversary's engine. Grants each question once, chains the digest, orders scores, ends the game.
 
+A question asks for exactly what the algorithm declares, for all agents of its host that play the round: so whatever is
+granted can be replayed by a host that adopts them.
+
 It never evaluates a function: `Play`, `Evaluate` and `Score` are effects whose results return as events, so the rules
 do not depend on the plugin. A round's functions are fixed (`Played`) before its first question is evaluated.
 
@@ -13,9 +16,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slaternet.attendance import Attendance
-from slaternet.errors import NotYours, OutsideSet, OverBudget, RoundNotOpen
+from slaternet.errors import Malformed, NotYours, OutsideSet, OverBudget, Refused, RoundNotOpen
 from slaternet.limits import LIMITS, Limits
 from slaternet.model import Agents, Answer, Array, Departure, LowWater, Question, StopAt
 from slaternet.numerics.sets import FeasibleSet
@@ -62,6 +66,7 @@ class Referee:
             constraint_gradient=constraint_gradient,
         )
         self._hosts: dict[str, int] = {}
+        self._seats: dict[str, Agents] = {}
         self._owner = np.full(agents, -1, dtype=np.intp)
         self._attendance = Attendance(agents)
         self._apart: dict[tuple[str, int], Question | None] = {}
@@ -100,6 +105,10 @@ class Referee:
         """Cumulative loss and violation, then those of the baseline."""
         return self._totals
 
+    def bought(self, agents: Agents) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the last round that each of some agents has bought, and the last whose values it has."""
+        return self._ledger.bought(agents)
+
     def restore(self, standing: events.RefereeSnapshot) -> None:
         """Continue a game after a round. Only before the first seating, and for a plugin without history."""
         self._chained = self._recorded = self._played = self._playing = standing.round
@@ -115,7 +124,7 @@ class Referee:
         """
         self._attendance = Attendance(self._agents, departures)
         self._ledger.depart(self._attendance)
-        seated = dict(hosts)
+        self._seats = seated = dict(hosts)
         self._owner.fill(-1)
         self._accounts.seat({name: self._attendance.last(seats) for name, seats in seated.items()})
         for name, seats in seated.items():
@@ -140,8 +149,13 @@ class Referee:
     def handle(self, event: events.Event) -> list[events.Effect]:
         """Process one event and return its effects, in order."""
         match event:
-            case events.Asked():
+            case events.Asked(host, question):
+                self._check(host, question)
+                self._check_whole(host, question)
                 return self._grant(event)
+            case events.Granted(asked):
+                self._check(asked.host, asked.question)
+                return self._grant(asked)
             case events.Evaluated():
                 return self._reply(event)
             case Scored(round):
@@ -172,7 +186,6 @@ class Referee:
 
     def _grant(self, asked: events.Asked) -> list[events.Effect]:
         host, question = asked.host, asked.question
-        self._check(host, question)
         new = self._ledger.grant(question)
         if new is not question:
             if new is None:
@@ -196,22 +209,33 @@ class Referee:
         agents = question.agents  # ascending
         if agents[-1] >= self._agents or np.count_nonzero(self._owner[agents] != self._hosts[host]):
             raise NotYours("a host may ask only for the agents seated there")
-        if question.points.shape[1] > self._points:
-            asked = question.points.shape[1]
-            raise OverBudget(f"{asked} points are asked about, and the game grants {self._points} per agent and round")
+        points, gradients = question.points.shape[1], (question.loss_gradient, question.constraint_gradient)
+        if points != self._points or gradients != self._gradients:
+            raise self._misfit(points, gradients)
         decided = question.x_is_first_point or self._set.encloses(question.x)
         if not decided or not self._set.encloses(question.points):
             raise OutsideSet("decisions and points must lie in the feasible set")
-        if question.anchor is not None:
-            self._check_anchor(question, question.anchor)
-
-    def _check_anchor(self, question: Question, anchor: Array) -> None:
-        loss, constraint = self._gradients
-        if question.loss_gradient > loss or question.constraint_gradient > constraint:
-            kinds = [kind for kind, granted in (("the loss", loss), ("the constraints", constraint)) if granted]
-            raise OverBudget(f"the game grants gradients of {' and '.join(kinds) or 'nothing'}")
-        if not self._set.encloses(anchor):
+        if question.anchor is not None and not self._set.encloses(question.anchor):
             raise OutsideSet("an anchor must lie in the feasible set")
+
+    def _misfit(self, points: int, gradients: tuple[bool, bool]) -> Refused:
+        """Return what is wrong with a question that does not ask for what the algorithm declares."""
+        if points > self._points:
+            return OverBudget(
+                f"{points} points are asked about, and the game grants {self._points} per agent and round"
+            )
+        if any(asked > granted for asked, granted in zip(gradients, self._gradients, strict=True)):
+            kinds = [
+                kind for kind, granted in zip(("the loss", "the constraints"), self._gradients, strict=True) if granted
+            ]
+            return OverBudget(f"the game grants gradients of {' and '.join(kinds) or 'nothing'}")
+        return Malformed("a question asks about all the points, and for all the gradients, that the algorithm declares")
+
+    def _check_whole(self, host: str, question: Question) -> None:
+        """Refuse a question for a part of the agents: a host that adopts them could not replay it."""
+        due = self._attendance.of(self._seats[host], question.round)
+        if len(self._attendance.of(question.agents, question.round)) < len(due):
+            raise Malformed("a question speaks for all agents of its host that play the round")
 
     def _reply_again(self, host: str, question: Question) -> list[events.Effect]:
         values, key = self._ledger.values(question.round, question.agents), (host, question.round)

@@ -11,6 +11,7 @@ import numpy as np
 
 from slaternet.errors import Diverged
 from slaternet.model import Agents, Array, Departure, Question, StopAt, Usage, ValueAndGradient, Values
+from slaternet.storage.files import refusing
 from slaternet.storage.record_file import SealedRecord
 from slaternet_adversary.engine.events import Asked, Commit, RefereeSnapshot, Used
 from slaternet_adversary.engine.host_costs import Total
@@ -132,7 +133,12 @@ def _total_bytes(name: str, total: Total) -> bytes:
 
 
 def decode(record: SealedRecord) -> Entry:
-    """Return the entry in a record; Diverged where its kind is not known."""
+    """Return the entry in a record; Diverged where there is none in it."""
+    with refusing("the journal has an entry that is not of its kind; put back an undamaged copy", Diverged):
+        return _decoded(record)
+
+
+def _decoded(record: SealedRecord) -> Entry:
     payload = _PayloadReader(record.payload)
     match record.kind:
         case EntryKind.SEATING:

@@ -5,15 +5,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+import numpy as np
+
 from slaternet.attendance import Attendance
-from slaternet.errors import Diverged
+from slaternet.errors import Damaged, Diverged
 from slaternet.limits import LIMITS, Limits
 from slaternet.model import Role
 from slaternet.storage import journal
-from slaternet.storage.disk import DISK, Disk
+from slaternet.storage.disk import DISK, Disk, refuse_link
 from slaternet.storage.journal import Durability, Journal
 from slaternet_adversary.engine.events import Commit
 from slaternet_adversary.journal.entries import Entry, EntryKind, Purchase, SeatingEntry, decode, encode
+from slaternet_adversary.journal.snapshot import Snapshot
 
 JOURNAL = Path("journal") / "adversary"
 """The path of the journal in a run folder."""
@@ -27,6 +30,35 @@ def begun(folder: Path, *, disk: Disk = DISK) -> bool:
 def read(folder: Path, *, disk: Disk = DISK) -> Iterator[Entry]:
     """Return the entries of the journal in a run folder, read-only."""
     return map(decode, journal.read(folder / JOURNAL, disk=disk))
+
+
+def held_rounds(folder: Path, *, least: int = 0, disk: Disk = DISK) -> range:
+    """Return the rounds that the journal in a run folder holds whole, read-only; a last record may be torn.
+
+    Damaged where they end before round `least`: the low-water mark M, up to which no journal loses anything. Hosts do
+    not ask again for what came before it, so a game could never go on.
+    """
+    first, last, attendance = 0, np.zeros(0, np.int64), Attendance(0)
+    for record in journal.read(folder / JOURNAL, torn=True, disk=disk):
+        entry = decode(record)
+        if isinstance(entry, Snapshot):
+            first = entry.round
+        elif isinstance(entry, SeatingEntry):
+            attendance = Attendance(sum(len(agents) for _, agents in entry.hosts), entry.departures)
+            last = last if last.size else np.full(attendance.ends.size, first)  # by agent, the last round bought
+        elif isinstance(entry, Purchase):
+            question = entry.asked.question
+            if not question.agents.max(initial=0) < last.size:
+                raise Damaged(f"{folder / JOURNAL} has a question of an agent that has no seat; put back the right one")
+            last[question.agents] = question.round
+    playing = last[last < attendance.ends - 1]
+    reach = int(playing.min()) if playing.size else int(last.max(initial=first))
+    if reach < least:
+        raise Damaged(
+            f"{folder / JOURNAL} ends in round {reach}, and it was complete up to round {least}, from which hosts go "
+            "on; put back an undamaged copy, or begin the whole game anew"
+        )
+    return range(first + 1, reach + 1)
 
 
 @dataclass(slots=True)
@@ -45,6 +77,8 @@ class AdversaryJournal:
     _attendance: Attendance = field(default_factory=lambda: Attendance(0))
     _bought: dict[int, set[int]] = field(default_factory=dict)
     """By round: the agents that have bought, while others have not."""
+    reasked: range = range(0)
+    """Of the rounds that a previous process has recorded, those whose answers are asked for again in the replay."""
 
     @classmethod
     def open(
@@ -53,16 +87,28 @@ class AdversaryJournal:
         run: str,
         *,
         again: bool = False,
+        low_water: int = 0,
         durability: Durability = Durability.KILL,
         disk: Disk = DISK,
         limits: Limits = LIMITS,
     ) -> Self:
-        """Begin the journal of a run folder, or `again` open it, to be replayed; BadSpec where it is another game's."""
+        """Begin the journal of a run folder, or `again` open it, to be replayed.
+
+        BadSpec where it is another game's, Diverged where it ends before the low-water mark: nothing is written then.
+        """
         path, opening = folder / JOURNAL, Journal.open if again else Journal.create
+        refuse_link(path.parent)
         journal = opening(path, role=Role.ADVERSARY, run=run, durability=durability, disk=disk)
-        if again:
+        if not again:
+            return cls(folder, journal, disk=disk, limits=limits)
+        try:
+            held = held_rounds(folder, least=low_water, disk=disk)
             disk.sync_folder(path.parent)  # the previous process may have died before the directory entry was synced
-        return cls(folder, journal, again, disk=disk, limits=limits)
+        except BaseException:
+            journal.close()
+            raise
+        every = -(-len(held) // limits.reasked_rounds) or 1
+        return cls(folder, journal, _replaying=True, disk=disk, limits=limits, reasked=held[::-every])
 
     def replay(self) -> Iterator[Entry]:
         """Yield the entries recorded; last, the commitments made meanwhile, which are recorded now."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from slaternet.errors import Diverged
+from slaternet.errors import Damaged
 from slaternet.model import Agents, Answer, Array, Question, ValueAndGradient, Values
 from slaternet.storage.disk import DISK, Disk
 from slaternet_adversary.engine.ledger import select_agents
@@ -20,7 +20,7 @@ def purchases_of(
 ) -> Iterator[tuple[Question, Answer]]:
     """Yield what some agents asked and were answered in each of these rounds, in order, from a run folder's journal.
 
-    Diverged where the journal ends before. A round's purchases are spread over one entry per host, and hosts are close
+    Damaged where the journal ends before. A round's purchases are spread over one entry per host, and hosts are close
     to each other, so little is held in memory.
     """
     found: dict[int, list[Purchase]] = {}
@@ -35,7 +35,7 @@ def purchases_of(
             yield merge_purchases(found.pop(first))
             first += 1
     if first <= last:
-        raise Diverged(f"{folder / JOURNAL} lacks values of round {first}; put back an undamaged copy")
+        raise Damaged(f"{folder / JOURNAL} lacks values of round {first}; put back an undamaged copy")
 
 
 def _some(purchase: Purchase, own: NDArray[np.bool_]) -> Purchase:

@@ -1,17 +1,21 @@
 """Every call of a plugin's functions: results are checked, and errors name the plugin."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slaternet.errors import PluginFailed
+from slaternet.errors import BadSpec, Diverged, PluginFailed, SlaternetError
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
 from slaternet.spec.plugins import Loaded, check_options, plugin_edge
 from slaternet_adversary.api import Adversary, Game
+
+BUILT_IN = "slaternet_adversary.builtin."
+"""The beginning of the names of modules with adversaries that ship with us."""
 
 
 def name_of(plugin: object) -> str:
@@ -21,7 +25,12 @@ def name_of(plugin: object) -> str:
 
 def adversary_edge(plugin: Adversary, where: str) -> AbstractContextManager[None]:
     """Return the plugin edge of an adversary."""
-    return plugin_edge("adversary plugin", name_of(plugin), where)
+    return plugin_edge("adversary plugin", name_of(plugin), where, passing=passing(type(plugin)))
+
+
+def passing(kind: type[Any], *ours: type[SlaternetError]) -> tuple[type[BaseException], ...]:
+    """Return the errors that are not a plugin's own: `ours`, of a built-in one all of them and that memory ran out."""
+    return (SlaternetError, MemoryError) if kind.__module__.startswith(BUILT_IN) else ours or (SlaternetError,)
 
 
 def new_instance(loaded: Loaded, game: Game, options: Mapping[str, object]) -> Adversary:
@@ -127,7 +136,9 @@ class CheckedRound:
 
     def edge(self, method: str) -> AbstractContextManager[None]:
         """Return the plugin edge, which names the method."""
-        return plugin_edge("adversary plugin", self._plugin_name, f"{method} of {self.name}")
+        return plugin_edge(
+            "adversary plugin", self._plugin_name, f"{method} of {self.name}", passing=passing(type(self.plugin))
+        )
 
     def ask(self, method: str, *arguments: object) -> Any:  # noqa: ANN401 - what a plugin returns
         """Call a method."""
@@ -142,9 +153,44 @@ class CheckedRound:
             what = f"has shape {array.shape} where {shape} was asked for"
         elif self._finite and np.count_nonzero(np.isfinite(array)) != array.size:
             what = "is not finite"
+            if type(self.plugin).__module__.startswith(BUILT_IN):  # its numbers are the user's
+                remedy = "lower the numbers in [set], adversary.options or the file that these name"
+                raise BadSpec(f"{method} of {self._plugin_name} {what} in {self.name}; {remedy}")
         else:
             return np.asarray(array, dtype=np.float64, order="C")
         raise failure(self.plugin, f"{method} of {self.name} {what}")
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Where a plugin is served by another process."""
+
+    address: Callable[[], str]
+    """Waits until it is served, if need be by a new process, and returns where: "unix:/path" or "host:port"."""
+    killed: Callable[[str], bool] = lambda address: False
+    """Whether the process that served it at an address was killed."""
+
+
+class InstanceLost(PluginFailed):
+    """An instance is gone, through no fault of the plugin: its process was killed, or does not know it any more."""
+
+
+def first_difference(agents: Agents, before: Sequence[Array | None], now: Sequence[Array | None]) -> int | None:
+    """Return the first agent with a number that is not the same to the bit; rows of the arrays are those of agents."""
+    pairs = [(old, new) for old, new in zip(before, now, strict=True) if old is not None and new is not None]
+    for row, agent in enumerate(agents):
+        if any(old[row].tobytes() != new[row].tobytes() for old, new in pairs):
+            return int(agent)
+    return None
+
+
+def contradiction(plugin: object, round: int, agent: int) -> Diverged:
+    """Return the error for a plugin whose functions are others when it is played again."""
+    return Diverged(
+        f"the adversary plugin {name_of(plugin)} is not reproducible: played again, it has another value for agent "
+        f"{agent} in round {round} than the one it gave; correct its code (slaternet adversary-check examines it), and "
+        "begin the game anew"
+    )
 
 
 def failure(plugin: object, what: str) -> PluginFailed:

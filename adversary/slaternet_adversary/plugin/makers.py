@@ -9,7 +9,7 @@ import contextlib
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
@@ -22,7 +22,7 @@ from slaternet.spec import Spec
 from slaternet.spec.plugins import ADVERSARIES, FOREIGN, digest, is_foreign, load, place, plugin_edge
 from slaternet_adversary.api import Adversary, Game, History
 from slaternet_adversary.plugin import sandbox
-from slaternet_adversary.plugin.calls import new_instance
+from slaternet_adversary.plugin.calls import BUILT_IN, Served, new_instance, passing
 
 if TYPE_CHECKING:
     from slaternet_adversary.plugin.remote import Remote
@@ -31,14 +31,12 @@ GROUP = ADVERSARIES
 
 _KEY = "adversary.plugin"
 
-_BUILT_IN = "slaternet_adversary.builtin."
-
 _GRADIENTS = {"loss_gradient": "the loss", "constraint_gradient": "the constraints"}
 
 
 def is_built_in(target: str) -> bool:
     """Whether a plugin is part of this package."""
-    return not is_foreign(target) and place(GROUP, target, key=_KEY)[0].startswith(_BUILT_IN)
+    return not is_foreign(target) and place(GROUP, target, key=_KEY)[0].startswith(BUILT_IN)
 
 
 def isolation_of(spec: Spec) -> Literal["process", "none"]:
@@ -70,10 +68,6 @@ class Maker(abc.ABC):
     def offered(self) -> frozenset[str]:
         """Return the gradients that its rounds have: those of round 1 of an instance that plays nothing else."""
 
-    def killed(self) -> bool:
-        """Whether the process of its instances was killed, and not by us."""
-        return False
-
 
 @contextlib.contextmanager
 def open_plugin(spec: Spec) -> Iterator[tuple[Adversary, Description]]:
@@ -96,13 +90,14 @@ def plugin_maker(spec: Spec) -> Iterator[Maker]:
     """Give a maker of the spec's plugin at once: `new` takes the time. At the end of the block, end its process."""
     target = spec.adversary.plugin
     if is_foreign(target):
-        with contextlib.closing(_Outside(spec, target, lambda: target.removeprefix(FOREIGN))) as foreign:
+        served = Served(lambda: target.removeprefix(FOREIGN))
+        with contextlib.closing(_Outside(spec, target, served)) as foreign:
             yield foreign
     elif isolation_of(spec) == "process":
         code, (_, name) = digest(GROUP, target, key=_KEY), place(GROUP, target, key=_KEY)
-        with sandbox.start(target, LIMITS) as worker:
-            listening = functools.partial(worker.listening, LIMITS.plugin_seconds)
-            with contextlib.closing(_Outside(spec, name, listening, code, worker)) as outside:
+        with sandbox.SandboxedWorker(target, LIMITS) as worker:
+            served = Served(functools.partial(worker.listening, LIMITS.plugin_seconds), worker.killed)
+            with contextlib.closing(_Outside(spec, name, served, code)) as outside:
                 yield outside
     else:
         yield _Inside(spec)
@@ -148,7 +143,8 @@ class _Inside(Maker):
         self.code = self._loaded.sha256
 
     def new(self) -> Adversary:
-        with plugin_edge("adversary plugin", self._spec.adversary.plugin, "its constructor"):
+        ours = passing(self._loaded.factory)
+        with plugin_edge("adversary plugin", self._spec.adversary.plugin, "its constructor", passing=ours):
             return new_instance(self._loaded, _game(self._spec), self._spec.adversary.options)
 
     def offered(self) -> frozenset[str]:
@@ -162,27 +158,19 @@ class _Inside(Maker):
 class _Outside(Maker):
     """Makes instances in a process that serves slaternet.v1.Plugin."""
 
-    def __init__(
-        self,
-        spec: Spec,
-        name: str,
-        address: Callable[[], str],
-        code: str = "",
-        worker: sandbox.SandboxedWorker | None = None,
-    ) -> None:
+    def __init__(self, spec: Spec, name: str, served: Served, code: str = "") -> None:
         self._spec = spec
         self._name = name
-        self._address = address
+        self._served = served
         self._made: list[Remote] = []
         self.code = code
-        self._worker = worker
 
     def new(self, *, probe: bool = False) -> "Remote":
         from slaternet_adversary.plugin.remote import Remote  # here, because a game in one process needs no gRPC
 
         spec = self._spec
         plugin = Remote.connect(
-            self._address(),
+            self._served,
             _game(spec),
             spec.adversary.options,
             set=json.dumps({"kind": spec.set.kind, **spec.set.numbers}),
@@ -198,13 +186,10 @@ class _Outside(Maker):
         methods = self.new(probe=True).methods
         return frozenset(name for name in _GRADIENTS if methods is not None and getattr(methods, name))
 
-    def killed(self) -> bool:
-        return self._worker is not None and self._worker.killed()
-
     def close(self) -> None:
         for plugin in self._made:
             plugin.close()
 
 
 def _game(spec: Spec) -> Game:
-    return Game(spec.run.agents, spec.run.dimension, spec.run.seed, spec.feasible_set())
+    return Game(spec.run.agents, spec.run.dimension, spec.function_seed, spec.feasible_set())

@@ -2,12 +2,20 @@
 
 import math
 
-from slaternet.errors import PluginFailed
-from slaternet.model import Question, ValueAndGradient, Values
+from slaternet.errors import Diverged, PluginFailed
+from slaternet.model import Array, Question, ValueAndGradient, Values
 from slaternet.spec.plugins import plugin_edge
 from slaternet_adversary.api import Adversary, History
 from slaternet_adversary.engine.events import Play, Played, Score
-from slaternet_adversary.plugin.calls import CheckedRound, adversary_edge, failure, name_of
+from slaternet_adversary.plugin.calls import (
+    CheckedRound,
+    adversary_edge,
+    contradiction,
+    failure,
+    first_difference,
+    name_of,
+    passing,
+)
 from slaternet_adversary.scoring import Scored, Scoring
 
 
@@ -22,8 +30,9 @@ class OpenRounds:
     def play(self, effect: Play) -> Played:
         """Have the functions of a round fixed."""
         past = None if effect.past is None else History(effect.past)
-        # a plugin that cannot play a round has failed, whatever error it raises
-        with plugin_edge("adversary plugin", name_of(self._plugin), f"play({effect.round})", passing=(PluginFailed,)):
+        # a user's plugin that cannot play a round has failed, whatever error it raises; Diverged is ours
+        ours = passing(type(self._plugin), PluginFailed, Diverged)
+        with plugin_edge("adversary plugin", name_of(self._plugin), f"play({effect.round})", passing=ours):
             functions = self._plugin.play(effect.round, past)
         self._rounds[effect.round] = CheckedRound(self._plugin, effect.round, functions)
         return Played(effect.round)
@@ -55,6 +64,19 @@ class OpenRounds:
         loss = _tangent(at, question, "loss") if question.loss_gradient else None
         constraint = _tangent(at, question, "constraint") if question.constraint_gradient else None
         return Values(f, g, loss, constraint)
+
+    def compare(self, question: Question, before: Values) -> None:
+        """Ask a question again; Diverged where an answer is not, to the bit, what it was before."""
+        agent = first_difference(question.agents, _arrays(before), _arrays(self.evaluate(question)))
+        if agent is not None:
+            raise contradiction(self._plugin, question.round, agent)
+
+
+def _arrays(values: Values) -> list[Array | None]:
+    arrays: list[Array | None] = [values.f, values.g]
+    for tangent in (values.loss, values.constraint):
+        arrays += (None, None) if tangent is None else (tangent.value, tangent.gradient)
+    return arrays
 
 
 def _tangent(at: CheckedRound, question: Question, what: str) -> ValueAndGradient | None:

@@ -3,6 +3,9 @@
 The game sees an `Adversary` like any other. Every call waits, with a deadline; every failure is `PluginFailed`, except
 that the plugin does not support the game. Replies have exactly the size asked for; whether numbers are finite is
 checked where they are used.
+
+An instance that is lost, because its process was killed or has forgotten it, is made again and played again from round
+1. On the way some of its answers are asked for once more: Diverged where one is another than before.
 """
 
 import math
@@ -14,13 +17,18 @@ from typing import Any, TypeVar, cast
 
 import grpc
 import numpy as np
+import structlog
 
 from slaternet.codec import plugin as messages
-from slaternet.codec.wire import clip
 from slaternet.errors import Malformed, PluginFailed
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
+from slaternet.texts import cleaned
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
+from slaternet_adversary.plugin.calls import InstanceLost, Served, contradiction, first_difference
+from slaternet_adversary.plugin.kept_answers import KeptAnswers
+
+log = structlog.get_logger()
 
 _OPTIONS = [
     ("grpc.max_receive_message_length", LIMITS.plugin_message_bytes),
@@ -33,6 +41,9 @@ _OPTIONS = [
     ("grpc.use_local_subchannel_pool", 1),
 ]
 
+_BROKEN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL, grpc.StatusCode.CANCELLED)
+"""How a call ends where its connection breaks."""
+
 _CALLS: dict[type, tuple[str, Callable[[Any], bytes]]] = {
     messages.PlayRequest: ("Play", messages.encode_play),
     messages.EvaluateRequest: ("Evaluate", messages.encode_evaluate),
@@ -42,22 +53,21 @@ _CALLS: dict[type, tuple[str, Callable[[Any], bytes]]] = {
 T = TypeVar("T")
 
 
-class _Gone(PluginFailed):
-    """The plugin does not know our instance, or not any more."""
-
-
 class Remote(Adversary):
     """An adversary behind `slaternet.v1.Plugin`; `connect` makes one."""
 
     def __init__(
-        self, address: str, game: Game, describe: messages.DescribeRequest, deadline: float, name: str
+        self, served: Served, game: Game, describe: messages.DescribeRequest, deadline: float, name: str
     ) -> None:
         super().__init__(game)
         self.name = name
-        self._address = address
+        self._served = served
         self._describe = describe
         self._deadline = deadline
-        self._channel = grpc.insecure_channel(address, options=_OPTIONS)
+        self._address = ""
+        self._channel: grpc.Channel | None = None
+        self._instance = ""  # empty: there is none, or it is lost
+        self._kept = KeptAnswers()
         self._methods: dict[str, Any] = {}  # of gRPC, made once: that is a good part of a call
         self._played = 0
         self._rounds: weakref.WeakValueDictionary[int, RemoteRound] = weakref.WeakValueDictionary()
@@ -67,27 +77,27 @@ class Remote(Adversary):
     @classmethod
     def connect(
         cls,
-        address: str,
+        served: Served,
         game: Game,
         options: Mapping[str, object],
         *,
         set: str,
         deadline: float = LIMITS.plugin_seconds,
         probe: bool = False,
-        name: str = "",
+        name: str,
     ) -> "Remote":
-        """Return a new instance of the plugin at `address`, "unix:/path" or "host:port".
+        """Return a new instance of the plugin that is served there.
 
         `set` is the feasible set as JSON, `deadline` the seconds each call may take. `probe` asks which methods the
-        rounds have, for `methods`. Errors call the plugin `name`, or its address. CannotPlay, with the plugin's own
+        rounds have, for `methods`. Errors call the plugin `name`. CannotPlay, with the plugin's own
         sentence, where it does not support the game.
         """
         describe = messages.DescribeRequest(
             game.agents, game.dimension, game.seed, set, messages.to_json(options), probe
         )
-        remote = cls(address, game, describe, deadline, name or address)
+        remote = cls(served, game, describe, deadline, name)
         try:
-            remote._introduce(remote._new_instance())
+            remote._introduce(remote._persist(remote._new_instance))
         except BaseException:
             remote.close()
             raise
@@ -95,7 +105,8 @@ class Remote(Adversary):
 
     def close(self) -> None:
         """Close the connection; rounds that were played cannot be asked any more."""
-        self._channel.close()
+        if self._channel is not None:
+            self._channel.close()
         self._decisions.close()
 
     def play(self, round: int, past: History | None) -> "RemoteRound":
@@ -120,6 +131,7 @@ class Remote(Adversary):
         for here in _cuts(len(asked.agents), row):
             part = replace(asked, agents=asked.agents[here], points=asked.points[here])
             answers.append(self._ask(part, messages.decode_evaluated, part, self.game.dimension, self.constraints))
+            self._kept.keep(part, answers[-1])
         return answers
 
     def score(self, round: int, agents: Agents, points: Array) -> tuple[Array, Array]:
@@ -132,7 +144,27 @@ class Remote(Adversary):
 
     # Instances
 
+    def _persist(self, attempt: Callable[[], T]) -> T:
+        """Return what an attempt returns; repeat it where the instance is lost meanwhile, so often and no more."""
+        for _ in range(LIMITS.plugin_restarts):
+            try:
+                return attempt()
+            except InstanceLost as lost:
+                self._instance = ""
+                log.warning("the plugin is played again", reason=str(lost))
+        try:
+            return attempt()
+        except InstanceLost as lost:
+            times = LIMITS.plugin_restarts
+            raise PluginFailed(f"{lost}; it was played again {times} times for this call, and lost each time") from None
+
     def _new_instance(self) -> messages.DescribeReply:
+        address = self._served.address()
+        if address != self._address:
+            if self._channel is not None:
+                self._channel.close()
+            self._address, self._channel = address, grpc.insecure_channel(address, options=_OPTIONS)
+            self._methods.clear()
         described = self._call("Describe", 0, messages.encode_describe(self._describe), messages.decode_described)
         self._instance = described.instance
         return described
@@ -144,7 +176,7 @@ class Remote(Adversary):
             raise self.failed(f"it asks for {self.history} rounds of history, more than a message holds")
 
     def _replay(self) -> None:
-        """Make a new instance and play it up to the newest round."""
+        """Make a new instance and play it up to the newest round; Diverged where it is not the one it was."""
         new = self._new_instance()
         if (new.constraints, new.history, new.version) != (self.constraints, self.history, self.version):
             raise self.failed("described again it is another plugin than before")
@@ -153,8 +185,20 @@ class Remote(Adversary):
             known = min(self.history, round - 1)
             self._decisions.seek((round - 1 - known) * size)
             past = np.frombuffer(self._decisions.read(known * size))
-            request = messages.PlayRequest(self._instance, round, self._needed(self._played), past)
+            needed = min(round, self._needed(self._played))  # this round at least, to be asked about
+            request = messages.PlayRequest(self._instance, round, needed, past)
             self._call("Play", round, messages.encode_play(request), bytes)
+            for asked, answer in self._kept.of(round):
+                self._compare(replace(asked, instance=self._instance), answer)
+
+    def _compare(self, asked: messages.EvaluateRequest, answer: messages.EvaluateReply) -> None:
+        """Ask a question again."""
+        sizes = asked, self.game.dimension, self.constraints
+        data = messages.encode_evaluate(asked)
+        again = self._call("Evaluate", asked.round, data, messages.decode_evaluated, *sizes)
+        agent = first_difference(asked.agents, (answer.f, answer.g), (again.f, again.g))
+        if agent is not None:
+            raise contradiction(self, asked.round, agent)
 
     def _needed(self, round: int) -> int:
         """Return the lowest round that is still in use, or `round`."""
@@ -168,16 +212,19 @@ class Remote(Adversary):
         decode: Callable[..., T],
         *sizes: object,
     ) -> T:
-        """Call our instance; make it again, once, where the plugin does not know it any more."""
+        """Call our instance; make it again where it is lost."""
         method, encode = _CALLS[type(request)]
-        try:
+
+        def attempt() -> T:
+            if not self._instance:
+                self._replay()
             return self._call(method, request.round, encode(replace(request, instance=self._instance)), decode, *sizes)
-        except _Gone:
-            self._replay()
-            return self._call(method, request.round, encode(replace(request, instance=self._instance)), decode, *sizes)
+
+        return self._persist(attempt)
 
     def _call(self, method: str, round: int, data: bytes, decode: Callable[..., T], *sizes: object) -> T:
         where = f"{method} of round {round}" if round else method
+        assert self._channel is not None  # there is one since the first instance was made
         try:
             if method not in self._methods:
                 self._methods[method] = self._channel.unary_unary(f"/{messages.SERVICE}/{method}")
@@ -193,14 +240,18 @@ class Remote(Adversary):
             raise self.failed(f"{where} answered with what is none: {error}") from None
 
     def _raised(self, where: str, code: grpc.StatusCode, details: str) -> Exception:
-        said = clip(" ".join(details.split())) or code.name
+        said = cleaned(details) or code.name
         match code:
             case grpc.StatusCode.INVALID_ARGUMENT:
                 return CannotPlay(said)
             case grpc.StatusCode.NOT_FOUND:
-                return _Gone(str(self.failed(f"{where} does not know the instance that was described and played")))
+                return InstanceLost(
+                    str(self.failed(f"{where} does not know the instance that was described and played"))
+                )
             case grpc.StatusCode.DEADLINE_EXCEEDED:
                 return self.failed(f"{where} has not answered within {self._deadline:g} seconds")
+            case _ if code in _BROKEN and self._served.killed(self._address):
+                return InstanceLost(str(self.failed(f"{where} lost its process ({said})")))
             case grpc.StatusCode.UNAVAILABLE:
                 return self.failed(f"{where} found no one at {self._address}, or the connection broke ({said})")
             case _:

@@ -1,4 +1,6 @@
-"""A plugin's worker process: started, limited, ended; it cannot harm the process that plays it.
+"""A plugin's worker process: started, limited, ended, and started again where it was killed.
+
+It cannot harm the process that plays it.
 
     session             of its own: a signal to its group reaches no other process
     stdin               the tether: when its other end closes, the worker and its child processes are killed
@@ -7,9 +9,11 @@
     namespaces          user, network, pid, where the system permits: no network, nothing survives the worker, and
                         RLIMIT_NPROC counts only its own processes (elsewhere all of its user)
     folder of a socket  private, and removed with the worker
+    modules             those of the process that plays; none from the working directory
 
 Working directory and environment are kept, and files may be written. The worker limits itself, in `sandbox_child`,
-before it loads the plugin.
+before it loads the plugin. Its parent reports how it has ended: by itself, which is the plugin's failure, or killed.
+Where there is no report, that parent was killed.
 """
 
 import contextlib
@@ -22,6 +26,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from types import TracebackType
@@ -32,10 +37,12 @@ import structlog
 from slaternet.errors import PluginFailed
 from slaternet.limits import LIMITS, Limits
 from slaternet_adversary.plugin import sandbox_child
+from slaternet_adversary.plugin.calls import InstanceLost
 from slaternet_adversary.plugin.sandbox_child import Bounds
 
 _NAMESPACES = ("unshare", "--user", "--map-current-user", "--net", "--pid", "--fork", "--kill-child")
 _PROBE_SECONDS = 5.0
+_PROBES = 10
 _LOOK_SECONDS = 0.005
 _DEATH_SECONDS = 0.2
 """How long after its connections have closed a process may still seem to run."""
@@ -43,62 +50,125 @@ _SOCKET = "plugin"
 _SOCKET_BYTES = 64
 """Longest folder name that leaves room for the socket's: systems allow about a hundred bytes."""
 _STDERR = 2
-_KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
-"""Return codes of a killed process; the second, where it is the first of a pid namespace and killed itself."""
+_KILLS = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}
+"""Signals that come from outside; any other that ends a process, such as SIGSEGV, is a fault of its code."""
+_REPORT_BYTES = 16
 
 log = structlog.get_logger()
 
 
-class PluginKilled(PluginFailed):
-    """The plugin's process was killed from outside: a restarted adversary can play it again."""
-
-    exit_code = _KILLED[1]
-
-
 class SandboxedWorker:
-    """A running worker; leaving the block, or `end`, kills it and its child processes."""
+    """A worker; leaving the block, or `end`, kills it and its child processes."""
 
-    def __init__(self, target: str, folder: Path, process: "subprocess.Popen[bytes]") -> None:
+    def __init__(self, target: str, limits: Limits = LIMITS) -> None:
         self._target = target
-        self._folder = folder
-        self._process = process
+        self._limits = limits
+        self._lock = threading.RLock()  # it may be ended while another thread starts it again
         self._ended = False
+        self._launch()
+
+    def _launch(self) -> None:
+        """Start the process; `listening` waits for it."""
+        hindrance = namespaces()
+        if hindrance:
+            log.warning("the plugin's process has its network and can leave processes behind", reason=hindrance)
+        parent = "/tmp" if len(os.fsencode(tempfile.gettempdir())) > _SOCKET_BYTES else None
+        self._folder = Path(tempfile.mkdtemp(prefix="slaternet-", dir=parent))  # for its owner alone
+        reading, report = os.pipe()
+        os.set_blocking(reading, False)
+        self._report = os.fdopen(reading, "rb", buffering=0)
+        bounds = Bounds(
+            memory=self._limits.plugin_memory_bytes,
+            files=self._limits.plugin_files,
+            processes=self._limits.plugin_processes,
+            namespaced=not hindrance,
+            path=sys.path,
+            folder=str(self._folder),
+            report=report,
+        )
+        command = (sys.executable, "-u", "-P", "-m", sandbox_child.__name__, json.dumps(vars(bounds)))
+        try:
+            self._process = subprocess.Popen(
+                [*(() if hindrance else _NAMESPACES), *command, "--socket", self._socket, self._target],
+                stdin=subprocess.PIPE,
+                stdout=_STDERR,  # a plugin's output must not mix with a command's own
+                stderr=_STDERR,
+                pass_fds=(report,),
+                start_new_session=True,
+            )
+        finally:
+            os.close(report)
+        self._code: int | None = None
+        self._unreported = False
+
+    @property
+    def _socket(self) -> str:
+        return str(self._folder / _SOCKET)
 
     def listening(self, seconds: float) -> str:
-        """Wait until it serves slaternet.v1.Plugin, and return where; PluginFailed where it ends, or takes longer."""
+        """Wait until it serves slaternet.v1.Plugin, and return where; start it again first where it was killed.
+
+        InstanceLost where it is killed meanwhile, PluginFailed where it ends by itself or takes longer.
+        """
+        with self._lock:
+            if not self._ended and self._was_killed():
+                self._remove()
+                self._launch()
         until = time.monotonic() + seconds
         while not self._listens():
             if self.manner:
-                raise PluginFailed(f"the adversary plugin {self._target} failed before it could be asked anything")
+                kind = InstanceLost if self._was_killed() else PluginFailed
+                raise kind(f"the adversary plugin {self._target} failed before it could be asked anything")
             if time.monotonic() > until:
                 raise PluginFailed(f"the adversary plugin {self._target} could not be asked within {seconds:g} seconds")
             time.sleep(_LOOK_SECONDS)  # there is no portable event for a socket that begins to listen
-        return f"unix:{self._folder / _SOCKET}"
+        return f"unix:{self._socket}"
+
+    def killed(self, address: str) -> bool:
+        """Whether the worker that served at an address was killed, and not by us; wait for one that is just ending."""
+        if address != f"unix:{self._socket}":
+            return True  # it was started again since
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(LIMITS.grace_seconds)
+        return not self._ended and self._was_killed()
 
     @property
     def manner(self) -> str:
-        """How the process has ended by itself, as text; empty while it runs."""
-        code = self._process.poll()
+        """How the worker has ended, as text; empty while it runs."""
+        code = self._exit_code()
         if code is None:
             return ""
         return f"ended with exit code {code}" if code >= 0 else f"was killed by {signal.Signals(-code).name}"
 
-    def killed(self) -> bool:
-        """Whether it was killed as by `kill -9`, and not by us; wait a moment for a process that is just ending."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(_DEATH_SECONDS)
-        return self._process.returncode in _KILLED
+    def _exit_code(self) -> int | None:
+        """Return how the worker has ended, negative where by a signal; None while it runs."""
+        with self._lock:
+            around = self._process.poll()
+            if around is not None and self._code is None:
+                report = self._report.read(_REPORT_BYTES)
+                self._unreported = not report  # its parent was killed, or could not start
+                self._code = int(report) if report else around
+            return self._code
+
+    def _was_killed(self) -> bool:
+        code = self._exit_code()
+        return code is not None and (self._unreported or -code in _KILLS)
 
     def end(self) -> None:
         """Kill it, and remove its socket."""
-        if self._ended:
-            return
-        self._ended = True
+        with self._lock:
+            if not self._ended:
+                self._ended = True
+                self._remove()
+
+    def _remove(self) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS refuses for a group of the dead
             os.killpg(self._process.pid, signal.SIGKILL)  # also where it is dead: its children may live
         self._process.wait()
         if self._process.stdin is not None:
             self._process.stdin.close()
+        self._exit_code()
+        self._report.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def __enter__(self) -> Self:
@@ -107,7 +177,7 @@ class SandboxedWorker:
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         """End it; where the plugin has failed, add to the error how the process has ended by itself."""
         manner = ""
-        if isinstance(error, PluginFailed) and not isinstance(error, PluginKilled):  # which says it already
+        if isinstance(error, PluginFailed):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(_DEATH_SECONDS)
             manner = self.manner
@@ -118,36 +188,10 @@ class SandboxedWorker:
     def _listens(self) -> bool:
         with socket.socket(socket.AF_UNIX) as probe:
             try:
-                probe.connect(str(self._folder / _SOCKET))
+                probe.connect(self._socket)
             except (FileNotFoundError, ConnectionRefusedError):
                 return False
         return True
-
-
-def start(target: str, limits: Limits = LIMITS) -> SandboxedWorker:
-    """Start a worker that serves the Python plugin `target`; `listening` waits for it and returns its address."""
-    hindrance = namespaces()
-    if hindrance:
-        log.warning("the plugin's process has its network and can leave processes behind", reason=hindrance)
-    parent = "/tmp" if len(os.fsencode(tempfile.gettempdir())) > _SOCKET_BYTES else None
-    folder = Path(tempfile.mkdtemp(prefix="slaternet-", dir=parent))  # for its owner alone
-    bounds = Bounds(
-        memory=limits.plugin_memory_bytes,
-        files=limits.plugin_files,
-        processes=limits.plugin_processes,
-        namespaced=not hindrance,
-        path=sys.path,
-        folder=str(folder),
-    )
-    command = (sys.executable, "-u", "-m", sandbox_child.__name__, json.dumps(vars(bounds)))
-    process = subprocess.Popen(
-        [*(() if hindrance else _NAMESPACES), *command, "--socket", str(folder / _SOCKET), target],
-        stdin=subprocess.PIPE,
-        stdout=_STDERR,  # a plugin's output must not mix with a command's own
-        stderr=_STDERR,
-        start_new_session=True,
-    )
-    return SandboxedWorker(target, folder, process)
 
 
 @functools.cache
@@ -157,7 +201,10 @@ def namespaces() -> str:
         return f"{sys.platform} has none"
     command = [*_NAMESPACES, "true"]
     try:
-        tried = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=_PROBE_SECONDS)
+        for _ in range(_PROBES):
+            tried = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=_PROBE_SECONDS)
+            if -tried.returncode not in _KILLS:
+                break  # one that was killed says nothing of the system
     except FileNotFoundError:
         return "unshare of util-linux is not installed"
     except subprocess.TimeoutExpired:

@@ -1,6 +1,6 @@
 """A plugin's worker that limits itself before it loads the plugin.
 
-    python -m slaternet_adversary.plugin.sandbox_child BOUNDS ARGUMENTS OF THE WORKER...
+    python -P -m slaternet_adversary.plugin.sandbox_child BOUNDS ARGUMENTS OF THE WORKER...
 
 The worker does it because its parent has threads and must not run code between fork and exec. It imports no more than
 it needs: a game waits for its start.
@@ -32,12 +32,13 @@ class Bounds:
     """sys.path of the process that plays."""
     folder: str
     """Of the socket; the worker removes it where the process that plays is dead."""
+    report: int
+    """The descriptor to which its parent writes how the worker has ended."""
 
 
 def _serve(bounds: Bounds, arguments: list[str]) -> None:
     """Limit this process, then serve the plugin."""
-    if not bounds.namespaced:
-        _have_a_parent()
+    _have_a_parent(bounds.report)
     sys.path[:] = bounds.path
     set_library_defaults()
     from slaternet_adversary.plugin import worker  # before the limits, which are for the plugin
@@ -46,14 +47,21 @@ def _serve(bounds: Bounds, arguments: list[str]) -> None:
     worker.main(arguments, untethered=lambda: _end(bounds.folder))
 
 
-def _have_a_parent() -> None:
-    """Put a process between us and the one that plays: a plugin that kills its parent hits that one."""
+def _have_a_parent(report: int) -> None:
+    """Put a process between us and the one that plays, which reports how we end; return in the worker.
+
+    A plugin that kills its parent hits that one, or where it is the first of a pid namespace nobody. Without it, nobody
+    could say whether a plugin has exited or was killed: `unshare` ends with exit code 1 for a child that was killed.
+    """
     if not (worker := os.fork()):
+        os.close(report)
         return
-    code = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
-    if code < 0:
-        os.kill(os.getpid(), -code)  # end in the same way, for the process that waits
-    os._exit(code)
+    ended = 0
+    while ended != worker:  # the first process of a namespace inherits children of the dead
+        ended, status = os.wait()
+    with contextlib.suppress(OSError):  # the process that plays is dead
+        os.write(report, str(os.waitstatus_to_exitcode(status)).encode())
+    os._exit(0)
 
 
 def _end(folder: str) -> None:

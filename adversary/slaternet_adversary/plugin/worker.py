@@ -7,11 +7,15 @@ One call at a time. The plugin's output goes to standard error, and so do traceb
 is a pipe, the process ends when that is closed: no worker outlives the game that has started it.
 """
 
+import sys
+
+if __name__ == "__main__" and not sys.flags.safe_path:
+    del sys.path[0]  # the working directory, where `python -m` looks first: files there are nobody's modules
+
 import argparse
 import os
 import signal
 import stat
-import sys
 import threading
 import time
 import traceback
@@ -25,16 +29,18 @@ import grpc
 import numpy as np
 
 from slaternet.codec import plugin as messages
-from slaternet.codec.wire import clip
 from slaternet.errors import BadSpec, Forgotten, Malformed, PluginFailed, RoundNotOpen, SlaternetError
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
 from slaternet.numerics.sets import make_set
 from slaternet.spec.plugins import ADVERSARIES, Loaded, load, plugin_edge
 from slaternet.storage.failpoints import failpoint
+from slaternet.texts import cleaned
 from slaternet_adversary.api import Adversary, Game, History
 from slaternet_adversary.plugin.calls import CheckedRound, new_instance
 from slaternet_adversary.scoring import NetworkScore
+
+_LOOK_SECONDS = 0.25
 
 
 @dataclass
@@ -203,7 +209,7 @@ def _guarded(method: Callable[[bytes], bytes]) -> Callable[[bytes, grpc.Servicer
             code, details = "INVALID_ARGUMENT", str(error)
         except SlaternetError as error:
             code, details = error.status, str(error)
-        return context.abort(grpc.StatusCode[code], clip(details))
+        return context.abort(grpc.StatusCode[code], cleaned(details))
 
     return answer
 
@@ -228,15 +234,15 @@ def main(arguments: list[str], untethered: Callable[[], None] | None = None) -> 
 
 
 def _serve(target: str, path: str | None, listen: str, untethered: Callable[[], None] | None) -> None:
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT) if untethered is None else ():  # else it ends with its tether
         signal.signal(number, lambda *_: sys.exit(0))
     tether, announce = _keep_streams()
     server, port = serve(PluginWorker(target), f"unix:{path}" if path else listen)
     try:
         if not path:
             os.write(announce, f"ready {listen.rpartition(':')[0]}:{port}\n".encode())
-        if tether is None:
-            threading.Event().wait()
+        while tether is None:
+            time.sleep(_LOOK_SECONDS)  # a signal that another thread has received does not interrupt it
         while tether is not None and os.read(tether, 4096):
             pass
         if untethered is not None:

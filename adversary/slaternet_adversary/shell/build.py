@@ -9,19 +9,21 @@ from slaternet_adversary.engine.referee import Referee
 
 
 def build_referee(spec: Spec, description: Description, limits: Limits = LIMITS) -> Referee:
-    """Return the referee of a game."""
-    if spec.feedback is None:
+    """Return the referee of a game, which answers the declared question, and nothing beyond the grant."""
+    if (grant := spec.feedback) is None:
         raise BadSpec("[feedback] is missing; a resolved spec says what is granted (slaternet resolves it)")
+    if (question := spec.question) is None:
+        raise BadSpec("[question] is missing; a resolved spec says what is asked for (slaternet resolves it)")
     return Referee(
         spec.run.agents,
         spec.feasible_set(),
-        points=spec.feedback.points,
+        points=min(question.points, grant.points),
         constraints=description.constraints,
         rounds=spec.run.rounds,
-        loss_gradient=spec.feedback.loss_gradient,
-        constraint_gradient=spec.feedback.constraint_gradient,
+        loss_gradient=question.loss_gradient and grant.loss_gradient,
+        constraint_gradient=question.constraint_gradient and grant.constraint_gradient,
         history=description.history,
         score_every=spec.record.score_every,
-        commitments=Commitments(description.code, spec.adversary.options, spec.run.seed),
+        commitments=Commitments(description.code, spec.adversary.options, spec.function_seed),
         limits=limits,
     )

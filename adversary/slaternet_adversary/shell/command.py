@@ -22,25 +22,35 @@ KeepOption = Annotated[
         help="Cut the journal of a game without end to its newest rounds; all if absent.",
     ),
 ]
+MetricsValuesOption = Annotated[
+    bool,
+    typer.Option(
+        "--metrics-values", envvar="SLATERNET_METRICS_VALUES", help="Show losses and violations in /metrics, too."
+    ),
+]
 
 adversary_options = with_process_options(name="adversary")
 """Gives a command the options of an adversary's process."""
 
 
 def serve_adversary(
-    config: ProcessConfig, out: Path | None, *, force: bool, journal_keep: int | None = None
+    config: ProcessConfig, out: Path | None, *, force: bool, journal_keep: int | None, metrics_values: bool
 ) -> tuple[int, Path | None]:
     """Serve until the game is over; return the exit code and the run folder."""
     from slaternet_adversary.shell.service import AdversaryService
 
-    service = AdversaryService(config, out, force=force, journal_keep=journal_keep)
+    service = AdversaryService(config, out, force=force, journal_keep=journal_keep, metrics_values=metrics_values)
     return run(service.run), service.folder
 
 
 @adversary_options
 def adversary(
-    config: ProcessConfig, out: OutOption = None, force: ForceOption = False, journal_keep: KeepOption = None
+    config: ProcessConfig,
+    out: OutOption = None,
+    force: ForceOption = False,
+    journal_keep: KeepOption = None,
+    metrics_values: MetricsValuesOption = False,
 ) -> None:
     """Hold the functions of a game, reveal their values, score the decisions, write the run folder."""
-    code, _ = serve_adversary(config, out, force=force, journal_keep=journal_keep)
+    code, _ = serve_adversary(config, out, force=force, journal_keep=journal_keep, metrics_values=metrics_values)
     raise typer.Exit(code)

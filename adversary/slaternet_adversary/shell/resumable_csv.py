@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from slaternet.errors import Diverged
+from slaternet.errors import Damaged
 from slaternet.storage.disk import DISK, Disk
 
 _ROW_BYTES = 4096  # no row is longer
@@ -37,7 +37,7 @@ class ResumableCsv:
         row: str | None = ""
         for _ in range(rows):
             if (row := self._old()) is None:
-                raise Diverged(f"{self._path} lacks rows up to round {rows}, cut from the journal; put it back")
+                raise Damaged(f"{self._path} lacks rows up to round {rows}, cut from the journal; put it back")
         return row or ""
 
     def _old(self) -> str | None:
@@ -50,12 +50,12 @@ class ResumableCsv:
         return row.decode(errors="replace")
 
     def _repeats(self, row: str) -> bool:
-        """Skip the old row if it is the same, else Diverged; after the last one cut off an incomplete row."""
+        """Skip the old row if it is the same, else Damaged; after the last one cut off an incomplete row."""
         if (old := self._old()) is None:
             self.truncate_rest()
             return False
         if self._stable_columns(old) != self._stable_columns(row):
-            raise Diverged(
+            raise Damaged(
                 f"{self._path} has another row where the journal gives {row[:60]}...; put back the one that belongs to "
                 "the journal, or remove it: then it is written anew"
             )

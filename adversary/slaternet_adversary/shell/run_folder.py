@@ -4,24 +4,37 @@ import itertools
 import json
 import os
 import shutil
-import zipfile
+import stat
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
+from pydantic import TypeAdapter
 
-from slaternet.errors import BadSpec, Diverged
-from slaternet.model import Departure
+from slaternet.errors import BadSpec, Damaged
+from slaternet.model import Departure, IncidentRecord
+from slaternet.numerics.npz import Archive
 from slaternet.refusals import RefusalCounter
-from slaternet.spec import Spec
-from slaternet.storage.disk import DISK, Disk, read_file, replace_file, replacing
+from slaternet.spec import PublicSpec, Spec
+from slaternet.storage.disk import (
+    DISK,
+    Disk,
+    create_anew,
+    is_link,
+    open_regular,
+    refuse_link,
+    replace_file,
+    replacing,
+)
+from slaternet.storage.files import DAMAGE, opened, read_json
 from slaternet_adversary.engine.events import Commit, RecordRound, Summarise
 from slaternet_adversary.engine.host_costs import NetworkTotals
 from slaternet_adversary.journal.journal import JOURNAL
 from slaternet_adversary.journal.snapshot import Snapshot
+from slaternet_adversary.shell.incident_file import DISTURBED, IncidentFile
 from slaternet_adversary.shell.resumable_csv import ResumableCsv
 
 COLUMNS = (
@@ -42,7 +55,7 @@ COLUMNS = (
     "seconds",
     "digest",
 )
-"""Of metrics.csv. The `zero_` columns are cumulative: the zero baseline, which never leaves the centre."""
+"""Of metrics.csv. The `zero_` columns are cumulative: the baseline, which never leaves the centre of X."""
 
 TOTALS = ("cumulative_loss", "cumulative_violation", "zero_loss", "zero_violation")
 """Columns of metrics.csv, and entries of summary.json, with the referee's totals."""
@@ -55,14 +68,17 @@ _DECISIONS = "decisions.f64"
 """Decisions round by round, raw float64; packed when the game is over."""
 _PACKED = "decisions.npz"
 
+_INCIDENTS = "incidents.jsonl"
+_JSON = TypeAdapter(dict[str, Any])
+
 _CONCLUSIONS = (_SUMMARY, _PACKED, "assumptions.txt", "loss.png", "violation.png", "regret.csv", "regret.png")
 """Files that are written when a game is over."""
-_FILES = ("spec.toml", "metrics.csv", "commitments.csv", str(JOURNAL), _DECISIONS, *_CONCLUSIONS)
+_FILES = ("spec.toml", "metrics.csv", "commitments.csv", _INCIDENTS, str(JOURNAL), _DECISIONS, *_CONCLUSIONS)
 _STATE = "state"
 """States of the processes of a run. It alone does not make a run: `slaternet run` creates it first."""
 
 
-def new_folder(spec: Spec, runs: Path = Path("runs")) -> Path:
+def new_folder(spec: PublicSpec, runs: Path = Path("runs")) -> Path:
     """Return a path for a new run, runs/NAME-TIME, that does not exist yet."""
     stem = f"{spec.run.name}-{datetime.now():%Y%m%d-%H%M%S}"
     candidates = (runs / (stem if count == 1 else f"{stem}-{count}") for count in itertools.count(1))
@@ -73,7 +89,11 @@ def claim(folder: Path, *, force: bool = False) -> None:
     """Create a run folder; one that holds files of a run is refused, or with `force` emptied of them."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        held = [name for name in _FILES if (folder / name).exists()]
+        for name in (str(JOURNAL.parent), _STATE):
+            if force and not stat.S_ISDIR(_mode(folder / name)):
+                (folder / name).unlink(missing_ok=True)
+            refuse_link(folder / name)
+        held = [name for name in _FILES if os.path.lexists(folder / name)]
         if held and not force:
             raise BadSpec(f"{folder} holds a run ({held[0]}); choose another --out, or overwrite it with --force")
         for name in held:
@@ -84,13 +104,21 @@ def claim(folder: Path, *, force: bool = False) -> None:
         raise BadSpec(f"cannot write the run folder {folder}: {error.strerror}; choose another --out") from None
 
 
+def _mode(path: Path) -> int:
+    """Return what a name stands for, itself and not where it leads; 0 where it does not exist."""
+    try:
+        return path.lstat().st_mode
+    except FileNotFoundError:
+        return 0
+
+
 def remove_conclusions(folder: Path) -> None:
     """Remove the conclusions of a game that is played on, so that no loss of power restores them."""
     held = DISK.names(folder)
     if _PACKED in held and _DECISIONS not in held:
         # unpack the decisions: those of the first rounds may be nowhere else
-        with suppress(OSError, ValueError, KeyError, zipfile.BadZipFile), np.load(folder / _PACKED) as archive:
-            replace_file(folder / _DECISIONS, archive["x"].tobytes())
+        with suppress(BadSpec, *DAMAGE), opened(folder / _PACKED) as file, Archive(file) as archive:
+            replace_file(folder / _DECISIONS, archive.array("x").tobytes())
     for name in _CONCLUSIONS:
         if name in held:
             DISK.remove(folder / name)
@@ -121,16 +149,23 @@ class RunFolder:
         self._totals = (0.0, 0.0, 0.0, 0.0)
         self.network = NetworkTotals()
         self._spent = self.network.spent  # when the last row was written
+        for name in _FILES:
+            if is_link(folder / name):  # what it leads to stays as it is, and rows are written anew from the journal
+                disk.remove(folder / name)
         self.complete = again and _SUMMARY in disk.names(folder)
         """Whether the folder had its summary already."""
         self._metrics = ResumableCsv(folder / "metrics.csv", COLUMNS, passing=_PASSING, again=again, disk=disk)
         self._commitments = ResumableCsv(folder / "commitments.csv", ("round", "commitment"), again=again, disk=disk)
+        self._incidents = IncidentFile(folder / _INCIDENTS, disk=disk)
         self._decisions: IO[bytes] | None = None
         if not self.complete:
             self._write_spec(spec)
             # with `again`, decisions are written once more from the journal; those cut from it are in the file
             raw = folder / _DECISIONS
-            self._decisions = raw.open("r+b" if again and raw.exists() else "wb") if spec.record.decisions else None
+            if spec.record.decisions:
+                old = again and raw.exists()
+                descriptor = open_regular(raw, os.O_RDWR | os.O_NOFOLLOW) if old else create_anew(raw)
+                self._decisions = os.fdopen(descriptor, "r+b")
 
     def depart(self, departures: Sequence[Departure]) -> None:
         """Add departures to the spec, so that it gives the same game when played again."""
@@ -150,11 +185,11 @@ class RunFolder:
         sums = ",".join(map(str, standing.totals))
         whole = row.startswith(f"{round},") and f",{sums}," in row and row.endswith(f",{standing.digest.hex()[:16]}")
         if not whole or not bound.startswith(f"{round},"):
-            raise Diverged(f"{self.folder} has another round {round} than its journal; put back the right one")
+            raise Damaged(f"{self.folder} has another round {round} than its journal; put back the right one")
         if self._decisions is not None:
             size = 8 * round * self._spec.run.agents * self._spec.run.dimension
             if self._decisions.seek(0, os.SEEK_END) < size:
-                raise Diverged(f"{self.folder / _DECISIONS} lacks decisions that the journal has no more; put it back")
+                raise Damaged(f"{self.folder / _DECISIONS} lacks decisions that the journal has no more; put it back")
             self._decisions.seek(size)
 
     def sync(self) -> None:
@@ -182,6 +217,16 @@ class RunFolder:
             self._decisions.write(row.x.tobytes())
             self._decisions.flush()
 
+    def note(self, incident: IncidentRecord) -> None:
+        """Append an incident, unless it is there already; one that disturbs the game stands in the summary, too."""
+        self._incidents.append(incident)
+        path = self.folder / _SUMMARY
+        if incident.kind == DISTURBED and _SUMMARY in self._disk.names(self.folder):
+            summary = read_json(path, _JSON, "is damaged; put back the right one", disk=self._disk) | {
+                "disturbed": True
+            }
+            replace_file(path, (json.dumps(summary, indent=2) + "\n").encode(), disk=self._disk)
+
     def finish(self, end: Summarise, seconds: float, seats: Mapping[str, int]) -> None:
         """Complete the folder. The summary is written last and atomically: where it exists, the run is complete.
 
@@ -200,6 +245,7 @@ class RunFolder:
             self._pack(end.rounds)
         summary = {
             **lasting_summary(spec, self._run, len(seats), end, self._totals),
+            "disturbed": self._incidents.disturbed,
             "breaches": self._breaches.by_kind,
             "seconds": seconds,
             "rounds_per_second": end.rounds / seconds if seconds > 0 else 0.0,
@@ -209,12 +255,13 @@ class RunFolder:
 
     def _check_summary(self, end: Summarise) -> None:
         path = self.folder / _SUMMARY
+        sentence = f"has not the digest that the journal gives, {end.digest}; put back the right one"
         try:
-            digest = json.loads(read_file(path, disk=self._disk))["digest"]
-        except (ValueError, TypeError, KeyError):
+            digest = read_json(path, _JSON, sentence, disk=self._disk).get("digest")
+        except BadSpec:
             digest = None
         if digest != end.digest:
-            raise Diverged(f"{path} has not the digest that the journal gives, {end.digest}; put back the right one")
+            raise Damaged(f"{path} {sentence}")
 
     def truncate_rest(self) -> None:
         """Cut off rows of a previous process that were not recorded again: the journal does not have their rounds."""
@@ -226,7 +273,7 @@ class RunFolder:
     def _pack(self, rounds: int) -> None:
         raw = self.folder / _DECISIONS
         shape = (rounds, self._spec.run.agents, self._spec.run.dimension)
-        with replacing(self.folder / _PACKED) as draft, draft.open("wb") as file:
+        with replacing(self.folder / _PACKED) as file:
             np.savez(file, x=np.fromfile(raw, dtype="<f8").reshape(shape))
         raw.unlink()
 
@@ -235,7 +282,8 @@ class RunFolder:
         self._metrics.close()
         self._commitments.close()
         if self._decisions is not None:
-            self._decisions.close()
+            with suppress(OSError):  # of decisions for which there was no room, as `record` has said
+                self._decisions.close()
 
 
 def lasting_columns(row: RecordRound) -> dict[str, object]:
@@ -267,6 +315,7 @@ def lasting_summary(
         "rounds": end.rounds,
         "scored_rounds": end.rounds // spec.record.score_every,
         "seed": spec.run.seed,
+        "sealed": spec.sealed,
         "hosts": hosts,
         "departures": [{"round": each.round, "agents": each.agents} for each in spec.departures],
         **dict(zip(TOTALS, totals, strict=True)),

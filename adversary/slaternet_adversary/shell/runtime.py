@@ -4,8 +4,9 @@ Plugin calls happen one at a time. Replies go first: `handle` evaluates a questi
 rounds ahead and scoring finished rounds wait as pieces of work that the caller does between replies, in bursts.
 
 The referee's events are journalled before their effects. So a restarted process can give them to a new referee
-(`apply_entry`, then `finish_recovery`); only functions are fixed again, by the plugin. Where the journal was cut,
-`replay_functions` follows its snapshot: the plugin fixes the functions of the rounds that were cut off.
+(`apply_entry`, then `finish_recovery`); only functions are fixed again, by the plugin, and some answers are asked for
+again: Diverged where one is another than the journal's. Where the journal was cut, `replay_functions` follows its
+snapshot: the plugin fixes the functions of the rounds that were cut off.
 """
 
 import time
@@ -13,9 +14,12 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from slaternet.errors import Diverged, Refused, RunFailed, Unready
+import numpy as np
+from numpy.typing import NDArray
+
+from slaternet.errors import Damaged, Diverged, Refused, RunFailed, Unready
 from slaternet.limits import LIMITS, Limits
-from slaternet.model import Agents, Answer, Departure, LowWater, Progress, StopAt, Values
+from slaternet.model import Agents, Answer, Departure, IncidentRecord, LowWater, Progress, StopAt, Values
 from slaternet.storage.failpoints import failpoint
 from slaternet_adversary.api import Adversary
 from slaternet_adversary.engine import events
@@ -130,6 +134,14 @@ class Runtime:
             self._trimmer.pass_mark(event.round)
         self._execute(self._referee.handle(event))
 
+    def note(self, incident: IncidentRecord) -> None:
+        """Record an incident in the run folder."""
+        self._results.note(incident)
+
+    def bought(self, agents: Agents) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the last round that each of some agents has bought, and the last that is in the journal."""
+        return self._referee.bought(agents)
+
     def work(self) -> None:
         """Do one piece of work: fixing functions first, then scoring, and a piece of cutting the journal with it."""
         if self._plays:
@@ -174,7 +186,7 @@ class Runtime:
                 return self._begin(entry)
             case Purchase(asked):
                 self._reached = asked.at
-                return self._referee.handle(asked)
+                return self._referee.handle(events.Granted(asked))
             case Scored(round):
                 if not self._scores or self._scores.popleft().round != round:
                     raise Diverged(
@@ -202,7 +214,7 @@ class Runtime:
     def finish_recovery(self) -> None:
         """Continue after the last entry of the journal; report again what may not have been received."""
         if self._results.complete and self._end is None:
-            raise Diverged(
+            raise Damaged(
                 f"{self._results.folder} has a summary, and its journal ends in round {self._referee.recorded}; put "
                 "back the right journal"
             )
@@ -273,7 +285,10 @@ class Runtime:
     def _bought(self, asked: events.Asked) -> Values:
         if not isinstance(self._redone, Purchase):
             raise Diverged(f"the journal lacks the values of {asked.host} in round {asked.question.round}; put it back")
-        return self._redone.values
+        values = self._redone.values
+        if self._journal is not None and asked.question.round in self._journal.reasked and not self._results.complete:
+            self._functions.compare(asked.question, values)
+        return values
 
     def _commit(self, effect: events.Commit) -> None:
         new = effect if self._journal is None else self._journal.commit(effect)

@@ -40,9 +40,16 @@ class AdversaryService:
     """The adversary of one game."""
 
     def __init__(
-        self, config: ProcessConfig, out: Path | None, *, force: bool = False, journal_keep: int | None = None
+        self,
+        config: ProcessConfig,
+        out: Path | None,
+        *,
+        force: bool = False,
+        journal_keep: int | None = None,
+        metrics_values: bool = False,
     ) -> None:
         check_keep(journal_keep)
+        self._metrics_values = metrics_values
         self._journal_keep = journal_keep
         self._config = config
         self._out = out
@@ -93,6 +100,7 @@ class AdversaryService:
 
     async def _play(self, membership: Membership, state: StateDir) -> None:
         spec = membership.spec
+        assert isinstance(spec, Spec)  # as every adversary's
         self._check_seam(spec.adversary.plugin)
         async with AsyncExitStack() as stack:
             folder = stack.enter_context(ExitStack())
@@ -126,7 +134,7 @@ class AdversaryService:
                 thread,
                 journal=journal,
                 durable=state.durable,
-                plugin_killed=maker.killed,
+                metrics_values=self._metrics_values,
             )
             if again:
                 await revealer.recover()
@@ -150,8 +158,10 @@ class AdversaryService:
         if not again:
             claim(folder, force=self._force)
             state.keep(folder)
-        run = membership.run
-        journal = AdversaryJournal.open(folder, run, again=again, durability=durability, disk=disk, limits=limits)
+        run, mark = membership.run, membership.low_water
+        journal = AdversaryJournal.open(
+            folder, run, again=again, low_water=mark, durability=durability, disk=disk, limits=limits
+        )
         return journal, again
 
     def _check_keep(self, spec: Spec, description: Description) -> None:

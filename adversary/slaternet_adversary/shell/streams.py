@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import functools
+import hmac
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 import structlog
 
-from slaternet import codec, errors, model
+from slaternet import codec, errors, model, tickets
 from slaternet.limits import LIMITS
 from slaternet.network.stream import Stream
 from slaternet.service.membership import Membership
@@ -22,13 +23,13 @@ from slaternet_adversary.engine.events import Asked, Commit, Event, Used
 from slaternet_adversary.journal.journal import AdversaryJournal
 from slaternet_adversary.journal.query import purchases_of
 from slaternet_adversary.journal.snapshot import Snapshot
-from slaternet_adversary.plugin.sandbox import PluginKilled
 from slaternet_adversary.shell.metrics import readings
 from slaternet_adversary.shell.runtime import Runtime
 
 log = structlog.get_logger()
 
 T = TypeVar("T")
+_Bought = tuple[model.Question, model.Answer]
 _Work = Callable[[], None]
 _FATAL = (errors.PluginFailed, errors.RunFailed, errors.Diverged)
 
@@ -49,13 +50,13 @@ class RevealServer:
         *,
         journal: AdversaryJournal,
         durable: bool = False,
-        plugin_killed: Callable[[], bool] = lambda: False,
+        metrics_values: bool = False,
     ) -> None:
         self._membership = membership
         self._runtime = runtime
         runtime.audience = self
         self._durable = durable
-        self._plugin_killed = plugin_killed
+        self._metrics_values = metrics_values
         self._thread = thread
         self._loop = asyncio.get_running_loop()
         self._reported_at = 0.0
@@ -82,7 +83,8 @@ class RevealServer:
     def readings(self) -> Iterator[Reading]:
         """Return the adversary's metrics; callable from any thread."""
         runtime = self._runtime
-        return readings(self._membership, runtime.network, runtime.totals, len(self._links), self._accepts)
+        totals = runtime.totals if self._metrics_values else None
+        return readings(self._membership, runtime.network, totals, len(self._links), self._accepts)
 
     async def play(self) -> None:
         """Reveal and score until the game is over."""
@@ -105,6 +107,8 @@ class RevealServer:
                     self._seat(body)
             case model.LowWater() | model.StopAt():
                 self._obey(lambda: self._runtime.handle(body))
+            case model.IncidentRecord():
+                self._obey(lambda: self._runtime.note(body))
             case model.GameOver():
                 pass
             case _:
@@ -129,6 +133,8 @@ class RevealServer:
                 link.end(errors.NotSeated("there is a new seating"))
             elif name in older and older[name].incarnation < self._hosts[name].incarnation:  # else it ends already
                 link.end(errors.Superseded("a newer incarnation of this host has joined"))
+            elif not self._hosts[name].address:
+                link.end(errors.Superseded("this host is shut out"))
         seats = tuple((peer.name, peer.seats) for peer in seating.peers)
         self._obey(functools.partial(self._runtime.seat, self._epoch, seats, seating.departures))
 
@@ -245,24 +251,19 @@ class RevealServer:
         if self._durable and isinstance(error, errors.RunFailed):  # of the disk: after a repair a restart continues
             self._membership.leave_for_restart(error)
             return
-        if self._durable and isinstance(error, errors.PluginFailed) and self._plugin_killed():
-            # no fault of the plugin: a restarted adversary plays it again
-            self._membership.leave_for_restart(
-                PluginKilled(f"{error}; its process was killed: start the adversary again")
-            )
-            return
         # the error may quote the plugin, which is for the operator alone; `reason` is sent to all
-        self._membership.fail_game(error, reason="it cannot go on; its own log says why")
+        self._membership.fail(error, reason="it cannot go on; its own log says why")
 
     async def accept(self, link: Stream) -> None:
         """Serve the stream of a host."""
-        spec = self._membership.spec
-        decoder = codec.RevealUpDecoder(spec.run.dimension, agents=spec.run.agents)
         data = await link.read()
         if not self._hosts:
             raise errors.NotSeated("no host is seated yet")
-        peer, _ = self._membership.identify(decoder.decode(data) if data else None, self._hosts, link.caller)
-        link.host = name = peer.name
+        first = self._decoder(0).decode(data) if data else None
+        peer, _ = self._membership.identify(first, self._hosts, link.caller)
+        decoder = self._decoder(len(peer.seats))
+        name = peer.name
+        link.set_host(name)
         if (older := self._links.get(name)) is not None:
             older.end(errors.Replaced("a newer stream of this host has taken over"))
         self._links[name] = link
@@ -276,10 +277,20 @@ class RevealServer:
                     continue
                 self._membership.check(message[0], name)
                 await self._take(link, peer, message[1])
+                if link.crowded:  # answers that were asked for again wait until it reads
+                    await link.drained()
         finally:
             if self._links.get(name) is link:
                 del self._links[name]
                 self._membership.peer_lost(name)
+
+    def _decoder(self, seats: int) -> codec.RevealUpDecoder:
+        """Return a decoder that takes no larger question than the declared one of so many agents."""
+        run, asked = self._membership.spec.run, self._membership.spec.question
+        assert asked is not None  # or there would be no referee
+        anchored = asked.loss_gradient or asked.constraint_gradient
+        largest = codec.question_bytes(seats, run.dimension, asked.points, anchored=anchored)
+        return codec.RevealUpDecoder(run.dimension, agents=run.agents, largest=largest)
 
     async def _take(self, link: Stream, peer: model.Peer, body: model.RevealUp) -> None:
         match body:
@@ -297,19 +308,40 @@ class RevealServer:
                 pass
 
     async def _recall(self, link: Stream, wish: model.HistoryRequest) -> None:
-        """Send a host the purchases that its agents made at other hosts, from the journal."""
-        if not np.isin(wish.agents, self._hosts[link.host].seats).all():
+        """Send a host purchases from the journal: of its own agents, or of those that the coordinator lets it judge.
+
+        Of one round alone, only some of the agents may have bought it.
+        """
+        agents, own = wish.agents, np.isin(wish.agents, self._hosts[link.host].seats).all()
+        judging = tickets.recall_ticket(self._membership.ticket, link.host, wish.last + 1, agents)
+        if not own and not hmac.compare_digest(wish.ticket, judging):
             raise errors.NotYours("a host may request the history only of agents seated there")
-        if self._runtime.forgetful:
+        if self._runtime.forgetful and wish.round <= self._membership.low_water:
             raise errors.Forgotten("the adversary does not keep every round")
+        find = functools.partial(self._runtime.bought, agents)
+        bought, answered = find() if self._thread is None else await run_in_thread(self._thread, find)
+        alone = wish.round == wish.last
+        if wish.round > wish.last or wish.last > (bought.max() if alone else bought.min()):
+            raise errors.Malformed("a host may request the history only of rounds that the agents have bought")
+        agents = agents[answered >= wish.last] if alone else agents
+        if not agents.size or (not alone and answered.min() < wish.last):
+            raise errors.RoundNotOpen("a history is of rounds whose values the agents have received")
         journal = self._journal
-        past = purchases_of(journal.folder, wish.agents, wish.round, wish.last, disk=journal.disk)
-        while some := await asyncio.to_thread(lambda: list(itertools.islice(past, journal.limits.burst))):
+        past = purchases_of(journal.folder, agents, wish.round, wish.last, disk=journal.disk)
+        while some := await self._recalled(past):
             for question, answer in some:
                 for body in (question, answer):
                     for part in codec.encode_reveal_down(self._membership.head(question.round), body):
                         link.send(part)
-            await link.flush()
+            await link.drained()
+
+    async def _recalled(self, past: Iterator[_Bought]) -> list[_Bought]:
+        """Return the next purchases of the journal; one of ours that cannot be read ends the game."""
+        try:
+            return await asyncio.to_thread(lambda: list(itertools.islice(past, self._journal.limits.burst)))
+        except errors.SlaternetError as error:
+            self._fail(error)
+            raise
 
 
 def _settle(done: asyncio.Future[None] | None, error: errors.SlaternetError | None = None) -> None:

@@ -72,7 +72,7 @@ def examine(who: Spec | Subject, *, clock: Callable[[], float] = time.perf_count
 def subject_of(spec: Spec) -> Subject:
     """Return the adversary of a spec, in the spec's game."""
     run = spec.run
-    game = Game(run.agents, run.dimension, run.seed, spec.feasible_set())
+    game = Game(run.agents, run.dimension, spec.function_seed, spec.feasible_set())
 
     def wider() -> Subject:
         return subject_of(spec.replace(**{f"run.{name}": value for name, value in WIDE.items()}))

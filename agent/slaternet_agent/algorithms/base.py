@@ -23,7 +23,7 @@ __all__ = ["Algorithm", "AlgorithmGame", "Decision", "Feedback", "Gossip", "Sche
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """The values that an algorithm needs per agent and round."""
+    """The values that an algorithm asks for per agent and round: in every round exactly these."""
 
     points: int = 0
     """Points at which f and g are evaluated."""
@@ -52,7 +52,7 @@ class Decision:
     x: Array
     """(k, p): scored, recorded and digested."""
     points: Array
-    """(k, s, p): where f and g are asked; s may be 0."""
+    """(k, s, p): where f and g are asked; s is `Feedback.points` and may be 0."""
     anchor: Array | None = None
     """(k, p): where granted gradients are taken; x unless set."""
     memo: Array = field(default_factory=partial(np.empty, 0))
@@ -86,6 +86,14 @@ class Algorithm(Protocol):
     """The schedules it names, the default first."""
     centralised: bool = False
     """Whether it never gossips; each agent then plays alone, or one learner plays for all."""
+
+    def row_scale(self, t: int) -> float | None:
+        """Return s where a row of round t is a point of s X, about the centre; None where it means something else.
+
+        A host mixes no row that cannot be right, so that another cannot lead it out of X.
+        """
+        del t
+        return None
 
     # A constructor takes (game: Game, schedule: Schedule) and, as keywords, the algorithm's own numbers.
 

@@ -152,6 +152,10 @@ class Yi2023(_Remembering):
     sequences = ("alpha", "beta", "gamma", "xi", "delta")
     schedules = SCHEDULES
 
+    def row_scale(self, t: int) -> float:
+        """z_t lies in (1 - xi_t) X."""
+        return 1.0 - self._schedule.step(t).xi
+
     def decide(self, state: Yi2023State, gossip: Gossip, t: int) -> Decision:
         """Mix, and look one exploration step ahead."""
         x = gossip.mixed
@@ -177,6 +181,11 @@ class Yi2023Full(_Remembering):
     feedback = Feedback(loss_gradient=True, constraint_gradient=True)
     sequences = ("alpha", "beta", "gamma")
     schedules = EXACT_SCHEDULES
+
+    def row_scale(self, t: int) -> float:
+        """z_t lies in X."""
+        del t
+        return 1.0
 
     def decide(self, state: Yi2023State, gossip: Gossip, t: int) -> Decision:
         """Mix; the gradients are taken at the decision."""

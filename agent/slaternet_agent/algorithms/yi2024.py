@@ -80,6 +80,11 @@ class Yi2024(Gossiping):
         super().__init__(game, schedule)
         self._share = _STEPS[psi]
 
+    def row_scale(self, t: int) -> float:
+        """z_t lies in X."""
+        del t
+        return 1.0
+
     def decide(self, state: State, gossip: Gossip, t: int) -> Decision:
         """Mix; the gradients are taken at the decision."""
         del state, t

@@ -32,6 +32,10 @@ class Zhang2024(Gossiping):
 
     feedback = Feedback(points=2)
 
+    def row_scale(self, t: int) -> float:
+        """z_t lies in (1 - xi_t) X."""
+        return 1.0 - self._schedule.step(t).xi
+
     def decide(self, state: State, gossip: Gossip, t: int) -> Decision:
         """Algorithm1-eq1: mix, and look one exploration step ahead."""
         x = gossip.mixed

@@ -2,7 +2,19 @@
 
 from dataclasses import dataclass
 
-from slaternet.model import Answer, Frame, Hold, Holding, Question, StopAt, Topology
+from slaternet.model import (
+    Answer,
+    Dispute,
+    DisputedRows,
+    Disturbed,
+    Frame,
+    Hold,
+    Holding,
+    Question,
+    RowRequest,
+    StopAt,
+    Topology,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +33,14 @@ class PeerWants:
     round: int
 
 
-Event = Topology | FrameArrived | PeerWants | Answer | Hold | StopAt
+@dataclass(frozen=True, slots=True)
+class AskedBefore:
+    """Some agents of the host have asked another question in this round, which stays."""
+
+    question: Question
+
+
+Event = Topology | FrameArrived | PeerWants | Answer | AskedBefore | Hold | StopAt | RowRequest | DisputedRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,4 +78,4 @@ class Finish:
     """The last round is finished; only peers may still want frames."""
 
 
-Effect = Send | Ask | ReportRound | Holding | Checkpoint | Finish
+Effect = Send | Ask | ReportRound | Holding | Checkpoint | Finish | Dispute | DisputedRows | Disturbed

@@ -8,19 +8,26 @@ A round of a host, t = 1, 2, 3, ...:
 
 Nothing else is waited for: no barrier, no permission. The topology window alone bounds how far a host runs ahead.
 
+Rows follow from the rules, so two different rows of one agent and round are disputed: the coordinator rules which is
+right. A row that was mixed stays as mixed, and a question that was asked stays as asked.
+
 Agents that depart in round E are forgotten after round E - 1; a host none of whose agents is left has finished then.
 """
 
 from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slaternet import model
 from slaternet.attendance import FOREVER, Attendance
-from slaternet.errors import Diverged, Mismatch, NotYours, RoundNotOpen
+from slaternet.errors import Malformed, Mismatch, NotYours, RoundNotOpen
 from slaternet.limits import LIMITS, Limits
+from slaternet.numerics.sets import FeasibleSet
 from slaternet_agent.algorithms.base import Algorithm, Decision
 from slaternet_agent.algorithms.state_vector import agents_of, saved, taken
 from slaternet_agent.engine import events
@@ -28,11 +35,13 @@ from slaternet_agent.engine.questions import check_answer, question_of
 from slaternet_agent.engine.round_plan import RoundPlan, round_plans
 from slaternet_agent.engine.rows import Mixer, RowTable
 
+_SMALLEST_SCALE = 1e-6
+
 
 class Host:
     """The agents seated at one host, from round 1 or from their state after round `since`.
 
-    A durable host emits checkpoints.
+    A durable host emits checkpoints. Rows are compared with the feasible set, where it is given.
     """
 
     def __init__(
@@ -46,8 +55,11 @@ class Host:
         durable: bool = False,
         since: int = 0,
         state: Any = None,  # noqa: ANN401  the state is the algorithm's own type
+        set: FeasibleSet | None = None,
     ) -> None:
         self._algorithm = algorithm
+        self._set = set
+        self._row_scale: Callable[[int], float | None] = getattr(algorithm, "row_scale", lambda t: None)
         self._attendance = Attendance(agents, seating.departures)
         self._seated = seating.seats  # with agents that leave, or have left
         self._agents = agents
@@ -82,6 +94,9 @@ class Host:
         self._boards = defaultdict[int, RowTable](partial(RowTable, agents, algorithm.width))
         self._sent: dict[int, tuple[model.Array, model.Agents]] = {}  # rows, and where each agent's stands
         self._first_kept = since + 1 if since else 0  # of these three
+        self.disputes: list[model.Dispute] = []
+        """Those without a ruling."""
+        self._disputed = 0  # how often
 
     def _end(self, rounds: int | None) -> int | None:
         """Return the last round of this host in a game of so many rounds: its agents may leave earlier."""
@@ -153,6 +168,12 @@ class Host:
                 self._held = False
                 self._last = self._end(last)
                 return [*self._checkpoint(), events.Finish()] if self.finished else self._go_on()
+            case events.AskedBefore(question):
+                return self._ask_as_before(question)
+            case model.RowRequest(round, agents):
+                return [model.DisputedRows(round, agents, self._rows_sent(round, agents))]
+            case model.DisputedRows():
+                return self._apply_ruling(event)
 
     def _take_topology(self, topology: model.Topology) -> list[events.Effect]:
         if topology.round <= self._until:
@@ -168,6 +189,8 @@ class Host:
             self._plans.pop(old, None)
             self._boards.pop(old, None)
             self._sent.pop(old, None)
+        if self.disputes:
+            self.disputes = [each for each in self.disputes if each.round >= min(mark, self.round)]
         self._first_kept = max(self._first_kept, min(mark, self.round))
 
     def _take_frame(self, peer: int, frame: model.Frame) -> list[events.Effect]:
@@ -179,9 +202,80 @@ class Host:
             raise RoundNotOpen("a frame may not run ahead of the topology window")
         if frame.round < max(self._first_kept, 1):
             return []
-        if not self._boards[frame.round].put(frame.agents, frame.rows):
-            raise Diverged(f"two frames of round {frame.round} hold different rows of one agent; the run must stop")
-        return self._go_on() if frame.round == self.round else []
+        agents, rows, board = frame.agents, frame.rows, self._boards[frame.round]
+        effects: list[events.Effect] = []
+        if (outside := self._outside(frame)) is not None:
+            effects += self._dispute(peer, frame.round, agents[outside], rows[outside])
+            agents, rows = agents[~outside], rows[~outside]
+        if (differs := board.put(agents, rows)) is not None:
+            effects += self._dispute(peer, frame.round, agents[differs], rows[differs])
+        return effects + self._go_on() if frame.round == self.round else effects
+
+    def _outside(self, frame: model.Frame) -> NDArray[np.bool_] | None:
+        """Return which rows are not points of the shrunken set that they must lie in; None where none is, or may be."""
+        scale = self._row_scale(frame.round)
+        if scale is None or self._set is None:
+            return None
+        points = frame.rows
+        if _SMALLEST_SCALE < scale < 1.0:  # below it, rounding is all that is left; X itself bounds the harm
+            points = self._set.centre + (points - self._set.centre) / scale
+        return None if self._set.encloses(points) else ~self._set.contains(points)
+
+    def _mixed(self, round: int) -> bool:
+        """Return whether the rows of a round have been mixed."""
+        return round < self.round or (round == self.round and self.pending is not None)
+
+    def _dispute(self, peer: int, round: int, agents: model.Agents, rows: model.Array) -> list[events.Effect]:
+        """Dispute rows, as many as travel in one message; a peer whose rows differ again and again is ignored."""
+        agents, rows = self._boards[round].undisputed(agents, rows)
+        if self._disputed >= self._limits.complaints or not agents.size:
+            return []
+        self._disputed += 1
+        most = max(1, self._limits.part_bytes // rows[0].nbytes)
+        self._boards[round].dispute(agents[:most], mixed=self._mixed(round))
+        dispute = model.Dispute(round, self._peers[peer], agents[:most], rows[:most])
+        self.disputes.append(dispute)
+        return [dispute]
+
+    def _apply_ruling(self, ruling: model.DisputedRows) -> list[events.Effect]:
+        """Use the rows that the coordinator has ruled for; of those that were mixed report that others were."""
+        about = [each for each in self.disputes if each.round == ruling.round]
+        about = [each for each in about if np.array_equal(each.agents, ruling.agents)]
+        if not about:
+            return []  # a repetition, or a round that no host needs any more
+        self.disputes = [each for each in self.disputes if each is not about[0]]
+        if (width := ruling.rows.shape[1]) not in (0, self._algorithm.width):
+            raise Malformed("a ruling must have rows of the algorithm's width, or none")
+        mixed, rows = self._mixed(ruling.round), ruling.rows if width else None
+        if rows is not None and self._outside(model.Frame(ruling.round, ruling.agents, rows)) is not None:
+            self._set = None  # the algorithm's rows are not what it declares
+        if self._boards[ruling.round].rule(ruling.agents, rows, mixed=mixed):
+            return [model.Disturbed(ruling.round, self._attendance.of(self._seated, ruling.round))]
+        return [] if mixed or ruling.round != self.round else self._go_on()
+
+    def _rows_sent(self, round: int, agents: model.Agents) -> model.Array:
+        """Return rows as this host has sent them; without numbers where it has not, or not any more."""
+        rows, place = self._sent.get(round, (np.empty((0, 0)), self._place))
+        own = self._attendance.of(self._seated, round)
+        if not len(rows) or not np.isin(agents, own).all():
+            return np.empty((len(agents), 0))
+        return rows[place[agents]]
+
+    def _ask_as_before(self, asked: model.Question) -> list[events.Effect]:
+        """Ask what was asked before: rows that were mixed then, or the host that asked, did not follow the rules."""
+        if self._decision is None or self.pending is None or asked.round != self.round:
+            return []
+        if not np.isin(asked.agents, self._seats).all() or asked.points.shape[1] != self.pending.points.shape[1]:
+            raise Malformed("what was asked before must be about the agents seated here, and as many points")
+        at, decision = self._place[asked.agents], self._decision
+        x, points, anchor = decision.x.copy(), decision.points.copy(), decision.anchor
+        x[at], points[at] = asked.x, asked.points
+        if asked.anchor is not None:
+            anchor = (decision.x if anchor is None else anchor).copy()
+            anchor[at] = asked.anchor
+        self._decision = replace(decision, x=x, points=points, anchor=anchor)
+        self.pending = question_of(self._decision, self._algorithm.feedback, self.round, self._seats)
+        return [model.Disturbed(self.round, asked.agents), events.Ask(self.pending)]
 
     def _go_on(self) -> list[events.Effect]:
         plan = self._plans.get(self.round)

@@ -14,8 +14,11 @@ def question_of(decision: Decision, feedback: Feedback, round: int, seats: Agent
     k, p = len(seats), decision.x.shape[-1]
     if decision.x.shape != (k, p) or decision.points.shape != (k, decision.points.shape[1], p):
         raise ValueError("a decision needs x (k, p) and points (k, s, p) for the k agents of the host")
-    if decision.points.shape[1] > feedback.points:
-        raise ValueError(f"a decision asks about more than the {feedback.points} points declared")
+    if decision.points.shape[1] != feedback.points:
+        raise ValueError(
+            f"a decision asks about {decision.points.shape[1]} points, and its feedback declares {feedback.points} in "
+            "every round"
+        )
     if decision.anchor is not None and decision.anchor.shape != (k, p):
         raise ValueError("a decision needs an anchor (k, p) for the k agents of the host, or none")
     x, points = decision.x, decision.points

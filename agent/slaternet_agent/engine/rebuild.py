@@ -1,5 +1,6 @@
-"""Rebuilds the states of agents that a host has no checkpoint of: adopted ones, or its own where the file is lost.
+"""Rebuilds the states of agents that a host has no checkpoint of.
 
+These are agents that it adopts, its own where the file is lost, and those of other hosts whose rows are disputed.
 The adversary's journal holds an agent's questions and answers of rounds 1 to M, and its state after M follows from them
 by `update` alone.
 """
@@ -16,11 +17,15 @@ from slaternet_agent.engine.questions import check_answer
 
 
 class StateRebuild:
-    """Rebuilds the state after round M of the agents that `kept`, the state of the checkpoint if any, lacks."""
+    """Rebuilds the state after round M of the agents that `kept`, the state of the checkpoint if any, lacks.
 
-    def __init__(self, algorithm: Algorithm, kept: Any, agents: Agents, mark: int) -> None:  # noqa: ANN401
+    A `ticket` opens the journal of agents that are seated elsewhere.
+    """
+
+    def __init__(self, algorithm: Algorithm, kept: Any, agents: Agents, mark: int, ticket: bytes = b"") -> None:  # noqa: ANN401
         self._algorithm = algorithm
         self._mark = mark
+        self._ticket = ticket
         own = np.empty(0, np.intp) if kept is None else np.intersect1d(state_vector.agents_of(kept), agents)
         self._own = [state_vector.taken(algorithm, kept, own)] if own.size else []
         if not own.size and not state_vector.is_per_agent(algorithm):
@@ -42,7 +47,7 @@ class StateRebuild:
     @property
     def request(self) -> HistoryRequest:
         """The rounds that are still missing."""
-        return HistoryRequest(self._round + 1, self._mark, self.missing)
+        return HistoryRequest(self._round + 1, self._mark, self.missing, self._ticket)
 
     def apply(self, message: Question | Answer) -> None:
         """Replay a question of the journal, or its answer."""

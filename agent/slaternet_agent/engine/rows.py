@@ -13,25 +13,35 @@ from slaternet_agent.engine.round_plan import RoundPlan
 
 
 class RowTable:
-    """The rows of one round, filled in as frames arrive; a row stands at its agent's index."""
+    """The rows of one round, filled in as frames arrive; a row stands at its agent's index.
 
-    __slots__ = ("_prints", "known", "rows")
+    A row that is disputed changes by a ruling alone.
+    """
+
+    __slots__ = ("_disputed", "_first", "_prints", "known", "rows")
 
     def __init__(self, agents: int, width: int) -> None:
         self.rows: Array = np.zeros((agents, width))
         self.known: NDArray[np.bool_] = np.zeros(agents, dtype=bool)
         self._prints: NDArray[np.uint64] | None = None
+        self._disputed: NDArray[np.bool_] | None = None
+        self._first: NDArray[np.bool_] = self.known  # whether there was a row when it was disputed
 
-    def put(self, agents: Agents, rows: Array) -> bool:
-        """Store rows; False where a row that is already here differs in one bit."""
+    def put(self, agents: Agents, rows: Array) -> NDArray[np.bool_] | None:
+        """Store rows that are new; return which differ in one bit from those that are here, None where none does."""
         if self._prints is not None:
-            return self._compare(self._prints, agents, row_hashes(rows))
+            return self._put_hashes(self._prints, agents, row_hashes(rows))
         double = self.known[agents]
-        if np.count_nonzero(double) and self.rows[agents[double]].tobytes() != rows[double].tobytes():
-            return False
-        self.rows[agents] = rows
-        self.known[agents] = True
-        return True
+        if self._disputed is not None:
+            double |= self._disputed[agents]
+        if not np.count_nonzero(double):
+            self.rows[agents] = rows
+            self.known[agents] = True
+            return None
+        differs = self._differs(agents, (self.rows[agents].view(np.uint64) != rows.view(np.uint64)).any(axis=1))
+        self.rows[agents[~double]] = rows[~double]
+        self.known[agents[~double]] = True
+        return differs
 
     def settle(self) -> None:
         """Keep only hashes of the rows, to compare duplicates with: they have been mixed."""
@@ -39,13 +49,51 @@ class RowTable:
             self._prints = row_hashes(self.rows)
             self.rows = self.rows[:0].copy()
 
-    def _compare(self, kept: NDArray[np.uint64], agents: Agents, new: NDArray[np.uint64]) -> bool:
-        double = self.known[agents]
-        if (kept[agents[double]] != new[double]).any():
-            return False
-        kept[agents] = new
-        self.known[agents] = True
-        return True
+    def undisputed(self, agents: Agents, rows: Array) -> tuple[Agents, Array]:
+        """Return those of some rows that are not disputed."""
+        if self._disputed is None:
+            return agents, rows
+        new = ~self._disputed[agents]
+        return agents[new], rows[new]
+
+    def dispute(self, agents: Agents, *, mixed: bool) -> None:
+        """Change these rows by a ruling alone; until then those that are not mixed yet count as missing."""
+        if self._disputed is None:
+            self._disputed, self._first = np.zeros((2, len(self.known)), dtype=bool)
+        self._disputed[agents] = True
+        self._first[agents] = self.known[agents]
+        if not mixed:
+            self.known[agents] = False
+
+    def rule(self, agents: Agents, rows: Array | None, *, mixed: bool) -> bool:
+        """Use these rows for disputed ones, or without any those that came first; return whether others were mixed.
+
+        Where nothing came before the dispute, the row stays missing, and the next one is taken.
+        """
+        if mixed:
+            kept = self._prints[agents] if self._prints is not None else row_hashes(self.rows[agents])
+            return rows is not None and bool((kept != row_hashes(rows))[self.known[agents]].any())
+        if rows is not None:
+            self.rows[agents] = rows
+        elif self._disputed is not None:
+            self._disputed[agents] = self._first[agents]
+        self.known[agents] = True if rows is not None else self._first[agents]
+        return False
+
+    def _differs(self, agents: Agents, unequal: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
+        """Return which known rows differ, and are not disputed already; None where none does."""
+        differs = unequal & self.known[agents]
+        if self._disputed is not None:
+            differs &= ~self._disputed[agents]
+        return differs if differs.any() else None
+
+    def _put_hashes(
+        self, kept: NDArray[np.uint64], agents: Agents, new: NDArray[np.uint64]
+    ) -> NDArray[np.bool_] | None:
+        differs, double = self._differs(agents, kept[agents] != new), self.known[agents]
+        kept[agents[~double]] = new[~double]
+        self.known[agents[~double]] = True
+        return differs
 
 
 def row_hashes(rows: Array) -> NDArray[np.uint64]:

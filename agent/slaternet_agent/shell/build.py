@@ -2,25 +2,25 @@
 
 from slaternet.errors import Mismatch
 from slaternet.model import Description
-from slaternet.spec import Spec
+from slaternet.spec import PublicSpec
 from slaternet.spec.plugins import load
 from slaternet_agent.algorithms import Algorithm, AlgorithmGame
 from slaternet_agent.registry import GROUP, build
 
 
-def build_algorithm(spec: Spec, description: Description) -> Algorithm:
+def build_algorithm(spec: PublicSpec, description: Description) -> Algorithm:
     """Return the algorithm of a game whose plugin is described."""
     expected = spec.algorithm.sha256
     loaded = load(GROUP, spec.algorithm.name, key="algorithm.name").sha256
     if expected and loaded != expected:
         raise Mismatch(
             f"algorithm {spec.algorithm.name} has SHA-256 {loaded[:16]} here and {expected[:16]} in the spec; "
-            "bring the same file to every host"
+            "bring the same file, and what it imports, to every host"
         )
     return build(spec.algorithm, game_of(spec, description))
 
 
-def game_of(spec: Spec, description: Description) -> AlgorithmGame:
+def game_of(spec: PublicSpec, description: Description) -> AlgorithmGame:
     """Return what an algorithm may know of the game."""
     run = spec.run
     horizon = spec.algorithm.horizon or run.rounds  # a game that was stopped had another horizon than its last round

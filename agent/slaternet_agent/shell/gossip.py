@@ -1,13 +1,24 @@
 """The gossip streams of a host: one to every peer, opened by the one of the two with the smaller first seat.
 
-Each side first sends from which round on it lacks frames. Only then do frames flow.
+Each side first sends from which round on it lacks frames, once: so a stream holds the frames of one such wish at most.
+Only then do frames flow.
 """
 
 from collections.abc import Callable
 
 from slaternet import codec
-from slaternet.errors import Malformed, NotSeated, NotYours, Replaced, Superseded
-from slaternet.model import Frame, Heartbeat, Opening, Peer, ResendFrom, Seating
+from slaternet.errors import (
+    BadSpec,
+    Diverged,
+    Malformed,
+    NotSeated,
+    NotYours,
+    Refused,
+    Replaced,
+    SlaternetError,
+    Superseded,
+)
+from slaternet.model import Accusation, Frame, Heartbeat, Opening, Peer, ResendFrom, Seating
 from slaternet.network.reconnecting import ReconnectingStream
 from slaternet.network.stream import Stream
 from slaternet.service.membership import Membership
@@ -40,6 +51,7 @@ class GossipStreams:
         # the stream of a peer that has sent what it lacks; None: there is none yet
         self._senders: list[Stream | ReconnectingStream | None] = [None] * len(seating.peers)
         self._accepted: dict[str, Stream] = {}
+        self._accused: set[tuple[str, str]] = set()
         self._closed = False
         self._first = seating.seats[0]
         self.lines = [self._line(i, peer) for i, peer in enumerate(seating.peers) if self._first < peer.seats[0]]
@@ -91,16 +103,19 @@ class GossipStreams:
                 sender.send(part)
         return True
 
+    def _decoder(self, peer: Peer) -> codec.GossipDecoder:
+        return codec.GossipDecoder(self._width, seats=len(peer.seats))
+
     def _heartbeat(self) -> bytes:
         return codec.encode_gossip(self._membership.head(), Heartbeat())[0]
 
     def _line(self, index: int, peer: Peer) -> ReconnectingStream:
         """Return the stream that this host opens to a peer."""
-        decoder = codec.GossipDecoder(self._width)
+        decoder = self._decoder(peer)
 
         def opening() -> bytes:
             nonlocal decoder
-            decoder = codec.GossipDecoder(self._width)
+            decoder = self._decoder(peer)
             hello = Opening(self._membership.incarnation, self._peers[index].present, self._wanted())
             return codec.encode_gossip(self._membership.head(), hello)[0]
 
@@ -117,18 +132,28 @@ class GossipStreams:
             heartbeat=self._heartbeat,
             on_message=lambda data: self._receive(index, decoder, data, line),
             closed=closed,
+            tolerated=lambda error: self._accuse(peer.name, error),
             environment=self._membership.environment,
         )
         return line
 
+    def _accuse(self, name: str, error: SlaternetError) -> bool:
+        """Report a peer that refuses our stream, once for each kind of refusal; whatever it says, we go on."""
+        kind = type(error).__name__
+        if isinstance(error, Refused | Diverged | BadSpec) and (name, kind) not in self._accused:
+            self._accused.add((name, kind))
+            self._membership.send(Accusation(name, f"{name} refuses its stream: {kind}: {error}"))
+        return True
+
     async def accept(self, link: Stream) -> None:
         """Serve a stream that a peer opens."""
-        decoder = codec.GossipDecoder(self._width)
         data = await link.read()
         if self._closed:  # first of all: the sender may be seated only since, and unknown here
             raise NotSeated("there is a new seating")
-        peer, opening = self._membership.identify(decoder.decode(data) if data else None, self._by_name, link.caller)
-        link.host = peer.name
+        first = codec.GossipDecoder(self._width).decode(data) if data else None
+        peer, opening = self._membership.identify(first, self._by_name, link.caller)
+        decoder = self._decoder(peer)
+        link.set_host(peer.name)
         if self._first < peer.seats[0]:
             raise NotYours("of two hosts the one with the smaller first seat opens their stream")
         name, index = peer.name, list(self._by_name).index(peer.name)
@@ -165,6 +190,8 @@ class GossipStreams:
                 self.frames_received += 1
                 self._on_event(FrameArrived(index, body))
             case ResendFrom(round):
+                if self._senders[index] is not None:  # the dialler's opening was its only one
+                    raise Malformed("a side of a stream says once from which round on it lacks frames")
                 self._senders[index] = sender
                 self._on_event(PeerWants(index, round))
             case Opening():

@@ -1,8 +1,10 @@
 """A host's stream to the adversary: a question without answer is sent again on every new stream."""
 
 from collections.abc import Callable
+from typing import Protocol
 
 from slaternet import codec
+from slaternet.errors import SlaternetError
 from slaternet.model import Answer, Heartbeat, HistoryRequest, Opening, Peer, Question, RevealUp, Usage
 from slaternet.network.reconnecting import ReconnectingStream
 from slaternet.service.membership import Membership
@@ -11,18 +13,50 @@ from slaternet.storage.failpoints import failpoint
 _REVEAL = "/slaternet.v1.Adversary/Reveal"
 
 
+class Recall(Protocol):
+    """A use of the adversary's journal."""
+
+    @property
+    def request(self) -> HistoryRequest:
+        """What is still missing."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is."""
+
+    def apply(self, message: Question | Answer) -> None:
+        """Take a question of the journal, or the answer that follows it."""
+
+
 class RevealStream:
-    """All messages to the adversary; `on_message` handles answers, and what the journal holds."""
+    """All messages to the adversary; `on_answer` handles answers, `on_recalled` what the journal holds."""
 
     def __init__(
-        self, membership: Membership, adversary: Peer, on_message: Callable[[Question | Answer], None]
+        self,
+        membership: Membership,
+        adversary: Peer,
+        on_answer: Callable[[Answer], None],
+        on_recalled: Callable[[Question | Answer], None],
+        tolerated: Callable[[SlaternetError], bool],
+        *,
+        seats: int,
+        constraints: int,
     ) -> None:
         self._membership = membership
         self._adversary = adversary
         self.name = adversary.name
-        self._on_message = on_message
+        self._on_answer = on_answer
+        self._on_recalled = on_recalled
+        dimension, asked = membership.spec.run.dimension, membership.spec.question
+        assert asked is not None  # of a resolved spec, and the coordinator plays no other
+        gradients = asked.loss_gradient, asked.constraint_gradient
+        self._largest = max(
+            codec.question_bytes(seats, dimension, asked.points, anchored=any(gradients)),
+            codec.answer_bytes(seats, asked.points, constraints, gradients, dimension),
+        )
         self._decoder = codec.RevealDownDecoder()
-        self._history: Callable[[], HistoryRequest] | None = None
+        self._recalled = False  # whether the next answer belongs to a question of the journal
+        self._recall: Recall | None = None
         self._asked = 0  # the round of the newest question
         self._unanswered: list[bytes] = []  # that question, until it is answered
         self._last_usage: list[bytes] = []
@@ -36,6 +70,7 @@ class RevealStream:
             heartbeat=lambda: self._encode(Heartbeat())[0],
             on_message=self._receive,
             opened=self._resend,
+            tolerated=tolerated,
             environment=membership.environment,
         )
 
@@ -47,10 +82,20 @@ class RevealStream:
         for part in self._unanswered:
             self.line.send(part)
 
-    def request_history(self, request: Callable[[], HistoryRequest] | None) -> None:
+    def withdraw(self) -> None:
+        """Do not repeat the question that was refused."""
+        self._unanswered = []
+
+    def recall(self, recall: Recall | None) -> None:
         """Ask for what the journal holds, on every new stream for what is still missing then; None: no more."""
-        self._history = request
-        self._resend()
+        if recall is not self._recall:
+            self._recall = recall
+            self._request_recall()
+
+    def _request_recall(self) -> None:
+        if self._recall is not None:
+            request = self._recall.request
+            self.line.send(self._encode(request, request.round)[0])
 
     def report_usage(self, usage: Usage, *, last: bool = False) -> None:
         """Report what the host has spent; the last report is repeated on every new stream."""
@@ -66,9 +111,7 @@ class RevealStream:
             self.line.redirect(adversary.address)
 
     def _resend(self) -> None:
-        if self._history is not None:
-            request = self._history()
-            self.line.send(self._encode(request, request.round)[0])
+        self._request_recall()
         for part in self._unanswered or self._last_usage:
             self.line.send(part)
 
@@ -76,7 +119,8 @@ class RevealStream:
         return codec.encode_reveal_up(self._membership.head(round), body)
 
     def _open(self) -> bytes:
-        self._decoder = codec.RevealDownDecoder(self._membership.spec.run.dimension)
+        self._decoder = codec.RevealDownDecoder(self._membership.spec.run.dimension, largest=self._largest)
+        self._recalled = False
         return self._encode(Opening(self._membership.incarnation, self._adversary.present))[0]
 
     def _receive(self, data: bytes) -> None:
@@ -85,9 +129,15 @@ class RevealStream:
             return
         head, body = message
         self._membership.check(head, self.name)
-        if isinstance(body, Answer):
-            failpoint("agent_after_reply")
-            if body.round == self._asked:
-                self._unanswered = []
-        if not isinstance(body, Heartbeat):
-            self._on_message(body)
+        match body:
+            case Question():
+                self._recalled = True
+                self._on_recalled(body)
+            case Answer() if self._recalled:
+                self._recalled = False
+                self._on_recalled(body)
+            case Answer():
+                failpoint("agent_after_reply")
+                if body.round == self._asked:
+                    self._unanswered = []
+                self._on_answer(body)

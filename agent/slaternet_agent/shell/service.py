@@ -7,7 +7,18 @@ from dataclasses import replace
 import structlog
 
 from slaternet.errors import BadSpec, Malformed, NotSeated, SlaternetError
-from slaternet.model import ControlDown, GameOver, Hold, Role, Seating, Standby, StopAt, Topology
+from slaternet.model import (
+    ControlDown,
+    DisputedRows,
+    GameOver,
+    Hold,
+    Role,
+    RowRequest,
+    Seating,
+    Standby,
+    StopAt,
+    Topology,
+)
 from slaternet.network.certificates import RESERVED
 from slaternet.network.stream import Stream
 from slaternet.network.traffic import Meter
@@ -34,7 +45,7 @@ class AgentHost:
 
     def __init__(self, membership: Membership, checkpoints: Checkpoints | None = None) -> None:
         self._membership = membership
-        membership.listen(self._on_control, opened=self._report_waiting, have=self._have)
+        membership.listen(self._on_control, opened=self._repeat_reports, have=self._have)
         self._writer: CheckpointWriter | None = None
         if checkpoints is not None:
             self._writer = CheckpointWriter(
@@ -104,7 +115,7 @@ class AgentHost:
         match body:
             case Seating():
                 self._take_seating(body)
-            case Topology() | Hold() | StopAt():
+            case Topology() | Hold() | StopAt() | RowRequest() | DisputedRows():
                 if self._session is None:
                     raise NotSeated("this host has no seats yet")
                 self._session.on_control(body)
@@ -135,9 +146,9 @@ class AgentHost:
         self._epoch = self._membership.epoch
         self._session = HostSession(self._membership, seating, writer=self._writer, tally=self.tally, tasks=self._tasks)
 
-    def _report_waiting(self) -> None:
+    def _repeat_reports(self) -> None:
         if self._session is not None:
-            self._session.report_waiting()
+            self._session.repeat_reports()
 
 
 class HostService:
@@ -208,6 +219,4 @@ def _checkpoints(membership: Membership, state: StateDir) -> Checkpoints | None:
     """Return the checkpoints of the host; None where it keeps no state."""
     if state.checkpoints is None:
         return None
-    return Checkpoints(
-        state.checkpoints, state.name, membership.run, membership.spec.digest(), membership.environment.disk
-    )
+    return Checkpoints(state.checkpoints, state.name, membership.run, membership.spec_tag, membership.environment.disk)

@@ -12,8 +12,18 @@ from typing import Any
 import numpy as np
 import structlog
 
+from slaternet import model
 from slaternet.attendance import Attendance
-from slaternet.errors import Diverged, Malformed, Mismatch, NotSeated, PluginFailed, Refused, SlaternetError, Unready
+from slaternet.errors import (
+    AlreadyAsked,
+    Malformed,
+    Mismatch,
+    NotSeated,
+    PluginFailed,
+    Refused,
+    SlaternetError,
+    Unready,
+)
 from slaternet.model import COORDINATOR, Answer, Hold, Holding, Progress, Question, Seating, StopAt, Topology, Waiting
 from slaternet.network.reconnecting import ReconnectingStream
 from slaternet.network.stream import Stream
@@ -27,12 +37,13 @@ from slaternet_agent.shell.build import build_algorithm
 from slaternet_agent.shell.checkpoint_writer import CheckpointWriter
 from slaternet_agent.shell.gossip import GossipStreams
 from slaternet_agent.shell.metering import HostMeter
+from slaternet_agent.shell.recalls import PastQuestion, Recalls
 from slaternet_agent.shell.reveal import RevealStream
 from slaternet_agent.shell.stall_report import StallReport
 
 log = structlog.get_logger()
 
-_WRONG_INPUT = (Refused, Unready, Diverged)
+_WRONG_INPUT = (Refused, Unready)
 """The engine raises these for a wrong message: the algorithm is not at fault."""
 
 
@@ -58,13 +69,23 @@ class HostSession:
         self._lines: list[asyncio.Task[None]] = []
         self._early: list[Topology | Hold | StopAt] = []  # received before there is an engine
         self._rebuild: StateRebuild | None = None
+        self._taken_back = 0  # the last round in which a question was taken back
         self._stall_report: StallReport | None = None
         self._loop = asyncio.get_running_loop()
         self._reported_at = 0.0
         self.host: Host | None = None
         """The engine, once the state that it goes on from is complete."""
         self.peers: GossipStreams | None = None
-        self.reveal = RevealStream(membership, seating.adversary, self._on_reveal)
+        self.reveal = RevealStream(
+            membership,
+            seating.adversary,
+            self._on_answer,
+            self._on_recalled,
+            self._on_refusal,
+            seats=max(len(each) for each in (seating.seats, *(peer.seats for peer in seating.peers))),
+            constraints=seating.description.constraints,
+        )
+        self._recalls = Recalls(self.reveal)
         try:
             self._algorithm = build_algorithm(membership.spec, seating.description)
             with self._algorithm_edge("start"):
@@ -76,7 +97,7 @@ class HostSession:
             if (rebuild := self._rebuild) is None:
                 self._begin(kept)
             else:
-                self.reveal.request_history(lambda: rebuild.request)
+                self._recalls.add(rebuild, lambda: self._begin(rebuild.state))
 
     def _read_checkpoint(self) -> Any:  # noqa: ANN401  the state is the algorithm's own type
         """Return the state of an earlier incarnation, if any; begin to rebuild the agents that it lacks."""
@@ -103,11 +124,11 @@ class HostSession:
         return kept
 
     def _give_up(self, error: SlaternetError) -> None:
-        """Fail the game, unless it has begun: then leave it, and it waits until this host is started again."""
+        """End our part in the game; in one that has begun, leave it: it waits until this host is started again."""
         if self._seating.low_water:
             self._membership.leave_for_restart(error)
         else:
-            self._membership.fail_game(error)
+            self._membership.fail(error)
 
     def _begin(self, state: Any) -> None:  # noqa: ANN401
         """Make the engine, from the state after round M where there is one, and open the gossip streams."""
@@ -124,6 +145,7 @@ class HostSession:
                     since=since,
                     state=state,
                     limits=self._membership.environment.limits,
+                    set=self._membership.spec.feasible_set(),
                 )
         except SlaternetError as error:
             self._give_up(error)
@@ -150,7 +172,7 @@ class HostSession:
             try:
                 await line.run()
             except SlaternetError as error:
-                self._membership.fail_game(error)
+                self._membership.fail(error)
 
         self._lines.append(self._tasks.create_task(run()))
 
@@ -183,15 +205,16 @@ class HostSession:
         """Serve a gossip stream that a peer opens."""
         if self.peers is None:
             raise NotSeated("this host has no seats yet")
-        try:
-            await self.peers.accept(link)
-        except Diverged as error:
-            self._membership.fail_game(error)
-            raise
+        await self.peers.accept(link)
 
-    def on_control(self, body: Topology | Hold | StopAt) -> None:
+    def on_control(self, body: Topology | Hold | StopAt | model.RowRequest | model.DisputedRows) -> None:
         """Handle a message of the coordinator."""
+        if isinstance(body, model.RowRequest) and (body.ticket or self.host is None):
+            self._rebuild_rows(body)
+            return
         if self.host is None:
+            if isinstance(body, model.DisputedRows | model.RowRequest):
+                return  # of an earlier incarnation
             self._early.append(body)
             if isinstance(body, Hold):  # no round is entered while states are rebuilt
                 self._membership.send(Holding(self._seating.low_water), self._seating.low_water)
@@ -208,10 +231,12 @@ class HostSession:
         early = (body.round + body.rounds - 1 for body in self._early if isinstance(body, Topology))
         return max(early, default=self._seating.low_water)
 
-    def report_waiting(self) -> None:
-        """Report again for whom this host waits."""
+    def repeat_reports(self) -> None:
+        """Report again for whom this host waits, and which rows it disputes."""
         if self._stall_report is not None:
             self._stall_report.repeat()
+        for dispute in self.host.disputes if self.host is not None else ():
+            self._membership.send(dispute, dispute.round)
 
     def _send_waiting(self, round: int, names: tuple[str, ...]) -> None:
         if not self._membership.failed:
@@ -221,12 +246,12 @@ class HostSession:
     def _algorithm_edge(
         self, where: str | Callable[[], str], passing: tuple[type[SlaternetError], ...] = (SlaternetError,)
     ) -> Iterator[None]:
-        """Fail the game, not just a stream, where a user's algorithm raises; PluginFailed names what it raised."""
+        """End our part, not just a stream, where a user's algorithm raises; PluginFailed names what it raised."""
         try:
             with plugin_edge("algorithm", self._membership.spec.algorithm.name, where, passing=passing):
                 yield
         except PluginFailed as error:
-            self._membership.fail_game(error)
+            self._membership.fail(error)
             raise
 
     def handle(self, event: events.Event) -> None:
@@ -267,32 +292,63 @@ class HostSession:
                     self._reported_at = self._loop.time()
                     self._membership.report(Progress(round))
                     self.reveal.report_usage(self._tally.usage(round))
-                case Holding(round):
+                case Holding(round) | model.Dispute(round) | model.DisputedRows(round) | model.Disturbed(round):
                     self._membership.send(effect, round)
                 case events.Checkpoint() if self._writer is not None:
                     self._writer.write(effect)
                 case events.Finish():
                     self._finish(host.round - 1)
 
-    def _on_reveal(self, body: Question | Answer) -> None:
-        if self.host is None:
-            if self._rebuild is not None:
-                self._replay(self._rebuild, body)
-        elif isinstance(body, Answer):
-            if self.host.pending is not None and self.host.pending.round == body.round:
+    def _on_answer(self, answer: Answer) -> None:
+        if self.host is not None:
+            if self.host.pending is not None and self.host.pending.round == answer.round:
                 self._tally.answered(self.reveal.name)
-            self.handle(body)
+            self.handle(answer)
 
-    def _replay(self, rebuild: StateRebuild, body: Question | Answer) -> None:
-        """Apply an entry of the journal, and begin after the last one."""
+    def _on_recalled(self, body: Question | Answer) -> None:
+        """Use an entry of the journal."""
+        where = f"round {body.round}, played again from the journal,"
         try:
-            with self._algorithm_edge(f"round {body.round}, played again from the journal,", _WRONG_INPUT):
-                rebuild.apply(body)
-        except PluginFailed:
+            with plugin_edge("algorithm", self._membership.spec.algorithm.name, where, passing=_WRONG_INPUT):
+                self._recalls.apply(body)
+        except PluginFailed as error:
+            if not self._recalls.refuse():
+                self._membership.fail(error)
             return
-        if rebuild.complete:
-            self.reveal.request_history(None)
-            self._begin(rebuild.state)
+        self._recalls.advance()
+
+    def _on_refusal(self, error: SlaternetError) -> bool:
+        """Return whether what the adversary refuses is no reason to end our part.
+
+        Where a question differs from what this host, or the one before it, has asked, that stays: it is asked again.
+        """
+        host = self.host
+        if isinstance(error, AlreadyAsked) and host is not None and host.pending is not None:
+            if self._taken_back == host.round:
+                return False
+            self._taken_back, past = host.round, PastQuestion(host.round, host.pending.agents)
+            self.reveal.withdraw()
+            self._recalls.add(past, lambda: self.handle(events.AskedBefore(past.question)))
+            return True
+        return isinstance(error, Refused | Unready) and self._recalls.refuse()
+
+    def _rebuild_rows(self, request: model.RowRequest) -> None:
+        """Rebuild rows that others dispute, from the journal; where that fails, only the answer is missing."""
+        round, agents = request.round, request.agents
+
+        def answer(rows: model.Array) -> None:
+            self._membership.send(model.DisputedRows(round, agents, rows), round)
+
+        def rebuilt() -> None:
+            with plugin_edge("algorithm", self._membership.spec.algorithm.name, "outgoing"):
+                answer(self._algorithm.outgoing(rebuild.state, round))
+
+        unknown = np.empty((len(agents), 0))
+        try:
+            rebuild = StateRebuild(self._algorithm, None, agents, round - 1, request.ticket)
+            self._recalls.add(rebuild, rebuilt, failed=lambda: answer(unknown))
+        except (Mismatch, PluginFailed):
+            answer(unknown)
 
     def _finish(self, last: int) -> None:
         """Report that the last round is played, to the coordinator once its checkpoint is durable."""

@@ -21,6 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from slaternet.errors import BadSpec, PluginFailed
+from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
 from slaternet.spec import AlgorithmSection
 from slaternet.spec.plugins import plugin_edge
@@ -171,7 +172,7 @@ def _play(host: _Host, arena: Arena) -> list[_Round]:
     played = []
     for t in range(1, ROUNDS + 1):
         before = _packed(state)
-        outgoing = _checked_rows(host, state, t)
+        outgoing = _checked_rows(host, state, arena, t)
         heard = _frozen(arena.gossip(outgoing))
         decision, again = host.decide(state, heard, t), host.decide(state, heard, t)
         _check_decision(host, decision, arena, t)
@@ -185,11 +186,15 @@ def _play(host: _Host, arena: Arena) -> list[_Round]:
     return played
 
 
-def _checked_rows(host: _Host, state: Any, t: int) -> Array:  # noqa: ANN401
+def _checked_rows(host: _Host, state: Any, arena: Arena, t: int) -> Array:  # noqa: ANN401
     rows = host.outgoing(state, t)
     _check_shape(f"outgoing returns rows in round {t}", rows, (AGENTS, host.algorithm.width), "(k, width)")
     if not np.isfinite(rows).all():
         raise _Fault("finite", f"outgoing returns rows in round {t} that are not finite; keep its steps bounded")
+    scale, feasible = getattr(host.algorithm, "row_scale", lambda t: None)(t), arena.game.set
+    missed = 0.0 if scale is None else float(np.abs(feasible.project(rows, scale=scale) - rows).max())
+    if missed > LIMITS.tolerance * feasible.outer:
+        raise _Fault("inside", f"outgoing returns rows in round {t} outside of row_scale({t}) X; project onto it")
     return rows
 
 

@@ -13,6 +13,7 @@ from slaternet import model
 from slaternet.errors import BadSpec, Diverged, Mismatch, NotSeated, NotYours, PluginFailed, RoundNotOpen
 from slaternet.limits import LIMITS, Limits
 from slaternet_coordinator.engine import events
+from slaternet_coordinator.engine.disputes import Disputes
 from slaternet_coordinator.engine.game_state import GameState, Phase
 from slaternet_coordinator.engine.reseating import Adoption, Reseating, furthest
 from slaternet_coordinator.engine.roster import Member, check_kept
@@ -20,6 +21,9 @@ from slaternet_coordinator.engine.rules import Rules
 from slaternet_coordinator.engine.saved import SavedGame
 from slaternet_coordinator.engine.status import NOTHING, Observed, status
 from slaternet_coordinator.graphs import Graph
+
+_TIMELESS = (model.Description, model.Failed, model.Acknowledged, model.Refusals, model.Accusation)
+"""What a host may say whatever the seating."""
 
 
 class Coordinator:
@@ -31,6 +35,7 @@ class Coordinator:
         self._roster = self._state.roster
         self._publication = self._state.publication
         self._reseating = Reseating(self._state)
+        self._disputes = Disputes(self._state, limits, self._shut_out)
         self.view = self._state.view()
         """The game after the last event; another thread may read it."""
 
@@ -51,6 +56,10 @@ class Coordinator:
     def compare(self, name: str, join: model.Join) -> None:
         """Refuse a process whose protocol, spec or arithmetic differs from that of this game."""
         self._roster.compare(name, join)
+
+    def challenge(self, name: str, join: model.Join) -> bytes | None:
+        """Return the ticket with which a process must ask again for a name that is taken; None where it need not."""
+        return self._roster.challenge(name, join.ticket)
 
     def restore(self, saved: SavedGame, secret: bytes) -> None:
         """Restore the game that an older incarnation of the coordinator has stored."""
@@ -80,7 +89,7 @@ class Coordinator:
                     return self._open(name, opening, stale=stale)
                 case events.StreamClosed(name):
                     self._roster.set_connected(self._roster[name], connected=False)
-                    return self._leave_if_alone()
+                    return self._leave_if_alone() + self._disputes.replace_judge(name)
                 case events.Lost(name):
                     return self._lose(self._roster[name])
                 case events.StopAsked():
@@ -90,6 +99,8 @@ class Coordinator:
                 case events.Quiet(arrivals):
                     self._roster.mark_quiet(arrivals)
                     return self._begin_if_ready()
+                case events.JudgeExpired(dispute, judge):
+                    return self._disputes.replace_judge(judge, dispute)
         finally:
             self.view = self._state.view()
 
@@ -140,7 +151,7 @@ class Coordinator:
         return [*self._welcome(member), *others]
 
     def _welcome(self, member: Member) -> list[events.Effect]:
-        return [self._keep(), events.Admit(member.incarnation, self._roster.ticket(member))]
+        return [self._keep(), events.Admit(member.incarnation, self._roster.ticket(member), self._roster.spec_tag)]
 
     def _await_quiet(self) -> events.SetTimer:
         return events.SetTimer(self._limits.gathering_seconds, events.Quiet(self._roster.arrivals))
@@ -168,6 +179,7 @@ class Coordinator:
             yield events.Tell(member.name, model.StopAt(state.last))
         elif member.seats.size and (state.phase is Phase.STOPPING or self._roster.lost_with_seats):
             yield events.Tell(member.name, model.Hold())
+        yield from self._disputes.asked(member.name)
         if state.phase.ended:
             yield events.Tell(member.name, model.GameOver(state.failure))
 
@@ -180,11 +192,9 @@ class Coordinator:
 
     def _receive(self, member: Member, body: events.MemberMessage, *, stale: bool) -> list[events.Effect]:  # noqa: C901 - one per kind
         check_kept(member)
+        if stale and member.role is model.Role.HOST and not isinstance(body, _TIMELESS):
+            return []  # it plays those rounds again; what the adversary has scored stays scored
         match body:
-            case model.Progress() | model.Waiting() | model.Checkpointed() | model.Holding() | model.Finished() if (
-                stale and member.role is model.Role.HOST
-            ):
-                return []  # it plays those rounds again; what the adversary has scored stays scored
             case model.Progress():
                 return self._advance(member, body)
             case model.Waiting():
@@ -199,18 +209,42 @@ class Coordinator:
                 self._check_part(member)
                 member.finished, member.waits_for = True, ()
                 return self._end(Phase.OVER) if all(each.finished for each in self._roster if each.plays) else []
-            case model.Failed(reason) if member.name in self._roster.spares:
-                return [
-                    events.Tell(member.name, model.GameOver(f"{member.name}: {reason}"))
-                ]  # the game goes on without it
+            case model.Failed(reason) if member.role is model.Role.HOST:
+                return self._shut_out(member, "failed", f"{member.name}: {reason}")
             case model.Failed(reason):
                 return self._end(Phase.FAILED, f"{member.name}: {reason}")
+            case model.Dispute():
+                self._check_part(member, body.round)
+                return self._disputes.open(member, body)
+            case model.DisputedRows():
+                return self._disputes.answer(member, body)
+            case model.Disturbed():
+                self._check_part(member, body.round)
+                return [*self._disputes.disturb(member, body), self._keep()]
+            case model.Accusation():
+                return self._disputes.record(member, body)
             case model.Acknowledged():
                 member.acknowledged = True
                 return [self._keep(), *self._leave_if_alone()] if self._state.phase.ended else []
             case model.Refusals(breaches):
                 member.refused = breaches
                 return []
+
+    def _shut_out(self, member: Member, kind: str, sentence: str, evidence: str = "") -> list[events.Effect]:
+        """End the part of a host. Another process may take its name; under another policy than to wait, it is lost."""
+        if self._state.phase.ended or member.shut_out:
+            return []
+        member.shut_out = sentence
+        announce = events.Announce(member.name, kind, sentence, evidence)
+        if self._state.phase.under_way and self._reseating.hopeless:
+            return [announce, *self._end(Phase.FAILED, sentence)]
+        effects: list[events.Effect] = [self._keep(), announce, events.Tell(member.name, model.GameOver(sentence))]
+        effects += [events.Dismiss(member.name, sentence), *self._disputes.replace_judge(member.name)]
+        if self._state.phase.under_way and member.plays:
+            # until its successor has joined, or its seats have moved, no process dials it or listens to it
+            effects += [self._seat(each) for each in self._roster if each.plays and each is not member]
+            effects += self._lose(member)
+        return effects
 
     def _describe(self, member: Member, description: model.Description) -> list[events.Effect]:
         if member.role is not model.Role.ADVERSARY:
@@ -314,7 +348,7 @@ class Coordinator:
         """Give up a host; the others hold until one of them, or a spare, has its seats."""
         if not self._state.phase.under_way or not self._reseating.lose(member):
             return []
-        effects: list[events.Effect] = [self._keep(), events.Announce(f"{member.name} is lost")]
+        effects: list[events.Effect] = [self._keep(), events.Announce(member.name, "lost", f"{member.name} is lost")]
         if self._state.phase is Phase.PLAYING:
             effects += self._tell_to_hold()
         return effects + self._settle_or_adopt()
@@ -345,7 +379,8 @@ class Coordinator:
         told += [events.Tell(*each) for each in topologies]
         if self._state.stopped and self._state.last is not None:
             told += [events.Tell(host.name, model.StopAt(self._state.last)) for host in players]
-        return [self._keep(), events.Announce(str(adoption)), *told]
+        self._disputes.clear()
+        return [self._keep(), events.Announce(adoption.lost[0], "adopted", str(adoption)), *told]
 
     def _end(self, phase: Phase, failure: str = "") -> list[events.Effect]:
         if self._state.phase.ended:

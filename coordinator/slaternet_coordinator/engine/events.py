@@ -3,10 +3,14 @@
 from dataclasses import dataclass
 
 from slaternet.model import (
+    Accusation,
     Acknowledged,
     Checkpointed,
     ControlDown,
     Description,
+    Dispute,
+    DisputedRows,
+    Disturbed,
     Failed,
     Finished,
     Holding,
@@ -43,7 +47,9 @@ class StreamClosed:
     name: str
 
 
-MemberMessage = Description | Progress | Checkpointed | Waiting | Holding | Finished | Failed | Acknowledged | Refusals
+_Played = Progress | Checkpointed | Waiting | Holding | Finished
+_Complaint = Accusation | Dispute | DisputedRows | Disturbed
+MemberMessage = Description | _Played | _Complaint | Failed | Acknowledged | Refusals
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +85,15 @@ class Quiet:
     arrivals: int
 
 
-Event = Joined | Opened | StreamClosed | Said | Lost | StopAsked | HoldExpired | Quiet
+@dataclass(frozen=True, slots=True)
+class JudgeExpired:
+    """The time to rebuild disputed rows is over."""
+
+    dispute: int
+    judge: str
+
+
+Event = Joined | Opened | StreamClosed | Said | Lost | StopAsked | HoldExpired | Quiet | JudgeExpired
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +102,7 @@ class Admit:
 
     incarnation: int
     ticket: bytes
+    spec_tag: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +122,20 @@ class Tell:
 
 @dataclass(frozen=True, slots=True)
 class Announce:
-    """Report something to the operator."""
+    """Report an incident to the operator."""
 
-    what: str
+    process: str  # whom it is about
+    kind: str
+    sentence: str
+    evidence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Dismiss:
+    """End the control stream of a process that is shut out, after what was told to it."""
+
+    name: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +143,7 @@ class SetTimer:
     """Handle an event after a delay."""
 
     seconds: float
-    event: HoldExpired | Quiet
+    event: HoldExpired | Quiet | JudgeExpired
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,4 +151,4 @@ class Leave:
     """End the coordinator: every process has acknowledged the end of the game."""
 
 
-Effect = Admit | Keep | Tell | Announce | SetTimer | Leave
+Effect = Admit | Keep | Tell | Announce | Dismiss | SetTimer | Leave

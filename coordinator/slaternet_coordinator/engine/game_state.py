@@ -7,7 +7,7 @@ over        every host has played the last round and the summary is written; all
 failed      a process has reported that it cannot go on
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -54,6 +54,7 @@ class GameView:
     settled: int | None  # the last round, once it cannot change; None while the game may still be stopped
     epoch: int  # how many seatings there have been
     departed: bool  # whether agents have departed that the spec does not let depart
+    disturbed: bool  # whether some decisions do not follow from the rules
     failure: str
     missing: str  # what must still arrive before the game can begin; empty once it has begun
 
@@ -73,6 +74,7 @@ class GameState:
         self.stopped = False  # a stop has fixed the last round
         self.epoch = 0
         self.departures = rules.departures
+        self.disturbed = False
         self.departed = False
 
     @property
@@ -87,7 +89,9 @@ class GameState:
         peers = tuple(self.roster.peer(host, member) for host in self.roster.players if host is not member)
         adversary, description = None, None
         if member.role is Role.HOST and self.roster.adversary is not None:
-            adversary, description = self.roster.peer(self.roster.adversary, member), self.roster.description
+            adversary = self.roster.peer(self.roster.adversary, member)
+            if self.roster.description is not None:
+                description = replace(self.roster.description, code="")  # its hash would tell a host which code it is
         recall, low_water = self.rules.policy is not Policy.WAIT, self.publication.low_water
         return Seating(member.seats, peers, adversary, description, self.departures, low_water, recall)
 
@@ -102,6 +106,7 @@ class GameState:
             description=None if self.phase is Phase.GATHERING else self.roster.description,
             epoch=self.epoch,
             departures=self.departures,
+            disturbed=self.disturbed,
             members=tuple(member.entry for member in self.roster),
         )
 
@@ -112,6 +117,7 @@ class GameState:
         if saved.settled is not None:
             self.last, self.stopped = saved.settled, True
         self.failure = saved.failure
+        self.disturbed = saved.disturbed
         self.roster.description = saved.description
         if saved.epoch:
             self.epoch, self.departures = saved.epoch, saved.departures
@@ -133,6 +139,7 @@ class GameState:
             settled=self.settled,
             epoch=self.epoch,
             departed=self.departed,
+            disturbed=self.disturbed,
             failure=self.failure,
             missing=self.roster.missing() if self.phase is Phase.GATHERING else "",
         )

@@ -69,7 +69,8 @@ class Reseating:
         """Give up a host that is away, if the policy allows it and another host could play on; return whether."""
         if self._policy is Policy.WAIT or member.role is not Role.HOST:
             return False
-        if not member.plays or member.lost or member.connected or self.adopter is None:
+        away = not member.connected or bool(member.shut_out)
+        if not member.plays or member.lost or not away or self.adopter is None:
             return False
         member.lost = True
         return True
@@ -79,8 +80,15 @@ class Reseating:
         """The host that takes the seats of lost hosts: a spare if there is one, else the one with the fewest seats."""
         spares = () if self._state.rules.together else self._roster.spares
         candidates = [each for each in self._roster.hosts if each.plays or each.name in spares]
-        there = [each for each in candidates if each.connected and not each.lost]
+        there = [each for each in candidates if each.connected and not each.lost and not each.shut_out]
         return min(there, key=lambda each: (len(each.seats), each.name), default=None)
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether no host is left that could play: all are shut out, and no other may take their seats."""
+        spares = set() if self._policy is Policy.WAIT or self._state.rules.together else self._roster.spares
+        able = (each for each in self._roster.hosts if each.plays or each.name in spares)
+        return not any(not each.lost and not each.shut_out for each in able)
 
     def reseat(self, first: int | None) -> Adoption | None:
         """Give the seats of lost hosts to the adopter; None where there is none.

@@ -29,6 +29,7 @@ class Member(SavedMember):
     holding: int | None = None  # its answer to Hold
     finished: bool = False
     refused: tuple[Refusal, ...] = ()  # at its own server
+    complaints: int = 0  # how often it has accused others, or disputed their rows
 
     @property
     def plays(self) -> bool:
@@ -42,8 +43,17 @@ class Member(SavedMember):
 
     def status(self, *, spare: bool) -> HostStatus:
         """Return its state now; the roster knows whether it is a spare."""
-        seats, connected, lost = len(self.seats), self.connected, self.lost
-        return HostStatus(self.name, self.address, seats, self.round, connected, self.role, spare=spare, lost=lost)
+        return HostStatus(
+            self.name,
+            self.address,
+            len(self.seats),
+            self.round,
+            self.connected,
+            self.role,
+            spare=spare,
+            lost=self.lost,
+            shut_out=self.shut_out,
+        )
 
     def go_back(self, mark: int, reached: int) -> None:
         """Make a host play again from a mark; rounds up to `reached` were entered before."""
@@ -53,7 +63,9 @@ class Member(SavedMember):
 
 
 def check_kept(member: Member) -> None:
-    """Refuse a process that was given up: another host plays its agents, or they have departed."""
+    """Refuse a process that was given up, where others play its agents or they have departed, or that is shut out."""
+    if member.shut_out and not member.lost:
+        raise Mismatch(f"{member.name} is shut out ({member.shut_out}); start another process under its name")
     if member.lost:
         raise Mismatch(
             f"{member.name} was away for too long and is given up: its agents are played elsewhere, or have departed; "
@@ -127,7 +139,7 @@ class Roster:
         """
         self.compare(name, join)
         known = self._members.get(name)
-        if known is not None:
+        if known is not None and known.lost:
             check_kept(known)
         elsewhere = {COORDINATOR, Role.ADVERSARY} if join.role is Role.HOST else {COORDINATOR}
         if name in elsewhere or (known is not None and known.role is not join.role):
@@ -152,6 +164,11 @@ class Roster:
                 self._seats = self._granted()
         return member
 
+    @property
+    def spec_tag(self) -> str:
+        """By which the processes of this run know its spec again."""
+        return tickets.spec_tag(self._secret, self._rules.spec)
+
     def compare(self, name: str, join: Join) -> None:
         """Refuse a process whose protocol, spec or arithmetic differs from that of this game."""
         if join.protocol != PROTOCOL:
@@ -159,12 +176,12 @@ class Roster:
                 f"{name} speaks protocol {join.protocol} and the coordinator protocol {PROTOCOL}; "
                 "install the same version of slaternet on both"
             )
-        spec, fingerprint = self._rules.spec, self._rules.fingerprint
-        if join.spec and join.spec != spec:
+        if join.spec_tag and join.spec_tag != self.spec_tag:
             raise Mismatch(
-                f"{name} has begun a game of spec {join.spec[:16]}, but the coordinator plays spec {spec[:16]}; "
-                "start it with --fresh, or with another --state"
+                f"{name} has begun a game of another spec than the coordinator's, or another run of the same; start it "
+                "with --fresh, or with another --state"
             )
+        fingerprint = self._rules.fingerprint
         if self._rules.reproducible and join.fingerprint != fingerprint:
             raise Mismatch(
                 f"{name} has numerics fingerprint {join.fingerprint[:16]}, the coordinator {fingerprint[:16]}; "
@@ -243,6 +260,18 @@ class Roster:
         """Return the ticket that a process presents to a server, by default to the coordinator."""
         return tickets.ticket(self._secret, member.name, member.incarnation, server)
 
+    def challenge(self, name: str, shown: bytes) -> bytes | None:
+        """Return the ticket that joins under a taken name, unless it is the one shown or the name is free.
+
+        It changes only when a process has joined under the name. So a delayed Join of a dead process cannot displace
+        its successor, and a process that asks for tickets again and again does not spoil that of another.
+        """
+        member = self._members.get(name)
+        if member is None:
+            return None
+        expected = self.ticket(member, server="")  # no server has this name: it opens no stream
+        return None if hmac.compare_digest(shown, expected) else expected
+
     def identify(self, name: str, opening: Opening) -> Member:
         """Return the member whose newest incarnation presents its ticket."""
         member = self._members.get(name)
@@ -256,6 +285,8 @@ class Roster:
         return member
 
     def peer(self, other: Member, receiver: Member) -> Peer:
-        """Return what one process must know of another, with the tickets between the two."""
+        """Return what one process must know of another, with the tickets between the two; none of one shut out."""
+        if other.shut_out:
+            return Peer(other.name, "", other.incarnation, other.seats)
         present, accept = self.ticket(receiver, other.name), self.ticket(other, receiver.name)
         return Peer(other.name, other.address, other.incarnation, other.seats, present=present, accept=accept)

@@ -28,6 +28,7 @@ class Rules:
     fingerprint: str = ""  # of the coordinator's numerics; compared at joining where the game is `reproducible`
     reproducible: bool = True
     spec: str = ""  # SHA-256 of the spec
+    sealed: bool = False  # hosts do not know the seed of the functions
     policy: Policy = Policy.WAIT
     departures: tuple[Departure, ...] = ()  # the departures that the spec plans
     together: bool = False  # all agents are one learner, and each host has a replica of it

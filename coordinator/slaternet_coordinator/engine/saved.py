@@ -23,6 +23,7 @@ class SavedMember:
     reached: int = 0  # no host has entered a later round in its seats
     acknowledged: bool = False  # it has received the end of the game, and has left
     lost: bool = False  # it was given up, and is never admitted again
+    shut_out: str = ""  # why its part has ended; empty: it has not; the next incarnation begins without
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,4 +38,5 @@ class SavedGame:
     description: Description | None = None  # of the adversary's plugin; None before the game has begun
     epoch: int = 0  # how many seatings there have been
     departures: tuple[Departure, ...] = ()  # which agents leave before the end, in ascending rounds
+    disturbed: bool = False  # some decisions do not follow from the rules
     members: tuple[SavedMember, ...] = ()  # the processes that have joined, in the order of joining

@@ -60,6 +60,8 @@ def status(state: GameState, seen: Observed, limits: Limits) -> Status:
         breaches=tuple(itertools.islice(refusals, limits.breaches)),
         rounds_per_second=seen.rounds_per_second,
         troubles=seen.troubles,
+        disturbed=state.disturbed,
+        sealed=state.rules.sealed,
     )
 
 
@@ -141,6 +143,8 @@ class WaitGraph:
 
     def _describe(self, name: str) -> str:
         member, silence = self._members[name], f"for {self._silence[name]:.0f} s"
+        if member.shut_out:
+            return f"{name}, shut out {silence}"
         if not member.connected:
             return f"{name}, gone {silence}"
         return f"{name}, silent {silence}" if name in self._mute else f"{name}, in round {member.round + 1}"

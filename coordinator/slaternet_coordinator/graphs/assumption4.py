@@ -26,7 +26,7 @@ def check(matrix: Matrix, first: int, who: str = "graph.name") -> None:
     # rows and columns numbered through all rounds
     row = matrix.rows()
     column = matrix.columns + np.repeat(n * np.arange(rounds), np.diff(matrix.starts[::n]))
-    if not weights.min() > 0.0:
+    if not (weights.size and weights.min() > 0.0):
         raise BadSpec(f"{who} gives a weight that is not positive in rounds {first} on; {_REMEDY}")
     if np.count_nonzero(row == column) != rounds * n:
         raise BadSpec(f"{who} gives an agent no weight on itself in rounds {first} on; {_REMEDY}")

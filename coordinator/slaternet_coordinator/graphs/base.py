@@ -15,6 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slaternet.errors import BadSpec
+from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
 
 
@@ -106,3 +108,12 @@ def stack(matrices: Sequence[Matrix]) -> Matrix:
         np.concatenate([matrix.columns for matrix in matrices]),
         np.concatenate([matrix.weights for matrix in matrices]),
     )
+
+
+def check_edges(agents: int, entries: float) -> None:
+    """Refuse, before it takes any memory, a graph of more entries a round than a game may have."""
+    if entries > LIMITS.edges:
+        raise BadSpec(
+            f"graph.name gives {agents} agents about {entries:.3g} weights a round, more than {LIMITS.edges}; lower "
+            "run.agents, or name a graph with fewer edges"
+        )

@@ -9,7 +9,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from slaternet.errors import BadSpec
 from slaternet.fields import checked
 from slaternet.numerics.randomness import stream
-from slaternet_coordinator.graphs.base import Batched, Matrix, Periodic
+from slaternet_coordinator.graphs.base import Batched, Matrix, Periodic, check_edges
 from slaternet_coordinator.graphs.weights import Weights, entries, permutations, share
 
 Hops = Annotated[list[int], Field(min_length=1), "a list of one or more whole numbers"]
@@ -30,6 +30,7 @@ class DirectedCirculant(Periodic):
     ) -> None:
         del seed  # nothing is drawn
         steps = _steps(hops, agents)
+        check_edges(agents, agents * (len(steps) + 1))
         super().__init__([circulant(agents, steps, _shares(weights, agents, len(steps)))])
 
 
@@ -45,6 +46,7 @@ class DirectedPermutations(Batched):
     def __init__(self, agents: int, seed: int, *, count: PositiveInt = 1) -> None:
         if count > agents:
             raise BadSpec(f"graph.count must be at most {agents}, the number of agents, not {count}")
+        check_edges(agents, agents * (count + 1))
         self._seed = seed
         self._shape = (count, agents)
 

@@ -15,8 +15,12 @@ from slaternet.model import Agents, Array
 from slaternet_coordinator.graphs.base import Matrix
 from slaternet_coordinator.graphs.weights import Weights, entries, share, weighed
 
-_MOST_ROWS = 1 << 26
-"""Most rounds times agents of a list: a round number far beyond the others is probably a mistake."""
+_MOST_ROUNDS = 1 << 18
+"""Most rounds of a file: a round number far beyond the others is probably a mistake, and each takes some memory."""
+_MOST_ROWS = 1 << 22
+"""Most rounds times agents."""
+_MOST_EDGES = 1 << 21
+"""Most edges of a list, which take far more memory as text than as an .npz."""
 
 Edge = tuple[int, int, int]
 
@@ -81,6 +85,16 @@ class EdgeList:
         return f"in round {row // self.agents + 1} agent {row % self.agents}"
 
 
+def check_length(rounds: int, agents: int, source: str) -> None:
+    """Refuse a file of more rounds than can be held in memory."""
+    if rounds > (most := _most_rounds(agents)):
+        raise BadSpec(f"{source} holds {rounds} rounds; make it at most {most}, it is played again from its first")
+
+
+def _most_rounds(agents: int) -> int:
+    return max(1, min(_MOST_ROUNDS, _MOST_ROWS // agents))
+
+
 def parse(text: str, agents: int, source: str, *, directed: bool) -> EdgeList:
     """Read a list of edges among that many agents; BadSpec names the line at fault."""
     found: dict[Edge, tuple[float | None, int]] = {}
@@ -92,6 +106,8 @@ def parse(text: str, agents: int, source: str, *, directed: bool) -> EdgeList:
             raise BadSpec(f"{where} differs from the lines before it; give a weight on every line or on none")
         weighted = weight is not None
         before, line = found.setdefault(edge, (weight, number))
+        if len(found) > _MOST_EDGES:
+            raise BadSpec(f"{where} is one edge too many; a list holds {_MOST_EDGES}, and an .npz with W may hold more")
         if before != weight:
             raise BadSpec(f"{where} gives the edge of line {line} another weight; remove one of the two")
     if not found:
@@ -120,8 +136,9 @@ def _edge(fields: list[str], agents: int, where: str, *, directed: bool) -> Edge
         raise BadSpec(f"{where} names agents {i} and {j}; agents are numbered from 0 to {agents - 1}")
     if i == j:
         raise BadSpec(f"{where} joins agent {i} with itself; remove it, an agent's own weight is what its edges leave")
-    if not 1 <= t <= _MOST_ROWS // agents:
-        raise BadSpec(f"{where} names round {t}; rounds are numbered from 1 on, at most to {_MOST_ROWS // agents}")
+    most = _most_rounds(agents)
+    if not 1 <= t <= most:
+        raise BadSpec(f"{where} names round {t}; rounds are numbered from 1 on, at most to {most}")
     return (t, i, j) if directed else (t, min(i, j), max(i, j))
 
 

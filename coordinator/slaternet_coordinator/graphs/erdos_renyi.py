@@ -11,7 +11,7 @@ from slaternet.errors import BadSpec
 from slaternet.fields import checked
 from slaternet.model import Agents, Array
 from slaternet.numerics.randomness import stream
-from slaternet_coordinator.graphs.base import Batched, Matrix
+from slaternet_coordinator.graphs.base import Batched, Matrix, check_edges
 from slaternet_coordinator.graphs.weights import Weights, uniform, weighed
 
 _LONGEST_TABLE = 1 << 16
@@ -33,6 +33,7 @@ class RandomEdges:
         rows = np.arange(agents, dtype=np.intp)
         self.row_starts: Agents = rows * agents - rows * (rows + 1) // 2  # number of the pair (i, i + 1)
         self.pairs = agents * (agents - 1) // 2
+        check_edges(agents, agents + 2 * rho * self.pairs)
         self._layouts: dict[int, tuple[Agents, Agents]] = {}
         length = _LONGEST_TABLE if rho * _LONGEST_TABLE < 4.0 else int(4.0 / rho) + 1  # 98 gaps of 100 end inside
         self._survival = np.multiply.accumulate(np.full(length, 1.0 - rho))[::-1].copy()  # ascending

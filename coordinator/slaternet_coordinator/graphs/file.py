@@ -4,19 +4,16 @@ After its last round the file is played again from its first.
 """
 
 import io
-import zipfile
-import zlib
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slaternet.errors import BadSpec
 from slaternet.fields import checked
 from slaternet.limits import LIMITS
+from slaternet.numerics.npz import DAMAGE, NUMBERS, Archive
 from slaternet_coordinator.graphs.assumption4 import check
 from slaternet_coordinator.graphs.base import Matrix, Periodic
-from slaternet_coordinator.graphs.edge_list import parse
+from slaternet_coordinator.graphs.edge_list import check_length, parse
 from slaternet_coordinator.graphs.weights import Weights
 
 
@@ -55,26 +52,35 @@ def _archive(content: bytes, agents: int, who: str, directed: bool, weights: Wei
     if directed or weights is not None:
         key = "graph.directed" if directed else "graph.weights"
         raise BadSpec(f"{key} is for lists of edges, and {who} says it all in W; remove the key")
-    dense = _array(content, who)
-    if dense.ndim != 3 or not len(dense) or dense.shape[1:] != (agents, agents) or dense.dtype.kind not in "fiu":
-        shape = " x ".join(map(str, dense.shape)) or "a single one"
-        raise BadSpec(f"{who} holds W of {dense.dtype}, {shape}; make it real, rounds x {agents} x {agents}")
-    below = np.asarray(dense, dtype=np.float64).reshape(-1, agents)
-    rows, columns = np.nonzero(below)
-    # numpy gives the columns as every second number of an array, and scipy's graphs do not take them so
-    packed = np.ascontiguousarray(columns)
-    return Matrix(agents, np.searchsorted(rows, np.arange(len(below) + 1)), packed, below[rows, columns])
-
-
-def _array(data: bytes, who: str) -> NDArray[Any]:
-    """Return W; objects are not unpickled, a file must not run code."""
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive, archive.open("W.npy") as member:
-            return np.lib.format.read_array(member, allow_pickle=False)
+        with Archive(io.BytesIO(content)) as archive:
+            head = archive.head("W")
+            rounds = head.shape[0] if head.shape else 0
+            if not rounds or head.shape[1:] != (agents, agents) or head.dtype.kind not in NUMBERS:
+                shape = " x ".join(map(str, head.shape)) or "a single one"
+                raise BadSpec(f"{who} holds W of {head.dtype}, {shape}; make it real, rounds x {agents} x {agents}")
+            check_length(rounds, agents, who)
+            return _sparse(archive, agents, who)
     except KeyError:
         raise BadSpec(f"{who} holds no array W; write it with numpy.savez(path, W=W)") from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error):
+    except DAMAGE:
         raise BadSpec(f"{who} is not an .npz of numbers; write it with numpy.savez(path, W=W)") from None
+
+
+def _sparse(archive: Archive, agents: int, who: str) -> Matrix:
+    """Return W by rows, read a few rows at a time: it has a few entries that are not 0 among very many."""
+    lengths, columns, weights, count = [np.zeros(1, np.intp)], [], [], 0
+    for block in archive.rows("W"):
+        below = np.asarray(block, dtype=np.float64)
+        rows, across = np.nonzero(below)
+        lengths.append(np.bincount(rows, minlength=len(below)))
+        # numpy gives the columns as every second number of an array, and scipy's graphs do not take them so
+        columns.append(np.ascontiguousarray(across))
+        weights.append(below[rows, across])
+        count += len(rows)
+        if count > LIMITS.edges:
+            raise BadSpec(f"{who} holds more than {LIMITS.edges} weights that are not 0; make it shorter or sparser")
+    return Matrix(agents, np.cumsum(np.concatenate(lengths)), np.concatenate(columns), np.concatenate(weights))
 
 
 def _symmetric(matrix: Matrix) -> bool:

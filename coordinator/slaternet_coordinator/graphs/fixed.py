@@ -8,7 +8,7 @@ from pydantic import PositiveInt
 from slaternet.errors import BadSpec
 from slaternet.fields import checked
 from slaternet.model import Agents
-from slaternet_coordinator.graphs.base import Periodic
+from slaternet_coordinator.graphs.base import Periodic, check_edges
 from slaternet_coordinator.graphs.directed import circulant
 from slaternet_coordinator.graphs.weights import Weights, share, uniform, weighed
 
@@ -29,6 +29,7 @@ class Complete(Periodic):
     @checked("graph")
     def __init__(self, agents: int, seed: int, *, weights: Weights = "metropolis") -> None:
         del seed  # nothing is drawn
+        check_edges(agents, agents * agents)
         super().__init__([weighed(weights, agents, np.stack(np.triu_indices(agents, 1), axis=1))])
 
 

@@ -3,6 +3,7 @@
 Distances are compared as squares: nothing that decides an edge differs between machines.
 """
 
+import math
 from collections.abc import Iterable
 
 import numpy as np
@@ -12,7 +13,7 @@ from scipy.spatial import KDTree
 from slaternet.fields import checked
 from slaternet.model import Agents
 from slaternet.numerics.randomness import stream
-from slaternet_coordinator.graphs.base import Batched, Graph, Matrix
+from slaternet_coordinator.graphs.base import Batched, Graph, Matrix, check_edges
 from slaternet_coordinator.graphs.weights import Weights, metropolis, weighed
 
 _SLACK = 1.0 + 1e-9
@@ -34,6 +35,7 @@ class Geometric(Graph):
         self._radius = radius
         self._fresh = fresh
         self._weights = weights
+        check_edges(agents, agents + agents * agents * min(1.0, math.pi * radius * radius))
         self._first = self._drawn([1])
 
     def matrix(self, t: int) -> Matrix:

@@ -26,6 +26,7 @@ def build_coordinator(spec: Spec, hosts: int | None, policy: Policy, secret: byt
         fingerprint=identity.fingerprint(),
         reproducible=spec.run.reproducible,
         spec=spec.digest(),
+        sealed=spec.sealed,
         policy=policy,
         departures=spec.leaving,
         together=spec.algorithm.mode == "central",

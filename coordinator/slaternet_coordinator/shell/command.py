@@ -10,6 +10,7 @@ from slaternet.service.config import ProcessConfig
 from slaternet.service.main import run
 from slaternet.service.options import with_process_options
 from slaternet.spec import Spec
+from slaternet.storage.files import read_spec
 from slaternet_coordinator.engine.rules import LOST_AFTER, Policy
 
 HostsOption = Annotated[
@@ -61,13 +62,10 @@ def coordinator(
     lost_after: LostAfterOption = LOST_AFTER,
 ) -> None:
     """Seat the hosts of a game, publish its graph round by round, end it."""
-    try:
-        text = spec.read_text(encoding="utf-8")
-    except OSError as error:
-        raise BadSpec(f"cannot read the spec {spec}: {error.strerror}; correct the path") from None
-    parsed = Spec.parse(text, source=str(spec))
-    if parsed.feedback is None:
+    parsed = read_spec(spec)
+    if parsed.feedback is None or parsed.question is None:
+        lacking = "feedback" if parsed.feedback is None else "question"
         raise BadSpec(
-            f"{spec} is not resolved, because it lacks [feedback]; start it with `slaternet coordinator` instead"
+            f"{spec} is not resolved, because it lacks [{lacking}]; start it with `slaternet coordinator` instead"
         )
     raise typer.Exit(serve_coordinator(parsed, config, hosts, policy, lost_after))

@@ -1,14 +1,16 @@
 """The coordinator's server: Join, Status and Stop, the control stream of every process, and the engine's effects."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import structlog
 
 from slaternet import codec, model
 from slaternet.environment import Environment
-from slaternet.errors import Malformed, Mismatch, NotYours, Replaced, Superseded, WrongRun
-from slaternet.network.certificates import Caller, CertificateRole, require_certificate
+from slaternet.errors import BadSpec, Malformed, Mismatch, NotYours, Replaced, Superseded, WrongRun
+from slaternet.network.addresses import check_address, check_plaintext
+from slaternet.network.certificates import LOOPBACK, Caller, CertificateRole, Plain, Security, require_certificate
 from slaternet.network.stream import Stream
 from slaternet.refusals import RefusalCounter
 from slaternet.storage.failpoints import failpoint
@@ -16,7 +18,6 @@ from slaternet_coordinator.engine import events
 from slaternet_coordinator.engine.coordinator import Coordinator
 from slaternet_coordinator.engine.game_state import Phase
 from slaternet_coordinator.engine.rules import Policy
-from slaternet_coordinator.shell.join_tickets import JoinTickets
 from slaternet_coordinator.shell.monitor import AbsenceMonitor, Observations
 from slaternet_coordinator.shell.register_db import RegisterWriter
 
@@ -33,26 +34,31 @@ class Control:
         refusals: RefusalCounter,
         environment: Environment,
         *,
-        spec: str,
         policy: Policy,
         lost_after: float,
         over: asyncio.Event,
     ) -> None:
-        limits, random = environment.limits, environment.random
+        self.security: Security = LOOPBACK
+        """Of the server, once it is known."""
+        limits = environment.limits
         self._engine = engine
         self._writer = writer
         self._limits = limits
-        self._spec = spec  # TOML
         self._over = over
         self._patience = "the game waits for it" if policy is Policy.WAIT else f"it has {lost_after:g} s to come back"
-        self._tickets = JoinTickets(lambda: random.randbytes(limits.ticket_bytes))
-        self.observations = Observations(environment.clock, refusals, limits)
+        self.observations = Observations(
+            environment.clock, refusals, limits, now=environment.now, round=lambda: engine.view.scored
+        )
+        self.observations.on_record = lambda record: self.tell(self._adversary, record)
+        self._adversary = ""  # its name, once it is here
         self._absences = AbsenceMonitor(
             environment.clock, lost_after, engine.members, give_up=self._give_up, warn=self.observations.warn
         )
         self._phase = Phase.GATHERING  # as it was last logged
         self._missing = ""
         self.run = ""
+        self.specs: Mapping[model.Role, str] = {}
+        """TOML, by who gets it; set with `run` before anyone joins."""
         self.streams: dict[str, Stream] = {}
         """The control stream of each process that has one."""
         self.opened: dict[str, int] = {}
@@ -87,7 +93,7 @@ class Control:
     def _dispatch(self, event: events.Event) -> None:
         self._execute(self._engine.handle(event))
 
-    def _execute(self, effects: list[events.Effect]) -> None:
+    def _execute(self, effects: list[events.Effect]) -> None:  # noqa: C901 - one case for each effect
         if self._writer.broken is not None:
             return
         self._log_changes()
@@ -99,8 +105,11 @@ class Control:
                         return  # the effects that follow must not be seen
                 case events.Tell(name, body):
                     self.tell(name, body)
-                case events.Announce(what):
-                    self.observations.warn(what)
+                case events.Announce(process, kind, sentence, evidence):
+                    self.observations.warn(process, kind, sentence, evidence)
+                case events.Dismiss(name, reason):
+                    if (stream := self.streams.get(name)) is not None:
+                        stream.end(Mismatch(f"{name} is shut out: {reason}"))
                 case events.SetTimer(seconds, event):
                     asyncio.get_running_loop().call_later(seconds, self._dispatch, event)
                 case events.Leave():
@@ -122,7 +131,7 @@ class Control:
             log.info("the game begins", hosts=seated, spares=spares)
         if game.phase is Phase.FAILED:
             log.error("the game has failed", reason=game.failure)
-            self.observations.record(f"the game has failed: {game.failure}")
+            self.observations.record(model.COORDINATOR, "ended", f"the game has failed: {game.failure}")
         if game.phase.ended:
             asyncio.get_running_loop().call_later(self._limits.farewell_seconds, self._over.set)
 
@@ -144,17 +153,27 @@ class Control:
         head, join = codec.decode_join(data)
         require_certificate(caller, join.role, head.sender)
         try:
+            self._check_address(head.sender, join.address)
             answer = self._admit(head.sender, join)
         except Mismatch as error:
-            self.observations.record(str(error))
+            self.observations.record(head.sender, "refused", str(error))
             raise
         return codec.encode_welcome(self._head(), answer)
 
+    def _check_address(self, name: str, address: str) -> None:
+        """Refuse an address that the other processes could not, or would not, dial."""
+        try:
+            check_address(address, what=f"{name} is to be dialled at")
+            if isinstance(self.security, Plain):
+                check_plaintext(address, insecure=self.security.anywhere, what=f"{name} is to be dialled at")
+        except BadSpec as error:
+            raise Mismatch(str(error)) from None
+
     def _admit(self, name: str, join: model.Join) -> model.Welcome | model.Challenge:
-        """Admit a process; for a name that is taken, it must first redeem a ticket."""
+        """Admit a process; for a name that is taken, it must first show that it is alive."""
         self._engine.compare(name, join)
-        if self._engine.member(name) is not None and not self._tickets.redeem(name, join.ticket):
-            return model.Challenge(self._tickets.challenge(name))
+        if (ticket := self._engine.challenge(name, join)) is not None:
+            return model.Challenge(ticket)
         effects = self._engine.handle(events.Joined(name, join))
         self._note_contact(name)
         self._gone.discard(name)
@@ -165,14 +184,17 @@ class Control:
         self._execute(effects)
         self._writer.check()
         failpoint("coordinator_during_join")
-        return model.Welcome(admit.incarnation, admit.ticket, self._spec, self._engine.view.low_water)
+        spec, low_water = self.specs[join.role], self._engine.view.low_water
+        return model.Welcome(admit.incarnation, admit.ticket, spec, admit.spec_tag, low_water)
 
     async def status(self, data: bytes, caller: Caller | None) -> bytes:
-        """Answer Status."""
+        """Answer Status; with TLS, scores are for the operator alone."""
         _, again = codec.decode_status_request(data)
         if again and not self._engine.view.phase.ended:
             self.observations.note_watcher()
         status = self._engine.status(self.observations.observed())
+        if caller is not None and caller.role != CertificateRole.OPERATOR:
+            status = replace(status, cumulative_loss=None, cumulative_violation=None)
         return codec.encode_status_reply(self._head(status.round), status)
 
     async def stop(self, data: bytes, caller: Caller | None) -> bytes:
@@ -201,10 +223,11 @@ class Control:
     def _report_absence(self, name: str) -> None:
         phase, member = self._engine.view.phase, self._engine.member(name)
         if phase is Phase.GATHERING and not self.leaving:
-            self.observations.warn(f"{name} has gone before the game has begun")
+            self.observations.warn(name, "gone", f"{name} has gone before the game has begun")
         elif phase.under_way and not self.leaving:
             spare = member is not None and member.spare
-            self.observations.warn(f"{name}, a spare, has gone" if spare else f"{name} has gone; {self._patience}")
+            what = f"{name}, a spare, has gone" if spare else f"{name} has gone; {self._patience}"
+            self.observations.warn(name, "gone", what)
 
     async def _open(self, stream: Stream) -> str:
         data = await stream.read()
@@ -216,7 +239,7 @@ class Control:
         if (member := self._engine.member(name)) is not None:
             require_certificate(stream.caller, member.role, name)
         effects = self._engine.handle(events.Opened(name, body, stale=head.epoch < self._engine.view.epoch))
-        stream.host = name
+        stream.set_host(name)
         if name in self._gone:
             self._gone.remove(name)
             self.observations.report_return(name)
@@ -227,11 +250,18 @@ class Control:
         self.opened[name] = self.opened.get(name, 0) + 1
         stream.keep_alive(lambda: codec.encode_control_down(self._head(), model.Heartbeat())[0])
         self._execute(effects)
+        if member is not None and member.role is model.Role.ADVERSARY:
+            self._adversary = name
+            for record in self.observations.records:
+                self.tell(name, record)
         return name
 
     def _check_run(self, head: model.Head) -> None:
         if head.run != self.run:
-            raise WrongRun("the coordinator was started anew and plays another run; start this process again, too")
+            raise WrongRun(
+                "the coordinator was started anew and plays another run; start this process again, too, with --fresh "
+                "where it has a --state"
+            )
 
     def _receive(self, name: str, data: bytes) -> bool:
         """Handle one message; return whether it was the last of its stream."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from slaternet.limits import LIMITS, Limits
-from slaternet.model import COORDINATOR, HostStatus, Incident, Refusal
+from slaternet.model import COORDINATOR, HostStatus, Incident, IncidentRecord, Refusal
 from slaternet.refusals import RefusalCounter
 from slaternet_coordinator.engine.status import Observed
 
@@ -48,9 +48,22 @@ class Pace:
 class Observations:
     """Records what happens in a game, and when."""
 
-    def __init__(self, clock: Callable[[], float], refusals: RefusalCounter, limits: Limits = LIMITS) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        refusals: RefusalCounter,
+        limits: Limits = LIMITS,
+        *,
+        now: Callable[[], float],
+        round: Callable[[], int],
+    ) -> None:
         self._clock = clock
         self._limits = limits
+        self._now = now
+        self._round = round
+        self.records: deque[IncidentRecord] = deque(maxlen=limits.incidents)
+        """What the adversary writes to incidents.jsonl."""
+        self.on_record: Callable[[IncidentRecord], None] = lambda record: None
         self._contacts: dict[str, float] = {}
         self._pace = Pace(limits.report_seconds)
         self._incidents: dict[str, float] = {}
@@ -58,32 +71,43 @@ class Observations:
         refusals.watch(lambda: self.record_refusals(COORDINATOR, refusals.all))
         self._refused: dict[str, tuple[Refusal, ...]] = {}
         self._watched = -math.inf
+        self._recorded_at = 0.0
+        self._refusal_sentences: set[str] = set()
 
     def note_contact(self, name: str) -> None:
         """Record that a message of a process has arrived."""
         self._contacts[name] = self._clock()
 
-    def warn(self, what: str) -> None:
+    def warn(self, process: str, kind: str, sentence: str, evidence: str = "") -> None:
         """Log and record an incident."""
-        log.warning(what)
-        self.record(what)
+        log.warning(sentence)
+        self.record(process, kind, sentence, evidence)
 
     def report_return(self, name: str) -> None:
         """Log and record that a process has reconnected."""
         what = f"{name} is back after {self._clock() - self._contacts[name]:.0f} s"
         log.info(what)
-        self.record(what)
+        self.record(name, "back", what)
 
     def note_score(self, round: int) -> None:
         """Record that a round has been scored."""
         self._pace.advance(self._clock(), round)
 
-    def record(self, what: str) -> None:
-        """Record an incident; one that is recorded again has its newest time."""
-        self._incidents.pop(what, None)
-        self._incidents[what] = self._clock()
+    def record(self, process: str, kind: str, sentence: str, evidence: str = "") -> None:
+        """Record an incident; in a status, one that is recorded again has its newest time."""
+        self._incidents.pop(sentence, None)
+        self._incidents[sentence] = self._clock()
         while len(self._incidents) > self._limits.troubles:
             del self._incidents[next(iter(self._incidents))]
+        if kind == "refused":  # each once, and not so many that strangers leave no room for others
+            if sentence in self._refusal_sentences or len(self._refusal_sentences) >= self._limits.breaches:
+                return
+            self._refusal_sentences.add(sentence)
+        # times grow, also across restarts, so that the adversary knows which incidents it has written
+        self._recorded_at = max(self._now(), math.nextafter(self._recorded_at, math.inf))
+        record = IncidentRecord(self._round(), self._recorded_at, process, kind, sentence, evidence)
+        self.records.append(record)
+        self.on_record(record)
 
     def record_refusals(self, server: str, refusals: tuple[Refusal, ...]) -> None:
         """Record all that a server has refused until now."""
@@ -92,7 +116,8 @@ class Observations:
         for each in refusals:
             # a refused Join is recorded in a sentence of its own, which the process receives, too
             if each not in known and not (server == COORDINATOR and each.kind == "Mismatch"):
-                self.record(f"{server} has refused a message of {each.host or 'a stranger'}: {each.kind}")
+                what = f"{server} has refused a message of {each.host or 'a stranger'}: {each.kind}"
+                self.record(each.host or server, "refused", what)
 
     def note_watcher(self) -> None:
         """Record that a user watches the game and will ask again."""
@@ -127,7 +152,7 @@ class AbsenceMonitor:
         members: Callable[[], Sequence[HostStatus]],
         *,
         give_up: Callable[[str], bool],
-        warn: Callable[[str], None],
+        warn: Callable[[str, str, str], None],
     ) -> None:
         self._clock = clock
         self._longest = longest
@@ -162,4 +187,6 @@ class AbsenceMonitor:
                 continue
             if not self._give_up(host.name) and host.name not in self._warned:
                 self._warned.add(host.name)
-                self._warn(f"{host.name} has been away for {self._longest:g} s; the game waits for it")
+                self._warn(
+                    host.name, "away", f"{host.name} has been away for {self._longest:g} s; the game waits for it"
+                )

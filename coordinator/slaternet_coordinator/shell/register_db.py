@@ -20,7 +20,9 @@ import structlog
 from slaternet.errors import BadSpec, RunFailed, SlaternetError, Unreachable
 from slaternet.model import Departure, Description, Role
 from slaternet.spec.seat_request import SeatRequest
+from slaternet.storage.disk import refuse_link
 from slaternet.storage.failpoints import failpoint
+from slaternet.storage.files import DAMAGE
 from slaternet_coordinator.engine.game_state import Phase
 from slaternet_coordinator.engine.saved import SavedGame, SavedMember
 
@@ -29,7 +31,7 @@ log = structlog.get_logger()
 REGISTER = "register.sqlite"
 
 _APPLICATION = 0x534C4154  # "SLAT": distinguishes a register from other databases
-_VERSION = 3
+_VERSION = 4
 _MAKE = (
     "CREATE TABLE register (only INTEGER PRIMARY KEY CHECK (only = 1), json BLOB NOT NULL, seal BLOB NOT NULL) STRICT",
     f"PRAGMA application_id = {_APPLICATION}",
@@ -43,7 +45,7 @@ class GameIdentity:
 
     run: str
     secret: bytes
-    spec: str  # SHA-256
+    spec: str  # SHA-256 of the spec that the coordinator was started with
 
 
 class RegisterDb:
@@ -59,6 +61,8 @@ class RegisterDb:
         """Open the database of a game, or create one for a `new` game; BadSpec where it cannot be used."""
         if new is None and not path.is_file():
             raise BadSpec(f"{path} is missing; put it back, or start with --fresh to forget its game")
+        for suffix in ("", "-wal", "-shm", "-journal"):  # sqlite follows links
+            refuse_link(path.with_name(path.name + suffix))
         with _translated(path):
             register = cls(path, sqlite3.connect(path, isolation_level=None))
             try:
@@ -210,7 +214,7 @@ def _translated(path: Path) -> Iterator[None]:
         if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
             raise BadSpec(f"{path} cannot be used: {error}; make it writable, or choose another --state") from None
         raise RunFailed(f"{path} cannot be used: {error}; see to its disk and start again") from None
-    except (ValueError, TypeError, KeyError):  # a document that no coordinator has written
+    except DAMAGE:  # a document that no coordinator has written
         raise _damaged(path) from None
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import structlog
 
+from slaternet import tickets
 from slaternet.errors import BadSpec, RunFailed
-from slaternet.model import COORDINATOR
+from slaternet.model import COORDINATOR, Role
 from slaternet.network.server import serve
 from slaternet.network.traffic import Meter
 from slaternet.refusals import RefusalCounter
@@ -62,7 +63,6 @@ class CoordinatorService:
             self._writer,
             self._refusals,
             config.environment,
-            spec=spec.to_toml(),
             policy=policy,
             lost_after=lost_after,
             over=self._over,
@@ -83,7 +83,8 @@ class CoordinatorService:
                 )
                 with metrics.serve(config.metrics, self._readings):
                     code = await interruptible(self._coordinate(), stop, self._parting)
-                return DEGRADED if code == 0 and self._engine.view.departed else code
+                game = self._engine.view
+                return DEGRADED if code == 0 and (game.departed or game.disturbed) else code
 
     def _parting(self) -> str:
         game = self._engine.view
@@ -114,14 +115,16 @@ class CoordinatorService:
 
     async def _coordinate(self) -> None:
         control, run = self._control, self._identity.run
-        control.run = run
+        control.run, control.security = run, await self._config.security()
+        whole = self._spec.with_drawn(tickets.drawn_seed(self._identity.secret))
+        control.specs = {Role.HOST: whole.public.to_toml(), Role.ADVERSARY: whole.to_toml()}
         server = await serve(
             self._config.listening,
             service="slaternet.v1.Coordinator",
             unary={"Join": control.join, "Status": control.status, "Stop": control.stop},
             streams={"Control": control.control},
             hosts=min(self._spec.run.agents + self._limits.spares, self._limits.hosts),
-            security=await self._config.security(),
+            security=control.security,
             meter=self._meter,
             breaches=self._refusals,
         )

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+from slaternet.storage.disk import replace_file
 from slaternet_adversary.plugin.makers import is_built_in
 from slaternet_lab.specs.assemble import Parts
 from slaternet_lab.specs.protocol import Finding, protocol
@@ -41,4 +42,4 @@ def examine(parts: Parts, *, thorough: bool = False) -> list[Finding]:
 def write(report: Iterable[Finding], folder: Path) -> None:
     """Write the report to a run folder, one line each: verdict, what it is about, and the figures."""
     lines = [f"{each.verdict:8}{each.about:24}{each.text}\n" for each in report]
-    (folder / FILE).write_text("".join(lines), encoding="utf-8")
+    replace_file(folder / FILE, "".join(lines).encode())

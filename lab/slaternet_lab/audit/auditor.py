@@ -80,7 +80,7 @@ def _shown_history(reader: Reader, spec: Spec) -> int:
         first = next((entry for entry in map(_entry, reader) if isinstance(entry, events.Commit)), events.Commit(1, ()))
     except Diverged:
         return 0  # the audit names the damage
-    due = Commitments(spec.adversary.sha256, spec.adversary.options, spec.run.seed).of(first.round, bytes(32))
+    due = Commitments(spec.adversary.sha256, spec.adversary.options, spec.function_seed).of(first.round, bytes(32))
     return int(first.commitments[:1] == (due,))
 
 
@@ -195,7 +195,7 @@ class _Auditor:
             self._budgets.end_replay(what, record=number, round=round)
         self._commitments.reveal(number, round)
         try:
-            effects = self._referee.handle(asked)
+            effects = self._referee.handle(events.Granted(asked))
         except (Refused, Unready) as error:
             agent, reason = self._culprit(asked, error)
             self._budgets.end_replay(reason, record=number, round=round, agent=agent)
@@ -230,7 +230,7 @@ class _Auditor:
         for agent in asked.question.agents.tolist():
             try:
                 question = select_agents(asked.question, asked.question.agents == agent)
-                self._referee.handle(replace(asked, question=question))
+                self._referee.handle(events.Granted(replace(asked, question=question)))
             except (Refused, Unready) as own:
                 culprit, error = agent, own
                 break
@@ -321,5 +321,5 @@ def _entry(record: SealedRecord) -> Entry | None:
         entry = decode(record)
         kind, round, payload = encode(entry)
         return entry if (kind, round, b"".join(payload)) == (record.kind, record.round, record.payload) else None
-    except (Diverged, struct.error, ValueError, OverflowError, IndexError):
+    except (Diverged, struct.error, ValueError, OverflowError):  # the latter where an entry cannot be written again
         return None

@@ -1,13 +1,13 @@
 """The tables of the run folder, compared with the replayed game: metrics.csv row by row, summary.json at the end."""
 
-import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from slaternet.errors import Diverged
 from slaternet_adversary.engine.events import RecordRound
 from slaternet_adversary.journal.snapshot import Snapshot
 from slaternet_adversary.shell.run_folder import TOTALS, lasting_columns
 from slaternet_lab.audit.report import AuditCheck
+from slaternet_lab.runs.reader import read_rows
 from slaternet_lab.runs.run import Run
 
 
@@ -18,7 +18,7 @@ class RunFolderCheck:
         self._run = run
         self._metrics = metrics
         self._summary = summary
-        self._rows = _rows(run)
+        self._rows = read_rows(run.folder / "metrics.csv")
         self._named: set[str] = set()
         """Columns that were found to differ: sums and digests do so from the first difference on."""
 
@@ -59,9 +59,3 @@ class RunFolderCheck:
         for name, value in due.items():
             if summary.get(name) != value:
                 self._summary.differs(f"{name} is {summary.get(name)} in summary.json, and by journal and spec {value}")
-
-
-def _rows(run: Run) -> Iterator[Mapping[str, str]]:
-    """Yield the rows of metrics.csv; one that a crash has torn is none."""
-    with (run.folder / "metrics.csv").open(newline="", encoding="utf-8") as file:
-        yield from csv.DictReader(line for line in file if line.endswith("\n"))

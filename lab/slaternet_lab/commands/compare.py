@@ -7,8 +7,9 @@ import typer
 from rich.console import Console
 
 from slaternet.errors import BadSpec
+from slaternet.texts import printable
 from slaternet_lab.commands import options
-from slaternet_lab.commands.report import console, print_json, print_table
+from slaternet_lab.commands.report import WIDE, print_json, print_line, print_table
 
 if TYPE_CHECKING:
     from slaternet_lab.comparison.play import Comparison
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
 _HOSTS = 2
 _INTERRUPTED = 130
-_WIDE = 200
-"""Columns that a table may take where no terminal cuts it."""
 
 
 def compare(
@@ -67,7 +66,7 @@ def compare(
             console=Console(stderr=as_json, highlight=False),
         )
     except KeyboardInterrupt as error:
-        typer.echo(f"slaternet: {str(error) or 'interrupted'}", err=True)
+        typer.echo(f"slaternet: {printable(str(error)) or 'interrupted'}", err=True)
         raise typer.Exit(_INTERRUPTED) from None
     _show(found, as_json=as_json)
     _raise_failure(found)
@@ -80,8 +79,8 @@ def _show(found: "Comparison", *, as_json: bool) -> None:
     columns = {heading: [cell(each) for each in found.standings] for heading, cell in _COLUMNS.items()}
     known = {heading: cells for heading, cells in columns.items() if any(cells)}
     if found.standings:
-        print_table(list(known), zip(*known.values(), strict=True), numbers=set(known) - {"algorithm"}, width=_WIDE)
-    console().print(f"{_seeds(found.standings)}; folder {found.folder}", soft_wrap=True, markup=False)
+        print_table(list(known), zip(*known.values(), strict=True), numbers=set(known) - {"algorithm"}, width=WIDE)
+    print_line(f"{_seeds(found.standings)}; folder {found.folder}")
 
 
 def _seeds(standings: Sequence["Standing"]) -> str:

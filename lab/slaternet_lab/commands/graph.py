@@ -7,6 +7,7 @@ import numpy as np
 import typer
 
 from slaternet.errors import BadSpec
+from slaternet.storage.disk import replacing
 from slaternet_lab.commands.options import JsonOption, SetOption, SpecArgument
 from slaternet_lab.commands.report import print_fields, print_json, print_table
 
@@ -100,5 +101,5 @@ def _write(graph: "Graph", first: int, last: int, agents: int, out: Path) -> Non
     if len(rounds) * agents * agents * 8 > _BYTES:
         raise BadSpec(f"--out would write more than {_BYTES >> 30} GiB; choose fewer rounds with --rounds A:B")
     weights = np.stack([graph.matrix(int(t)).dense() for t in rounds])
-    with out.open("wb") as file:
+    with replacing(out) as file:
         np.savez_compressed(file, W=weights, rounds=rounds)

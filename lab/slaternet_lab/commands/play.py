@@ -14,6 +14,7 @@ from slaternet_coordinator.shell.command import LostAfterOption, PolicyOption
 from slaternet_lab.commands.options import ForceOption, JsonOption, OutOption, RunArgument, SetOption, SpecArgument
 from slaternet_lab.commands.runs import show_summary
 from slaternet_lab.games.progress import ProgressDisplay
+from slaternet_lab.runs.run import Run
 
 NoRestartOption = Annotated[
     bool, typer.Option("--no-restart", help="End the game where a process dies, rather than start it again.")
@@ -65,8 +66,7 @@ def run(
             journal_keep=journal_keep,
         )
     show_summary(played, as_json=as_json)
-    if played.spec.departures != game.departures:
-        raise typer.Exit(DEGRADED)
+    _exit_if_degraded(played, game)
 
 
 def simulate(
@@ -102,7 +102,12 @@ def resume(
     with ProgressDisplay(resumption.manifest.rounds, Console(stderr=as_json)) as progress:
         played = resumption.play(progress, restart=not no_restart)
     show_summary(played, as_json=as_json)
-    if played.spec.departures != resumption.spec.departures:
+    _exit_if_degraded(played, resumption.spec)
+
+
+def _exit_if_degraded(played: Run, planned: Spec) -> None:
+    """Tell by the exit code that agents have left, or that some decisions do not follow from the rules."""
+    if played.spec.departures != planned.departures or (played.summary or {}).get("disturbed"):
         raise typer.Exit(DEGRADED)
 
 

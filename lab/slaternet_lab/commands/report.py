@@ -7,18 +7,22 @@ from typing import Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
+from slaternet.texts import printable
 from slaternet_lab.games.progress import ProgressDisplay
 
 _COLOURS = {
     "note": "cyan",
-    **dict.fromkeys(("ok", "seen"), "green"),
+    "ok": "green",
     **dict.fromkeys(("warning", "untested", "not tested", "not checked"), "yellow"),
-    **dict.fromkeys(("error", "failed", "differs", "not seen"), "red"),
+    **dict.fromkeys(("error", "failed", "differs"), "red"),
 }
-"""Of the cells in a column "verdict"."""
+"""Of the cells in a column "verdict" that are one of these words."""
+
+WIDE = 200
+"""Columns that a wide table may take where no terminal cuts it."""
 
 
 def console() -> Console:
@@ -29,6 +33,11 @@ def console() -> Console:
 def bar() -> ProgressDisplay:
     """Return a progress bar on a terminal, removed when the work is done; nothing elsewhere."""
     return ProgressDisplay(None, Console(stderr=True), brief=True)
+
+
+def print_line(text: str) -> None:
+    """Print a line of text, parts of which others may have chosen."""
+    console().print(printable(text), soft_wrap=True, markup=False)
 
 
 def print_json(result: object) -> None:
@@ -48,7 +57,10 @@ def print_table(
         table.add_column(heading, justify="right" if heading in numbers else "left", overflow="fold")
     for row in rows:
         cells = zip(headings, row, strict=True)
-        table.add_row(*(f"[{_COLOURS[cell]}]{cell}[/]" if name == "verdict" else escape(cell) for name, cell in cells))
+        # not strings: rich would take brackets in them for its markup
+        table.add_row(
+            *(Text(printable(cell), _COLOURS.get(cell, "") if name == "verdict" else "") for name, cell in cells)
+        )
     screen = console()
     if not screen.is_terminal:
         screen.width = max(screen.width, width)
@@ -70,5 +82,5 @@ def print_fields(fields: Iterable[tuple[str, str]]) -> None:
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for name, value in fields:
-        table.add_row(name, escape(value))
+        table.add_row(name, Text(printable(value)))
     console().print(table)

@@ -12,7 +12,8 @@ from rich.filesize import decimal
 
 from slaternet.errors import BadSpec, Diverged
 from slaternet_lab.commands.options import ForceOption, JsonOption, RunArgument
-from slaternet_lab.commands.report import bar, console, print_fields, print_json, print_table
+from slaternet_lab.commands.report import bar, print_fields, print_json, print_line, print_table
+from slaternet_lab.runs.plots import baseline
 from slaternet_lab.runs.run import Run
 from slaternet_lab.runs.run import diff as find_difference
 
@@ -36,7 +37,7 @@ def plot(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Draw loss.png and violation.png: cumulative loss and violation over the rounds, with the zero baseline."""
+    """Draw loss.png and violation.png: cumulative loss and violation over the rounds, with the baseline."""
     from slaternet_lab.runs.plots import draw
 
     opened = [Run.open(each) for each in runs]
@@ -128,7 +129,7 @@ def audit(run: RunArgument, as_json: JsonOption = False) -> None:
         rows = [(each.name, f"{each.count:,}", each.unit, each.verdict) for each in report.checks]
         print_table(("check", "checked", "", "verdict"), rows, numbers=("checked",))
         for sentence in report.sentences():
-            console().print(sentence, soft_wrap=True, markup=False)
+            print_line(sentence)
         typer.echo(f"digest of rounds 1 to {report.rounds}  {report.digest}")
     if report.verdict == "differs":
         raise typer.Exit(Diverged.exit_code)
@@ -142,6 +143,7 @@ def show_summary(run: Run, *, as_json: bool) -> None:
         return
     hosts, network = summary.get("hosts"), run.summary.get("network", {})
     left = [f"agents {', '.join(map(str, each.agents))} in round {each.round}" for each in run.spec.departures]
+    disturbed = summary.get("disturbed", False)
     traffic = []
     if network.get("bytes_sent"):  # not in a simulation
         sent, received = decimal(network["bytes_sent"]), decimal(network["bytes_received"])
@@ -150,15 +152,18 @@ def show_summary(run: Run, *, as_json: bool) -> None:
             ("network", f"{network['frames']} frames; hosts sent {sent} and received {received}"),
             ("waiting", f"{waited}; skew {skew}"),
         ]
+    resting = baseline(run.spec).replace("$", "")
     fields = [
         ("algorithm", f"{summary['algorithm']}{_MODES.get(run.spec.algorithm.mode or '', '')}"),
         ("agents", f"{summary['agents']}" + (f" on {hosts} host{'s' if hosts != 1 else ''}" if hosts else "")),
         *([("departed", "; ".join(left))] if left else []),
+        *([("disturbed", "some decisions do not follow from the rules; see incidents.jsonl")] if disturbed else []),
         ("rounds", f"{summary['rounds']}" if run.summary else f"{summary['rounds']} (the game is not over)"),
         ("loss", f"{summary['cumulative_loss']:.2f} (cumulative)"),
         ("violation", f"{summary['cumulative_violation']:.2f} (cumulative)"),
-        ("zero baseline", f"loss {summary['zero_loss']:.2f}, violation {summary['zero_violation']:.2f}"),
+        ("baseline", f"loss {summary['zero_loss']:.2f}, violation {summary['zero_violation']:.2f} ({resting})"),
         ("digest", str(summary["digest"])),
+        ("game", "sealed" if run.spec.sealed else "open"),
         ("speed", f"{summary['rounds_per_second']:.0f} rounds/s ({summary['seconds']:.2f} s)"),
         *traffic,
         ("folder", str(run.folder)),

@@ -6,7 +6,7 @@ import typer
 
 from slaternet.service.config import ProcessConfig
 from slaternet.service.options import InsecureOption, TlsOption
-from slaternet_adversary.shell.command import ForceOption, KeepOption, OutOption, adversary_options, serve_adversary
+from slaternet_adversary.shell import command as adversary_command
 from slaternet_coordinator.engine.rules import LOST_AFTER, Policy
 from slaternet_coordinator.shell import command
 from slaternet_lab.commands.options import JsonOption, SetOption, SpecArgument
@@ -30,12 +30,18 @@ def coordinator(
     raise typer.Exit(command.serve_coordinator(load_for_all(spec, settings or ()), config, hosts, policy, lost_after))
 
 
-@adversary_options
+@adversary_command.adversary_options
 def adversary(
-    config: ProcessConfig, out: OutOption = None, force: ForceOption = False, journal_keep: KeepOption = None
+    config: ProcessConfig,
+    out: adversary_command.OutOption = None,
+    force: adversary_command.ForceOption = False,
+    journal_keep: adversary_command.KeepOption = None,
+    metrics_values: adversary_command.MetricsValuesOption = False,
 ) -> None:
     """Hold the functions of a game, reveal their values, score the decisions, write the run folder and its figures."""
-    code, folder = serve_adversary(config, out, force=force, journal_keep=journal_keep)
+    code, folder = adversary_command.serve_adversary(
+        config, out, force=force, journal_keep=journal_keep, metrics_values=metrics_values
+    )
     if code == 0 and folder is not None:
         from slaternet_lab.games.finish import finish
 

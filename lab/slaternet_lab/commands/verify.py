@@ -1,4 +1,4 @@
-"""`slaternet verify`: whether the theorems' rates are seen."""
+"""`slaternet verify`: how fast regret and violation grow, and where that lies among the theorems' bounds."""
 
 from typing import Annotated
 
@@ -6,7 +6,7 @@ import typer
 from rich.console import Console
 
 from slaternet_lab.commands.options import SEEDS_HELP, JobsOption, JsonOption, OutOption, SetOption
-from slaternet_lab.commands.report import console, print_json, print_table
+from slaternet_lab.commands.report import WIDE, print_json, print_line, print_table
 
 _HEADINGS = ("theorem", "game", "quantity", "bound", "exponent (95 %)", "verdict", "because")
 
@@ -23,7 +23,10 @@ def verify(
     out: OutOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Play games of growing length and say for each theorem whether its rates are seen; some minutes."""
+    """Play games of growing length and say how fast regret and violation grow, beside the theorems' bounds.
+
+    It takes some minutes. The theorems are about zhang2024: another algorithm.name, schedule or mode is refused.
+    """
     from slaternet_lab.verification.studies import verify as verify_theorems
 
     folder, studies = verify_theorems(
@@ -44,8 +47,8 @@ def verify(
             fit, game = each.fit, study.game.rpartition("/")[2]
             exponent = "" if fit is None else f"{fit.exponent:.3f} ({fit.low:.3f} to {fit.high:.3f})"
             rows.append((str(each.theorem), game, each.quantity, each.bound, exponent, each.verdict, each.reason))
-    print_table(_HEADINGS, rows)
+    print_table(_HEADINGS, rows, width=WIDE)
     for study in studies:
         for remark in study.remarks:
-            console().print(f"Theorem {study.theorem}, beside it  {remark}", soft_wrap=True, markup=False)
-    console().print(f"folder  {folder}", soft_wrap=True, markup=False)
+            print_line(f"Theorem {study.theorem}, beside it  {remark}")
+    print_line(f"folder  {folder}")

@@ -11,6 +11,7 @@ the numbers that the other takes. Each is granted the feedback that it declares,
 import contextlib
 import itertools
 import re
+import secrets
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +32,11 @@ _PLUS = re.compile(r"\+(?=[A-Za-z_][\w.-]*=)")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+=-]+")
 _FOLDER_LETTERS = 100
 _SEQUENCES = {"alpha", "beta", "gamma", "xi", "delta"}
-_ELSEWHERE = {"run.seed": "say how many with --seeds", "algorithm.name": "name the algorithms with --algorithms"}
+_ELSEWHERE = {
+    "run.seed": "say how many with --seeds",
+    "adversary.seed": "say how many with --seeds",
+    "algorithm.name": "name the algorithms with --algorithms",
+}
 """What no item and no grid may set, and the option that does."""
 
 
@@ -82,14 +87,18 @@ def read_entries(
     seeds: int,
     grid: Sequence[str] = (),
     settings: Sequence[str] = (),
+    drawn: int | None = None,
 ) -> Entries:
-    """Return the contestants, resolved and checked; BadSpec is one sentence."""
+    """Return the contestants, resolved and checked; BadSpec is one sentence.
+
+    A seed that is to be drawn is drawn once for all of them, or was `drawn` before.
+    """
     if seeds < 1:
         raise BadSpec(f"seeds must be at least 1, not {seeds}")
     numbers = [setting for setting in settings if _is_number(setting)]
     grants = [setting for setting in settings if _key(setting).startswith("feedback.")]
     own, base = read(what, [setting for setting in settings if setting not in (*numbers, *grants)])
-    own = located(own, base)
+    own = located(own, base).with_drawn(secrets.randbits(63) if drawn is None else drawn)
     points = list(itertools.product(*map(_values, grid)))
     entries = _Entries(own, numbers)
     usual = PAPER if own.algorithm.name in PAPER else (own.algorithm.name, *PAPER)
@@ -102,9 +111,7 @@ def read_entries(
                 entries.add(item, label, point)
     entries.check([*numbers, *itertools.chain.from_iterable(points)])
     folders = _folders(entries.specs)
-    contestants = [
-        _contestant(label, folders[label], spec, base, seeds, grants) for label, spec in entries.specs.items()
-    ]
+    contestants = [enter(label, folders[label], spec, base, seeds, grants) for label, spec in entries.specs.items()]
     return Entries(tuple(contestants), entries.left_out)
 
 
@@ -183,7 +190,8 @@ def _section(own: Spec, name: str, settings: Sequence[str]) -> AlgorithmSection:
     return section if complete and same_rule(before, section) else section.model_copy(update={"schedule": ""})
 
 
-def _contestant(label: str, folder: str, spec: Spec, base: Path, seeds: int, grants: Sequence[str]) -> Contestant:
+def enter(label: str, folder: str, spec: Spec, base: Path, seeds: int, grants: Sequence[str] = ()) -> Contestant:
+    """Return the contestant that plays a spec with its seed and the next ones; `grants` are settings of [feedback]."""
     specs = []
     with _naming(label):
         rounds, every = spec.run.rounds, spec.record.score_every
@@ -191,11 +199,11 @@ def _contestant(label: str, folder: str, spec: Spec, base: Path, seeds: int, gra
             raise BadSpec("run.rounds is missing, and a comparison needs it; say --set run.rounds=1000")
         if every > rounds:
             raise BadSpec(f"record.score_every = {every} scores none of the {rounds} rounds; lower it")
-        for seed in range(spec.run.seed, spec.run.seed + seeds):
-            spec = resolve(spec.replace(**{"run.seed": seed}), base)
-            granted = Spec.load(override(spec.tables(), grants), source="spec")
-            specs.append(resolve(granted, base) if grants else spec)
-    return Contestant(label, folder, spec.feedback or FeedbackSection(), tuple(specs))
+        for seed in range(seeds):
+            resolved = resolve(spec.shifted(seed), base)
+            granted = Spec.load(override(resolved.tables(), grants), source="spec")
+            specs.append(resolve(granted, base) if grants else resolved)
+    return Contestant(label, folder, resolved.feedback or FeedbackSection(), tuple(specs))
 
 
 def _parsed(text: str) -> _Item:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slaternet_lab.comparison.standings import Curve, MeanCurves
-from slaternet_lab.runs.plots import BASELINE, FIGURES, NEVER_MOVING, curve_style, rounds_figure
+from slaternet_lab.runs.plots import BASELINE, FIGURES, curve_style, rounds_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,7 +19,7 @@ _SAME = 1e-9
 def draw(means: Sequence[MeanCurves], folder: Path) -> None:
     """Write loss.png and violation.png."""
     for name, label in FIGURES:
-        with rounds_figure(folder / f"{name}.png", label, [each.label for each in means]) as axes:
+        with rounds_figure(folder / f"{name}.png", label) as axes:
             _paint(axes, means, name)
 
 
@@ -29,15 +29,17 @@ def _paint(axes: "Axes", means: Sequence[MeanCurves], name: str) -> None:
     resting = [each for each in means if all(_is_same(each.curves[own], each.curves[zero]) for own, zero in pairs)]
     moving = [each for each in means if each not in resting]
     for i, each in enumerate([*moving, *resting]):
-        style = curve_style(i) if i < len(moving) else BASELINE
-        _band(axes, each.curves[f"cumulative_{name}"], style, each.label)
+        moves = i < len(moving)
+        style, label = (curve_style(i), each.label) if moves else (BASELINE, f"{each.label}: {each.baseline}")
+        _band(axes, each.curves[f"cumulative_{name}"], style, label)
     drawn = [each.curves[f"zero_{name}"] for each in resting]
-    label: str | None = NEVER_MOVING
-    for curve in (each.curves[f"zero_{name}"] for each in moving):
+    named: set[str] = set()
+    for each in moving:
+        curve = each.curves[f"zero_{name}"]
         if not any(_is_same(curve, other) for other in drawn):  # contestants on the same functions share theirs
-            _band(axes, curve, BASELINE, label)
+            _band(axes, curve, BASELINE, None if each.baseline in named else each.baseline)
             drawn.append(curve)
-            label = None
+            named.add(each.baseline)
 
 
 def _band(axes: "Axes", curve: Curve, style: dict[str, Any], label: str | None) -> None:

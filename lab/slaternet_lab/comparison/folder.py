@@ -5,18 +5,36 @@ interrupted, and one with more seeds or contestants adds to it.
 """
 
 import csv
+import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+
 from slaternet.errors import BadSpec
 from slaternet.spec import Spec
-from slaternet.storage.disk import replace_file
+from slaternet.storage.disk import refuse_link, replace_file
+from slaternet.storage.files import read_json
 from slaternet_lab.runs.run import Run
 
 FILE, TABLE = "comparison.json", "comparison.csv"
+
+
+class _Held(BaseModel):
+    """The keys of comparison.json that are read."""
+
+    model_config = ConfigDict(strict=True)
+
+    hosts: int | None = None
+    adversary_seed: int | None = None
+    games: list[dict[str, str | int]]
+    optima: dict[str, float] = {}
+
+
+_HELD = TypeAdapter(_Held)
 
 
 @dataclass(frozen=True)
@@ -46,12 +64,22 @@ class ComparedRun:
             return False
 
 
+def drawn_before(path: Path) -> int | None:
+    """Return the adversary.seed with which the comparison in a folder began; None where none is known."""
+    try:
+        return read_json(path / FILE, _HELD, "is damaged").adversary_seed
+    except (OSError, BadSpec):
+        return None  # `ComparisonFolder.claim` says what is wrong with it
+
+
 class ComparisonFolder:
     """The folder in which games are played; `hosts` is the number of agent hosts, None where they are simulated."""
 
     def __init__(self, path: Path, games: Sequence[ComparedRun], hosts: int | None) -> None:
         self.path = path
         self._hosts = hosts
+        self._adversary_seed = games[0].spec.adversary.seed
+        self._folders = [game.folder for game in games]
         self._games = [
             {
                 "label": game.label,
@@ -72,6 +100,10 @@ class ComparisonFolder:
             if not force and self.path.is_dir() and any(self.path.iterdir()):
                 optima = self._continued()
             self.path.mkdir(parents=True, exist_ok=True)
+            for folder in self._folders:
+                for part in (folder, *folder.parents):
+                    if self.path in part.parents:
+                        refuse_link(part)
             self.write({"optima": optima})
         except OSError as error:
             raise BadSpec(f"cannot write the folder {self.path}: {error.strerror}; choose another --out") from None
@@ -81,27 +113,28 @@ class ComparisonFolder:
         """Check that what the folder holds is a part of this comparison."""
         remedy = "choose another --out, or overwrite it with --force"
         try:
-            held: dict[str, Any] = json.loads((self.path / FILE).read_text(encoding="utf-8"))
-            before = {game["folder"]: game for game in held["games"]}
-            optima: dict[str, float] = held.get("optima", {})
-        except (FileNotFoundError, ValueError, LookupError, TypeError):
+            held = read_json(self.path / FILE, _HELD, "is damaged")
+        except BadSpec:
             raise BadSpec(f"{self.path} holds other files than a comparison's; {remedy}") from None
-        if held.get("hosts") != self._hosts:
-            how = "over the network" if held.get("hosts") else "without a network"
+        before = {str(game["folder"]): game for game in held.games}
+        if held.hosts != self._hosts:
+            how = "over the network" if held.hosts else "without a network"
             raise BadSpec(f"{self.path} holds a comparison that is played {how}, otherwise than this one; {remedy}")
         planned = {game["folder"]: game for game in self._games}
         for folder, game in before.items():
             if planned.get(folder) != game:
-                why = "is not one of this comparison" if folder not in planned else "has another spec now"
+                why = "is not one of this comparison" if folder not in planned else "has another spec or other code now"
                 raise BadSpec(f"{self.path} holds another comparison: its run {folder} {why}; {remedy}")
-        return optima
+        return held.optima
 
     def write(self, results: dict[str, Any], rows: Sequence[dict[str, object]] = ()) -> None:
         """Write comparison.json, whole or not at all, and comparison.csv where there are rows."""
-        text = json.dumps({"hosts": self._hosts, "games": self._games, **results}, indent=2) + "\n"
+        head = {"hosts": self._hosts, "adversary_seed": self._adversary_seed, "games": self._games}
+        text = json.dumps({**head, **results}, indent=2) + "\n"
         replace_file(self.path / FILE, text.encode())
         if rows:
-            with (self.path / TABLE).open("w", newline="", encoding="utf-8") as file:
-                writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(rows)
+            table = io.StringIO()
+            writer = csv.DictWriter(table, list(rows[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+            replace_file(self.path / TABLE, table.getvalue().encode())

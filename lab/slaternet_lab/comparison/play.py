@@ -11,10 +11,11 @@ from rich.console import Console
 
 from slaternet.errors import BadSpec, SlaternetError
 from slaternet.spec import Spec
+from slaternet.texts import printable
 from slaternet_adversary.shell.run_folder import new_folder
 from slaternet_lab.comparison.entries import Entries, read_entries
 from slaternet_lab.comparison.figures import draw
-from slaternet_lab.comparison.folder import ComparedRun, ComparisonFolder
+from slaternet_lab.comparison.folder import ComparedRun, ComparisonFolder, drawn_before
 from slaternet_lab.comparison.standings import MeanCurves, Outcome, Standing, review, standing
 from slaternet_lab.games.pool import Rounds, Task, cores, perform
 from slaternet_lab.games.progress import ProgressDisplay
@@ -66,7 +67,8 @@ def compare(
     or with `hosts` played over gRPC, one after another. In a folder `out` of the same comparison finished runs are
     kept, unless forced. Progress is shown on the console. BadSpec, one sentence, before anything is played.
     """
-    entries = read_entries(what, algorithms, seeds=seeds, grid=grid, settings=settings)
+    drawn = None if out is None else drawn_before(out)
+    entries = read_entries(what, algorithms, seeds=seeds, grid=grid, settings=settings, drawn=drawn)
     first = entries.contestants[0].specs[0]
     path = out or new_folder(first.replace(**{"run.name": f"{first.run.name}-compare"}))
     games = [
@@ -135,7 +137,7 @@ class _Playing:
             self._print(sentence)
 
     def _print(self, sentence: str) -> None:
-        self._console.print(sentence, markup=False, soft_wrap=True)
+        self._console.print(printable(sentence), markup=False, soft_wrap=True)
 
     def _advance(self, name: str, round: int) -> None:
         """Show the round of a game; the search for an optimum has none."""
@@ -179,8 +181,8 @@ def _play(game: ComparedRun, hosts: int, rounds: Rounds) -> SlaternetError | Non
 
 def _functions(spec: Spec) -> str:
     """Return the digest of what decides a game's functions: the spec without algorithm and graph."""
-    bare = {"run.name": "game", "algorithm": {"name": ""}, "graph": {"name": ""}, "feedback": None, "record": {}}
-    return spec.replace(**bare).digest()
+    bare = {"run.name": "game", "algorithm": {"name": ""}, "graph": {"name": ""}, "record": {}}
+    return spec.replace(**bare, feedback=None, question=None).digest()
 
 
 def _concluded(entries: Entries, done: _Playing, folder: ComparisonFolder) -> Comparison:
@@ -194,7 +196,7 @@ def _concluded(entries: Entries, done: _Playing, folder: ComparisonFolder) -> Co
         if read:
             outcomes += (each for each, _ in read)
             standings.append(standing(contestant, [each for each, _ in read]))
-            means.append(MeanCurves.from_runs(contestant.label, [curves for _, curves in read]))
+            means.append(MeanCurves.from_runs(contestant, [curves for _, curves in read]))
     found = Comparison(folder.path, tuple(standings), tuple(outcomes), done.failures, tuple(done.notes))
     folder.write({**found.tables(), "optima": done.optima}, [asdict(each) for each in outcomes])
     if means:

@@ -7,7 +7,7 @@ import numpy as np
 
 from slaternet.model import Array
 from slaternet_lab.comparison.entries import Contestant
-from slaternet_lab.runs.plots import FIGURES, thinned
+from slaternet_lab.runs.plots import FIGURES, baseline, thinned
 from slaternet_lab.runs.run import Run
 
 
@@ -80,17 +80,19 @@ class MeanCurves:
     """A contestant's cumulative scores, and those of the baseline that never moves, by column of metrics.csv."""
 
     label: str
+    baseline: str
+    """What the baseline does, as `slaternet_lab.runs.plots.baseline` says it."""
     curves: dict[str, Curve]
 
     @classmethod
-    def from_runs(cls, label: str, runs: Sequence[Curves]) -> "MeanCurves":
+    def from_runs(cls, contestant: Contestant, runs: Sequence[Curves]) -> "MeanCurves":
         """Return the means of at least one run; all were scored in the same rounds."""
         means = {}
         for column, (rounds, _) in runs[0].items():
             values = np.stack([run[column][1] for run in runs])
             deviation = values.std(axis=0, ddof=1) if len(runs) > 1 else np.zeros(values.shape[1])
             means[column] = Curve(rounds, values.mean(axis=0), deviation)
-        return cls(label, means)
+        return cls(contestant.label, baseline(contestant.specs[0]), means)
 
 
 def review(run: Run, label: str, optimum: float | None) -> tuple[Outcome, Curves]:

@@ -1,14 +1,15 @@
 """How a run's processes are started and restarted: written into the run folder before the first of them starts."""
 
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, StrictInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, TypeAdapter
 
-from slaternet.errors import BadSpec
+from slaternet.limits import LIMITS
 from slaternet.model import COORDINATOR, Role
 from slaternet.spec import Spec
 from slaternet.storage.disk import DISK, replace_file
+from slaternet.storage.files import read_json
 from slaternet.storage.journal import Durability
 from slaternet_coordinator.engine.rules import Policy
 from slaternet_coordinator.shell.register_db import REGISTER
@@ -39,13 +40,13 @@ class Manifest(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    hosts: StrictInt
+    hosts: Annotated[StrictInt, Field(ge=1, le=LIMITS.hosts)]
     durability: Durability
-    rounds: StrictInt | None
+    rounds: Annotated[StrictInt, Field(ge=1, lt=1 << 63)] | None
     """The last round, which the spec adopts where it has another; None: there is none."""
     policy: Policy
-    lost_after: float
-    journal_keep: StrictInt | None
+    lost_after: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    journal_keep: Annotated[StrictInt, Field(ge=1, lt=1 << 63)] | None
     """How many rounds the adversary's journal keeps at least; None: all."""
 
     @property
@@ -66,14 +67,10 @@ class Manifest(BaseModel):
     def read(cls, folder: Path) -> Self | None:
         """Return the manifest of a run folder; None where there is none, BadSpec where it is damaged."""
         path = states_of(folder) / _FILE
-        try:
-            return cls.model_validate_json(path.read_bytes())
-        except FileNotFoundError:
+        if not path.exists():
             return None
-        except ValidationError:
-            raise BadSpec(
-                f"{path} is damaged; put back what `slaternet run` wrote there, or play the spec anew"
-            ) from None
+        damaged = "is damaged; put back what `slaternet run` wrote there, or play the spec anew"
+        return read_json(path, TypeAdapter(cls), damaged)
 
 
 def write_spec(folder: Path, spec: Spec) -> None:

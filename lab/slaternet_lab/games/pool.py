@@ -22,9 +22,12 @@ from typing import Any
 
 from slaternet.errors import RunFailed, SlaternetError
 from slaternet.service.library_defaults import set_library_defaults
+from slaternet.storage.disk import open_log
 
 _PAUSE = 0.2
 """Seconds between two progress reports of a game."""
+
+_SAFE_PATH = "PYTHONSAFEPATH"
 
 Reports = SimpleQueue[tuple[str, int]]
 """What workers report: the name of a task and the round of its game, 0 when it begins."""
@@ -111,8 +114,10 @@ def _attempt(
 @contextlib.contextmanager
 def _workers(jobs: int, log: Path) -> Iterator[tuple[Executor, Reports]]:
     """Run workers for the block; they end with it, or when this process dies."""
+    open_log(log).close()  # a worker could not say why it cannot
     context = multiprocessing.get_context("spawn")
-    reports = context.SimpleQueue()
+    with _safe_path():  # its lock starts a process, too
+        reports = context.SimpleQueue()
     alive, tether = context.Pipe(duplex=False)
     executor = ProcessPoolExecutor(jobs, context, _start_worker, (alive, reports, log))
     try:
@@ -130,10 +135,25 @@ def _spawning() -> Iterator[None]:
     main, mask = sys.modules["__main__"], signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     sys.modules["__main__"] = ModuleType("__main__")
     try:
-        yield
+        with _safe_path():
+            yield
     finally:
         sys.modules["__main__"] = main
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+@contextlib.contextmanager
+def _safe_path() -> Iterator[None]:
+    """Keep processes that are started within from importing files of the working directory."""
+    before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_SAFE_PATH]
+        else:
+            os.environ[_SAFE_PATH] = before
 
 
 _reports: Reports | None = None
@@ -144,7 +164,7 @@ def _start_worker(alive: Connection, reports: Reports, log: Path) -> None:
     global _reports
     set_library_defaults()
     _reports = reports
-    with log.open("ab") as file:
+    with open_log(log) as file:
         for output in (sys.stdout, sys.stderr):
             os.dup2(file.fileno(), output.fileno())
     threading.Thread(target=_end_with_parent, args=(alive,), daemon=True).start()

@@ -16,6 +16,8 @@ from slaternet.limits import LIMITS
 from slaternet.model import COORDINATOR
 from slaternet.network.client import Channel, open_channel
 from slaternet.service.main import DEGRADED, TETHER
+from slaternet.storage.disk import open_log
+from slaternet.texts import cleaned
 from slaternet_coordinator.engine.rules import Policy
 from slaternet_lab.games.manifest import ADVERSARY, Manifest, spec_of, states_of
 from slaternet_lab.games.progress import Watcher
@@ -36,6 +38,8 @@ _TAIL_BYTES = 4096
 _READ_BYTES = 1 << 16
 _FINAL = {0, DEGRADED, *(kind.exit_code for kind in (BadSpec, RunFailed, Refused, Diverged, PluginFailed))}
 """Exit codes with which a process ends by itself: it is done, or would fail again."""
+_FAILURES = {kind.exit_code for kind in (BadSpec, RunFailed, Diverged, PluginFailed)}
+"""Exit codes of processes that have failed by themselves."""
 
 
 class Child:
@@ -51,7 +55,7 @@ class Child:
         if not again:
             self.log.parent.mkdir(parents=True, exist_ok=True)
             self.log.unlink(missing_ok=True)
-        with self.log.open("ab") as file:
+        with open_log(self.log) as file:
             self._process = await asyncio.create_subprocess_exec(
                 *self.command,
                 stdin=asyncio.subprocess.PIPE,
@@ -82,9 +86,10 @@ class Child:
     async def _listen(self, beginning: bytes, found: "asyncio.Future[str]") -> None:
         output: asyncio.StreamReader | None = self._process.stdout
         unfinished = b""
-        with self.log.open("ab", buffering=0) as file:
+        with open_log(self.log) as file:
             while output and (data := await output.read(_READ_BYTES)):
-                file.write(data)
+                with contextlib.suppress(OSError):  # a log that has no room is no reason to stop reading
+                    file.write(data)
                 *lines, unfinished = (unfinished + data).split(b"\n")
                 printed = [line.removeprefix(beginning) for line in lines if line.startswith(beginning)]
                 if printed and not found.done():
@@ -95,7 +100,7 @@ class Child:
         with self.log.open("rb") as file:
             file.seek(max(0, self.log.stat().st_size - _TAIL_BYTES))
             lines = file.read().decode(errors="replace").splitlines()
-        last = next((line.strip() for line in reversed(lines) if line.strip()), "none")
+        last = next((words for line in reversed(lines) if (words := cleaned(line))), "none")
         return RunFailed(f"{self.name} {self.manner}; its last words: {last} (all of its log: {self.log})")
 
     @property
@@ -228,9 +233,10 @@ class Supervisor:
         """Start a process whose state and log stand in the run folder."""
         states = states_of(self.folder)
         storage = ("--state", str(states), "--durability", self.manifest.durability)
-        command = (sys.executable, "-m", f"slaternet_{service}", *arguments, *storage)
-        child = self._children[name] = Child(name, command, states / name / "log")
+        command = (sys.executable, "-P", "-m", f"slaternet_{service}", *arguments, *storage)
+        child = Child(name, command, states / name / "log")
         await child.start(piped=piped, again=self.again)
+        self._children[name] = child  # not before: an interrupt may come while it starts
         return child
 
     async def _start_all(self) -> str:
@@ -297,8 +303,13 @@ class Supervisor:
                 raise await self._cause()
 
     def _can_spare(self, dead: Child) -> bool:
-        """Return whether the coordinator may give a process up: an agent host, while there is another."""
+        """Return whether the coordinator may give a process up: an agent host, while there is another.
+
+        Not one that has failed by itself: what fails here, such as an algorithm, would fail at the others, too.
+        """
         if self.manifest.policy is Policy.WAIT or not self._begun or dead.name not in self._agents:
+            return False
+        if dead.code in _FAILURES:
             return False
         return any(name in self._children for name in self._agents if name != dead.name)
 
@@ -324,7 +335,7 @@ class Supervisor:
             return  # it is ending or dead, which the next turn finds out
         self._begun = status.phase != "gathering"
         if status.round > self._furthest[0]:
-            self._furthest = (status.round, status.cumulative_loss, status.cumulative_violation)
+            self._furthest = (status.round, status.cumulative_loss or 0.0, status.cumulative_violation or 0.0)
             self._restarts.clear()
         if self.progress is None:
             return
@@ -338,7 +349,7 @@ class Supervisor:
         children = [*self._children.values(), *self._given_up]
         await asyncio.wait([child.ended for child in children], timeout=_CAUSE_SECONDS)
         dead = [child for child in children if child.failed]
-        for kind in (PluginFailed, Diverged):
+        for kind in (PluginFailed, Diverged, BadSpec):
             for child in dead:
                 if child.code == kind.exit_code:
                     return kind(str(child.death()))

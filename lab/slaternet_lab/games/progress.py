@@ -10,8 +10,12 @@ from rich.console import Console
 from rich.progress import BarColumn, SpinnerColumn, TextColumn
 from rich.progress import Progress as Bars
 
+from slaternet.texts import printable
+
 T = TypeVar("T")
 
+_EVER = 10**9
+"""Seconds, some decades, beyond which nobody waits for an end."""
 _PAUSE = 2.0
 """Seconds between two plain lines."""
 
@@ -84,8 +88,8 @@ class ProgressDisplay:
         speed = self._speed(done)
         remaining = ""
         if self._total is not None and done < self._total and speed > 0:
-            whole = -int((done - self._total) / speed // 1)  # rounded up, so that ETA 0 means done
-            remaining = f"ETA {timedelta(seconds=whole)}"
+            whole = min(-int((done - self._total) / speed // 1), _EVER)  # rounded up, so that ETA 0 means done
+            remaining = f"ETA {timedelta(seconds=whole)}" if whole < _EVER else ""
         text = "  ".join(detail for detail in details if detail)
         if self._console.is_terminal:
             self._bars.update(
@@ -119,4 +123,4 @@ class ProgressDisplay:
         return (done - self._first[0]) / (now - self._first[1])
 
     def _print(self, line: str) -> None:
-        self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+        self._console.print(printable(line), highlight=False, markup=False, soft_wrap=True)

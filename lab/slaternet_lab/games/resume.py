@@ -17,8 +17,11 @@ from slaternet.errors import BadSpec
 from slaternet.model import COORDINATOR, StopAt
 from slaternet.spec import Spec
 from slaternet.storage.checkpoints import Checkpoints
+from slaternet.storage.disk import refuse_link
+from slaternet.storage.files import read_spec
 from slaternet.storage.state_dir import StateDir
-from slaternet_adversary.journal.journal import AdversaryJournal, begun
+from slaternet.tickets import spec_tag
+from slaternet_adversary.journal.journal import JOURNAL, AdversaryJournal, begun, held_rounds
 from slaternet_adversary.shell.run_folder import remove_conclusions
 from slaternet_coordinator.engine.saved import SavedGame
 from slaternet_coordinator.shell.register_db import RegisterDb
@@ -79,15 +82,21 @@ class Resumption:
 
 
 def prepare(folder: str | Path, *, rounds: int | None = None, patience: float = PARTING_SECONDS) -> Resumption:
-    """Read the state of a run and make it ready to continue, in one step or not at all; BadSpec where it cannot.
+    """Read the state of a run and make it ready to continue, in one step or not at all.
+
+    BadSpec where it cannot continue, Diverged where the adversary's journal lacks rounds that others rely on.
 
     Processes that still run have `patience` seconds to end: they end when their parent has died.
     """
     folder = Path(folder)
+    for part in (states_of(folder), folder / JOURNAL.parent):
+        refuse_link(part)
     manifest = _manifest_of(folder)
     spec = _spec_of(folder)
     with _claim_states(folder, manifest, time.monotonic() + patience) as states:
         game = _saved_game(folder, states)
+        if begun(folder):
+            held_rounds(folder, least=game.low_water)  # Diverged where it lacks rounds: nothing is written then
         if spec.run.rounds != manifest.rounds:  # an earlier call was interrupted
             spec = extend(folder, manifest, states, spec)
             game = _saved_game(folder, states)
@@ -112,6 +121,7 @@ def extend(folder: Path, manifest: Manifest, states: Mapping[str, StateDir], spe
     if longer == spec:
         return spec
     digest, coordinator = longer.digest(), states[COORDINATOR]
+    tag = _tag(folder, digest)
     remove_conclusions(folder)
     if register_of(folder).exists() and begun(folder):
         journal = AdversaryJournal.open(folder, coordinator.past_run, durability=manifest.durability, again=True)
@@ -121,17 +131,25 @@ def extend(folder: Path, manifest: Manifest, states: Mapping[str, StateDir], spe
             journal.append(StopAt(longer.run.rounds or 0))  # a second one of the same round changes nothing
     mark, hosts = _restarting(folder, states)
     for state in hosts:
-        if state.past_spec != digest:
-            _rename_checkpoint(state, mark, digest)
+        if state.past_spec != tag:
+            _rename_checkpoint(state, mark, tag)
     for state in states.values():
         if state is not coordinator:
-            state.play_on(digest)
+            state.play_on(tag)
     if register_of(folder).exists():
         with RegisterDb.open(register_of(folder)) as register:
             register.play_on(digest)
     coordinator.play_on(digest)
     write_spec(folder, longer)
     return longer
+
+
+def _tag(folder: Path, digest: str) -> str:
+    """Return the tag by which the processes of a run know a spec; empty where none has joined."""
+    if not register_of(folder).exists():
+        return ""
+    with RegisterDb.open(register_of(folder)) as register:
+        return spec_tag(register.identity.secret, digest)
 
 
 def _restarting(folder: Path, states: Mapping[str, StateDir]) -> tuple[int, list[StateDir]]:
@@ -180,11 +198,9 @@ def _manifest_of(folder: Path) -> Manifest:
 
 
 def _spec_of(folder: Path) -> Spec:
-    path = spec_of(folder)
-    try:
-        return Spec.parse(path.read_text(encoding="utf-8"), source=str(path))
-    except FileNotFoundError:
-        raise _lost(folder, COORDINATOR) from None
+    if not spec_of(folder).exists():
+        raise _lost(folder, COORDINATOR)
+    return read_spec(spec_of(folder))
 
 
 @contextmanager
@@ -221,6 +237,8 @@ def _saved_game(folder: Path, states: Mapping[str, StateDir]) -> SavedGame:
     for name in (COORDINATOR, *playing) if game.phase != "gathering" else ():
         if name not in states or states[name].past_run != run:
             raise _lost(folder, name)
+    if game.phase != "gathering" and not begun(folder):
+        raise BadSpec(f"{folder} cannot be resumed without {folder / JOURNAL}; put that back, or play the game anew")
     if game.failure:
         raise BadSpec(
             f"{folder} has failed and cannot go on: {game.failure}; mend that and play `slaternet run {folder}`"

@@ -8,7 +8,6 @@ Two further measures of violation stand beside Net-CCV, which metrics.csv holds;
 with the stacked g_t of all agents in both.
 """
 
-import csv
 import tempfile
 from collections.abc import Callable
 from contextlib import closing
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from slaternet.errors import BadSpec, SlaternetError
 from slaternet.model import Array
 from slaternet.spec import Spec
+from slaternet.storage.disk import replace_file
 from slaternet_adversary.plugin.makers import open_plugin
 from slaternet_lab.functions.replay import replay
 from slaternet_lab.hindsight.comparator import programmes
@@ -68,10 +68,8 @@ class Regret:
         from slaternet_lab.runs.plots import draw_regret
 
         table, figure = folder / "regret.csv", folder / "regret.png"
-        with table.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(COLUMNS)
-            writer.writerows(["" if np.isnan(cell) else cell for cell in row] for row in self.table())
+        rows = [COLUMNS, *(["" if np.isnan(cell) else cell for cell in row] for row in self.table())]
+        replace_file(table, "".join(",".join(map(str, row)) + "\n" for row in rows).encode())
         draw_regret(self.rounds, self.regret, figure)
         return [table, figure]
 
@@ -186,10 +184,10 @@ def _played_again(run: Run, rounds: int, watch: Watch) -> tuple[Array, str]:
 
 
 def _check_functions(run: Run, rounds: int, here: float) -> None:
-    """Refuse functions that have changed: the zero baseline's loss in the run and here must agree."""
+    """Refuse functions that have changed: the baseline's loss in the run and here must agree."""
     then = float(run.metrics["zero_loss"][rounds - 1])
     if abs(here - then) > _SAME * max(1.0, abs(then)):
         raise BadSpec(
             f"the functions of adversary.plugin = {run.spec.adversary.plugin} are not those of the run any more (its "
-            f"zero baseline lost {then:.9g}, now {here:.9g}); restore the plugin's code, or play the game again"
+            f"baseline lost {then:.9g}, now {here:.9g}); restore the plugin's code, or play the game again"
         )

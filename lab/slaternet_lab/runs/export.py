@@ -2,11 +2,13 @@
 
 import csv
 import importlib
+import io
+import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +42,7 @@ def tables(run: Run) -> dict[str, Table]:
 
 def export(run: Run, formats: Sequence[str], folder: Path, *, force: bool = False) -> list[Path]:
     """Write a run in each of the formats; return the files. BadSpec where one is there already, unless forced."""
-    files: dict[str, Callable[[Path], None]] = {}
+    files: dict[str, Callable[[IO[bytes]], None]] = {}
     for each in formats:
         match each:
             case "csv":
@@ -54,7 +56,7 @@ def export(run: Run, formats: Sequence[str], folder: Path, *, force: bool = Fals
                 files["run.npz"] = partial(_write_npz, run.metrics | decisions)
             case _:
                 raise BadSpec(f"--format {each!r} is unknown; choose of csv, parquet, npz")
-    if folder.resolve() == run.folder.resolve():
+    if os.path.realpath(folder) == os.path.realpath(run.folder):
         raise BadSpec(f"--out {folder} is the run itself, whose own metrics.csv must stay; choose another folder")
     taken = [folder / name for name in files if (folder / name).exists()]
     if taken and not force:
@@ -71,14 +73,15 @@ def export(run: Run, formats: Sequence[str], folder: Path, *, force: bool = Fals
     return [folder / name for name in files]
 
 
-def _write_csv(table: Table, path: Path) -> None:
+def _write_csv(table: Table, file: IO[bytes]) -> None:
     """Write a table; numbers as the shortest text that parses to the same bits, NaN as an empty cell."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(table)
-        for first in range(0, len(table["round"]), _ROWS):
-            cells = zip(*(column[first : first + _ROWS].tolist() for column in table.values()), strict=True)
-            rows.writerows(["" if cell != cell else cell for cell in row] for row in cells)  # NaN alone is not itself
+    text = io.TextIOWrapper(file, "utf-8", newline="")
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(table)
+    for first in range(0, len(table["round"]), _ROWS):
+        cells = zip(*(column[first : first + _ROWS].tolist() for column in table.values()), strict=True)
+        rows.writerows(["" if cell != cell else cell for cell in row] for row in cells)  # NaN alone is not itself
+    text.detach()  # the file is closed by who has opened it
 
 
 def _pyarrow(name: str) -> ModuleType:
@@ -90,6 +93,5 @@ def _pyarrow(name: str) -> ModuleType:
         ) from None
 
 
-def _write_npz(arrays: Table, path: Path) -> None:
-    with path.open("wb") as file:  # given a name, numpy would add a suffix of its own
-        np.savez_compressed(file, allow_pickle=False, **arrays)
+def _write_npz(arrays: Table, file: IO[bytes]) -> None:
+    np.savez_compressed(file, allow_pickle=False, **arrays)

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slaternet.model import Array
+from slaternet.spec import Spec
+from slaternet.storage.disk import replacing
 from slaternet_lab.runs.run import Run
 
 if TYPE_CHECKING:
@@ -20,7 +22,8 @@ _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#
 _LINES = ("-", "--", "-.")
 BASELINE: Any = {"linestyle": (0, (4, 2.5)), "color": "#555555", "linewidth": 1.2, "zorder": 1.5}
 """The style of the baseline that never moves."""
-NEVER_MOVING = r"never moving, $x = 0$"
+_HEIGHT = 4.0
+"""Inches of a figure with up to two lines of legend."""
 _POINTS = 4000
 """Points per curve; more than a figure has pixels across."""
 
@@ -51,27 +54,43 @@ FIGURES = (
 def draw(runs: Sequence[Run], out_dir: Path) -> list[Path]:
     """Write loss.png and violation.png of the runs, overlaid, to `out_dir`; return their paths."""
     out_dir.mkdir(parents=True, exist_ok=True)
-    paths, legends = [], _legends(runs)
+    paths = []
     for name, label in FIGURES:
         paths.append(out_dir / f"{name}.png")
-        with rounds_figure(paths[-1], label, legends) as axes:
-            for i, run in enumerate(runs):
-                axes.plot(*thinned(run, f"cumulative_{name}"), **curve_style(i), label=legends[i])
-            for i, run in enumerate(_distinct_baselines(runs, name)):
-                axes.plot(*thinned(run, f"zero_{name}"), **BASELINE, label=NEVER_MOVING if i == 0 else None)
+        with rounds_figure(paths[-1], label) as axes:
+            _paint(axes, runs, name)
     return paths
 
 
+def _paint(axes: "Axes", runs: Sequence[Run], name: str) -> None:
+    for i, (run, legend) in enumerate(zip(runs, _legends(runs), strict=True)):
+        axes.plot(*thinned(run, f"cumulative_{name}"), **curve_style(i), label=legend)
+    named: set[str] = set()
+    for run in _distinct_baselines(runs, name):
+        resting = baseline(run.spec)
+        axes.plot(*thinned(run, f"zero_{name}"), **BASELINE, label=None if resting in named else resting)
+        named.add(resting)
+
+
+def baseline(spec: Spec) -> str:
+    """Return what the baseline of a game does, for legends; without dollar signs, for texts.
+
+    It never leaves the centre of X, and that is 0 only where 0 is inside X.
+    """
+    return "never moving, $x =$ centre of $X$" if spec.feasible_set().centre.any() else "never moving, $x = 0$"
+
+
 @contextlib.contextmanager
-def rounds_figure(path: Path, label: str, legends: Sequence[str]) -> Iterator["Axes"]:
+def rounds_figure(path: Path, label: str) -> Iterator["Axes"]:
     """Yield axes over the rounds in the house style, and write the figure after the block."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    longest = max(map(len, legends))
-    columns = 3 if longest <= 20 else 2 if longest <= 34 else 1
-    lines = -(-(len(legends) + 1) // columns)
-    with new_figure(path, height=4.0 + 0.22 * max(0, lines - 2)) as (figure, axes):
+    with new_figure(path) as (figure, axes):
         yield axes
+        legends = axes.get_legend_handles_labels()[1]
+        longest = max((len(each.replace("$", "")) for each in legends), default=0)
+        columns = 3 if longest <= 20 else 2 if longest <= 34 else 1
+        figure.set_figheight(_HEIGHT + 0.22 * max(0, -(-len(legends) // columns) - 2))
         axes.set_xlabel("Round $t$")
         axes.set_ylabel(label)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
@@ -84,17 +103,18 @@ def rounds_figure(path: Path, label: str, legends: Sequence[str]) -> Iterator["A
 
 
 @contextlib.contextmanager
-def new_figure(path: Path, height: float = 4.0) -> Iterator[tuple["Figure", "Axes"]]:
+def new_figure(path: Path) -> Iterator[tuple["Figure", "Axes"]]:
     """Yield a figure in the house style and its bare axes, and write it after the block."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(5.8, height), dpi=200, layout="constrained")
+        figure = Figure(figsize=(5.8, _HEIGHT), dpi=200, layout="constrained")
         FigureCanvasAgg(figure)
         yield figure, figure.add_subplot()
-        figure.savefig(path)
+        with replacing(path) as file:
+            figure.savefig(file, format="png")
 
 
 def draw_regret(rounds: NDArray[np.int64], regret: Array, path: Path) -> None:

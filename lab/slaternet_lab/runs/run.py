@@ -1,9 +1,6 @@
 """Read a run folder: spec, summary, metrics and decisions; and find where two runs differ."""
 
-import csv
 import functools
-import json
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,13 +11,11 @@ from numpy.typing import NDArray
 from slaternet.errors import BadSpec
 from slaternet.model import Array
 from slaternet.spec import Spec
+from slaternet.storage.files import read_spec
+from slaternet_lab.runs import reader
 
 if TYPE_CHECKING:
     from slaternet_lab.audit.report import AuditReport
-
-_WHOLE = {"round", "agents", "frames", "bytes_sent", "bytes_received"}
-_TEXT = {"digest"}
-_NEEDED = {"round", "loss", "violation", "cumulative_loss", "cumulative_violation", "digest"}
 
 
 class Run:
@@ -45,45 +40,26 @@ class Run:
         for name in ("spec.toml", "metrics.csv"):
             if not (folder / name).is_file():
                 raise BadSpec(f"{folder} is not a run folder, because it lacks {name}; name one that a run has written")
-        source = folder / "spec.toml"
-        return cls(folder, Spec.parse(source.read_text(encoding="utf-8"), source=str(source)))
+        return cls(folder, read_spec(folder / "spec.toml"))
 
     @functools.cached_property
     def summary(self) -> dict[str, Any]:
         """summary.json; empty while the game goes on, and where it failed."""
         path = self.folder / "summary.json"
-        if not path.is_file():
-            return {}
-        try:
-            summary: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except json.JSONDecodeError as error:
-            raise BadSpec(f"{path} is not JSON; restore it, or delete it to read the run as unfinished") from error
-        return summary
+        return reader.read_summary(path) if path.exists() else {}
 
     @functools.cached_property
     def metrics(self) -> dict[str, NDArray[Any]]:
         """metrics.csv by column, one entry per round; NaN where a round was not scored."""
-        path = self.folder / "metrics.csv"
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = csv.reader(line for line in file if line.endswith("\n"))  # the last may be half written
-            header = next(rows, [])
-            if missing := sorted(_NEEDED - set(header)):
-                raise BadSpec(f"{path} has no column {missing[0]}; name a folder that a run has written")
-            cells = [row for row in rows if len(row) == len(header)]
-        return {name: _column(name, [row[i] for row in cells], path) for i, name in enumerate(header)}
+        return reader.read_metrics(self.folder / "metrics.csv")
 
     @functools.cached_property
     def decisions(self) -> Array | None:
         """Every decision, (T, n, p), or None where `[record] decisions` was false."""
         path = self.folder / "decisions.npz"
-        if not path.is_file():
+        if not path.exists():
             return None
-        try:
-            with path.open("rb") as file, np.load(file) as archive:  # numpy alone leaves a damaged one open
-                x: Array = archive["x"]
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-            raise BadSpec(f"{path} is damaged; restore it, or delete it to read the run without decisions") from error
-        return x
+        return reader.read_decisions(path, (self.rounds, self.spec.run.agents, self.spec.run.dimension))
 
     @property
     def rounds(self) -> int:
@@ -130,14 +106,3 @@ def _first_agent(a: Run, b: Run, index: int) -> int | None:
     bits = [np.ascontiguousarray(x[index]).view(np.uint64) for x in (ours, theirs)]
     agents = np.flatnonzero(np.any(bits[0] != bits[1], axis=1))
     return int(agents[0]) if len(agents) else None
-
-
-def _column(name: str, cells: list[str], path: Path) -> NDArray[Any]:
-    if name in _TEXT:
-        return np.array(cells, dtype=np.str_)
-    try:
-        if name in _WHOLE:
-            return np.array([int(cell) for cell in cells], dtype=np.int64)
-        return np.array([float(cell) if cell else np.nan for cell in cells])
-    except ValueError as error:
-        raise BadSpec(f"{path} has a cell in column {name} that is not a number; restore the file") from error

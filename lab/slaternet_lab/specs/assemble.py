@@ -1,5 +1,6 @@
 """Find, build and hash everything that a spec names, before anything is started."""
 
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,7 +44,7 @@ def assemble(spec: Spec, base: Path) -> Parts:
     BadSpec, one sentence, where something does not exist or does not take the numbers it is given. A file that is not
     the one whose hash the spec holds is a warning.
     """
-    spec = _with_mode(located(spec, base))
+    spec = _with_mode(located(spec, base)).with_drawn(secrets.randbits(63))
     feasible = spec.feasible_set()
     spec = spec.replace(**{"adversary.isolation": isolation_of(spec)})
     with plugin_maker(spec) as maker:
@@ -91,11 +92,12 @@ def _hashed(spec: Spec, section: str, target: str, sha256: str) -> Spec:
 
 
 def _granted(spec: Spec, needed: Feedback) -> Spec:
-    """Fill [feedback] with what the algorithm declares; what a user grants must cover that."""
+    """Fill [question] with what the algorithm declares, and [feedback] too; what a user grants must cover that."""
+    declared = {name: getattr(needed, name) for name in _FEEDBACK}
+    spec = spec.replace(question=declared)
     if spec.feedback is None:
-        return spec.replace(**{f"feedback.{name}": getattr(needed, name) for name in _FEEDBACK})
-    for name in _FEEDBACK:
-        need = getattr(needed, name)
+        return spec.replace(feedback=declared)
+    for name, need in declared.items():
         if getattr(spec.feedback, name) < need:
             least = "true" if need is True else f"at least {need}"
             raise BadSpec(

@@ -50,10 +50,18 @@ def protocol(parts: Parts, look: int) -> Iterator[Finding]:
     if parts.adversary.history > 0:
         text = f"the plugin reads {parts.adversary.history} rounds of decisions: every round waits for all agents"
         yield Finding("warning", "Adversary", text)
+    yield _sealing(parts)
     if parts.spec.departures:
         first, gone = parts.spec.departures[0].round, sum(len(each.agents) for each in parts.spec.departures)
         text = f"{gone} of the agents leave, the first in round {first}: Theorems 1 to 4 speak of games that all play"
         yield Finding("warning", "Departures", text)
+
+
+def _sealing(parts: Parts) -> Finding:
+    if parts.spec.sealed:
+        return Finding("ok", "Sealed game", "sealed: hosts get neither [adversary] nor its seed")
+    text = 'open: run.seed draws the functions, and hosts know it; adversary.seed = "random" would seal it'
+    return Finding("note", "Sealed game", text)
 
 
 def _graph(parts: Parts, look: int) -> Iterator[Finding]:

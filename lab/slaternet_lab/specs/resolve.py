@@ -21,7 +21,7 @@ log = structlog.get_logger()
 
 
 def resolve(spec: Spec, base: Path) -> Spec:
-    """Return the spec with absolute paths, hashes and feedback filled in; `base` is where relative paths start.
+    """Return the spec with absolute paths, hashes, feedback and question filled in; relative paths start from `base`.
 
     Nothing is started before this has passed: BadSpec is one sentence naming the key and the remedy.
     """
@@ -46,8 +46,9 @@ def load_for_all(what: str | None = None, settings: Sequence[str] = ()) -> Spec:
     """
     here = Path.cwd()
     found = replace(find(what), base=here)
-    resolved = resolve(_with_settings(found, settings), here)
-    return as_written(resolved, _written(found, settings), here)
+    resolved, written = resolve(_with_settings(found, settings), here), as_given(found, settings)
+    # a seed that is to be drawn is the coordinator's to draw, the same one after a restart
+    return as_written(resolved, written, here).replace(**{"adversary.seed": written.adversary.seed})
 
 
 def read(what: str | None, settings: Sequence[str]) -> tuple[Spec, Path]:
@@ -60,7 +61,7 @@ def read(what: str | None, settings: Sequence[str]) -> tuple[Spec, Path]:
     return _with_settings(found, settings), found.base
 
 
-def _written(found: FoundSpec, settings: Sequence[str]) -> Spec:
+def as_given(found: FoundSpec, settings: Sequence[str]) -> Spec:
     """Return a spec with settings applied to the letter."""
     tables = read_tables(found.text, source=found.source)
     return Spec.load(override(tables, settings, source=found.source), source=found.source)
@@ -68,7 +69,7 @@ def _written(found: FoundSpec, settings: Sequence[str]) -> Spec:
 
 def _with_settings(found: FoundSpec, settings: Sequence[str]) -> Spec:
     keys = {each.partition("=")[0].strip() for each in settings}
-    spec = located(_written(found, settings), Path.cwd(), keys)
+    spec = located(as_given(found, settings), Path.cwd(), keys)
     match read_tables(found.text, source=found.source).get("algorithm"):
         case {"name": str(name), **rest} if name != spec.algorithm.name and "algorithm.name" in keys:
             before = {"name": absolute(name, found.base), "schedule": rest.get("schedule", "")}

@@ -5,6 +5,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from slaternet.errors import BadSpec
+from slaternet.storage.files import read_spec_text
 from slaternet.suggestions import suggestion
 
 DEFAULT = "paper"
@@ -47,10 +48,7 @@ def find(what: str | None = None) -> FoundSpec:
         path = path / "spec.toml"
     if not path.is_file():
         raise BadSpec(f"{what} is neither a file nor a shipped spec; {suggestion(what, names())}")
-    try:
-        return FoundSpec(path.read_text(encoding="utf-8"), str(path), path.resolve().parent)
-    except UnicodeDecodeError as error:
-        raise BadSpec(f"{path} is not TOML: it is not text in UTF-8; name a spec file") from error
+    return FoundSpec(read_spec_text(path), str(path), path.resolve().parent)
 
 
 def _shelf() -> Path:

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slaternet.model import HostStatus, Incident, Role, Status
-from slaternet.service.logs import printable
+from slaternet.texts import printable
 from slaternet_lab.status.operator import GameStatus
 
 _NAMED = 3
@@ -30,7 +30,8 @@ def as_json(game: GameStatus) -> dict[str, object]:
     """Return the whole status, for programs."""
     behind = lags(game.status)
     hosts = [{**asdict(each), "lag": behind.get(each.name)} for each in game.status.hosts]
-    return {"run": game.run, **asdict(game.status), "hosts": hosts}
+    withheld = game.status.cumulative_loss is None
+    return {"run": game.run, **asdict(game.status), "hosts": hosts, "scores_withheld": withheld}
 
 
 def line(status: Status) -> str:
@@ -59,6 +60,9 @@ def _ago(incident: Incident) -> str:
         if seconds >= 2 * length:
             return f"{seconds // length} {unit} ago"
     return f"{seconds} s ago"
+
+
+_DISTURBED = "some decisions do not follow from the rules; the digest need not be that of a simulation"
 
 
 def page(status: Status, height: int | None = None) -> RenderableType:
@@ -90,12 +94,13 @@ def page(status: Status, height: int | None = None) -> RenderableType:
 def _fields(status: Status) -> Table:
     total = f" of {status.rounds}" if status.rounds else ""
     fields = (
-        ("phase", status.phase),
+        ("phase", f"{status.phase} ({'sealed' if status.sealed else 'open'} game)"),
         ("round", f"{status.round}{total} (graphs published to {status.published})"),
         ("speed", f"{status.rounds_per_second:.1f} rounds/s" if status.rounds_per_second else ""),
-        ("loss", f"{status.cumulative_loss:.2f} (cumulative)"),
-        ("violation", f"{status.cumulative_violation:.2f} (cumulative)"),
+        ("loss", _score(status.cumulative_loss)),
+        ("violation", _score(status.cumulative_violation)),
         ("waiting for", status.waiting_for),
+        ("disturbed", _DISTURBED if status.disturbed else ""),
         ("failure", status.failure),
     )
     table = Table(box=None, show_header=False, pad_edge=False)
@@ -105,6 +110,10 @@ def _fields(status: Status) -> Table:
         if value:
             table.add_row(name, Text(printable(value)))
     return table
+
+
+def _score(score: float | None) -> str:
+    return "for the operator's certificate alone" if score is None else f"{score:.2f} (cumulative)"
 
 
 def _row(host: HostStatus, lag: int | None, over: bool) -> tuple[str, ...]:
@@ -119,7 +128,7 @@ def _row(host: HostStatus, lag: int | None, over: bool) -> tuple[str, ...]:
         str(host.seats or ""),
         "" if lag is None else str(host.round),
         "" if lag is None else str(lag),
-        "lost" if host.lost else heard if host.connected else away,
+        "lost" if host.lost else "shut out" if host.shut_out else heard if host.connected else away,
         ", ".join(waits_for),
         host.address,
     )

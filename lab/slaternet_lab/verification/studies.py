@@ -6,7 +6,9 @@ the bit: one game per seed gives the values at all horizons T/16, T/8, T/4, T/2,
 
 import contextlib
 import csv
+import io
 import json
+import secrets
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -19,20 +21,28 @@ from rich.console import Console
 from slaternet.errors import BadSpec
 from slaternet.model import Array
 from slaternet.spec import Spec
+from slaternet.storage.disk import replace_file
 from slaternet_adversary.shell.run_folder import new_folder
 from slaternet_lab.assumptions.sampling import QUICK, measure
-from slaternet_lab.comparison.entries import Contestant, read_entries
+from slaternet_lab.comparison.entries import Contestant, enter, read_entries
 from slaternet_lab.games.pool import Rounds, Task, cores, perform
 from slaternet_lab.games.progress import ProgressDisplay
 from slaternet_lab.games.simulation import simulate
+from slaternet_lab.specs.resolve import as_given, read
+from slaternet_lab.specs.shipped import find
 from slaternet_lab.verification.rates import Horizons
-from slaternet_lab.verification.theorems import Measured, TheoremVerdict, claims, rate
+from slaternet_lab.verification.theorems import ALGORITHM, Measured, TheoremVerdict, check_algorithm, claims, rate
 
 SEEDS = 10
 """The default number of seeds."""
 THEOREMS = (1, 2, 3, 4)
 _RIVAL = "yi2023+schedule=convex+c={c}+kappa={c}+alpha0={alpha0}"
 """What Algorithm 1 is compared with, with the same primal steps; its rates are those without Slater's condition."""
+_UNUSED = {
+    "run.name": "say with --out where the results go",
+    "record.decisions": "play the game with `slaternet simulate` for its decisions",
+}
+"""Settings that decide what a run folder is called or holds, and where to go for that."""
 _FEW = 10
 _OCTAVES = 4
 """The shortest horizon is T / 2^4."""
@@ -118,10 +128,18 @@ def verify(
 
 
 def _plan(theorem: int, game: str, seeds: int, settings: Sequence[str]) -> _Plan:
-    """Return the contestants of a theorem, resolved and checked before anything is played."""
+    """Return the contestants of a theorem, resolved and checked before anything is played.
+
+    The first plays the spec as it is: a setting is tested, or refused by name.
+    """
     if seeds < 2:
         raise BadSpec("--seeds must be at least 2, for an interval over seeds; the default is 10")
-    own = read_entries(game, ["zhang2024"], seeds=seeds, settings=settings).contestants
+    for key in (setting.partition("=")[0].strip() for setting in settings):
+        if key in _UNUSED:
+            raise BadSpec(f"{key} changes nothing here, because `verify` keeps no run folder; {_UNUSED[key]}")
+    check_algorithm(theorem, as_given(find(game), settings).algorithm)
+    written, base = read(game, settings)
+    own: tuple[Contestant, ...] = (enter(ALGORITHM, "", written.with_drawn(secrets.randbits(63)), base, seeds),)
     spec = own[0].specs[0]
     rounds = spec.run.rounds or 0
     if rounds % (1 << _OCTAVES) or rounds < 1 << (_OCTAVES + 1):
@@ -130,7 +148,8 @@ def _plan(theorem: int, game: str, seeds: int, settings: Sequence[str]) -> _Plan
         raise BadSpec("record.score_every must be 1, because rates are fitted through every round's score; correct it")
     if spec.departures:
         raise BadSpec("departures must be none, because the theorems speak of games that all agents play; remove them")
-    list(claims(theorem, spec))  # refuses a spec that the theorem does not apply to
+    if spec.adversary.seed is not None:
+        settings = [*settings, f"adversary.seed={spec.adversary.seed}"]  # rivals play on the same functions
     horizons = np.array([rounds >> octave for octave in range(_OCTAVES, -1, -1)])
     if theorem == 2:
         slope = measure(spec, QUICK).constraint_slope
@@ -211,13 +230,14 @@ def _remark(horizons: Horizons, ours: Series, other: Series) -> str:
 def _write(studies: Sequence[Study], folder: Path) -> None:
     from slaternet_lab.verification.figures import draw
 
-    (folder / "verify.json").write_text(json.dumps([each.table() for each in studies], indent=2) + "\n")
-    with (folder / "verify.csv").open("w", newline="", encoding="utf-8") as file:
-        rows = csv.writer(file)
-        rows.writerow(("theorem", "algorithm", "run", "rounds", "violation", "regret"))
-        for study in studies:
-            for series in study.series:
-                for (run, column), violation in np.ndenumerate(series.violation):
-                    regret = "" if series.regret is None else series.regret[run, column]
-                    rows.writerow((study.theorem, series.label, run + 1, study.horizons[column], violation, regret))
-            draw(study, folder / f"theorem{study.theorem}.png")
+    replace_file(folder / "verify.json", (json.dumps([each.table() for each in studies], indent=2) + "\n").encode())
+    table = io.StringIO(newline="")
+    rows = csv.writer(table)
+    rows.writerow(("theorem", "algorithm", "run", "rounds", "violation", "regret"))
+    for study in studies:
+        for series in study.series:
+            for (run, column), violation in np.ndenumerate(series.violation):
+                regret = "" if series.regret is None else series.regret[run, column]
+                rows.writerow((study.theorem, series.label, run + 1, study.horizons[column], violation, regret))
+        draw(study, folder / f"theorem{study.theorem}.png")
+    replace_file(folder / "verify.csv", table.getvalue().encode())

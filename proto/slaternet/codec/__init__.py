@@ -8,7 +8,14 @@ allocated. Decoders of streams keep unfinished parts: use one decoder for each d
 from slaternet.codec import plugin
 from slaternet.codec.control import ControlDownDecoder, decode_control_up, encode_control_down, encode_control_up
 from slaternet.codec.gossip import GossipDecoder, encode_gossip
-from slaternet.codec.reveal import RevealDownDecoder, RevealUpDecoder, encode_reveal_down, encode_reveal_up
+from slaternet.codec.reveal import (
+    RevealDownDecoder,
+    RevealUpDecoder,
+    answer_bytes,
+    encode_reveal_down,
+    encode_reveal_up,
+    question_bytes,
+)
 from slaternet.codec.unary import (
     decode_join,
     decode_status_reply,
@@ -29,6 +36,7 @@ __all__ = [
     "GossipDecoder",
     "RevealDownDecoder",
     "RevealUpDecoder",
+    "answer_bytes",
     "decode_control_up",
     "decode_join",
     "decode_status_reply",
@@ -48,4 +56,5 @@ __all__ = [
     "encode_stop_request",
     "encode_welcome",
     "plugin",
+    "question_bytes",
 ]

@@ -1,6 +1,7 @@
 """Messages between the coordinator and the other processes."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from slaternet.codec.parts import Assembly, split
 from slaternet.codec.unary import read_refusals, write_refusals
 from slaternet.errors import Malformed
 from slaternet.limits import LIMITS
+from slaternet.texts import cleaned
 from slaternet.v1 import coordinator_pb2 as pb
 
 
@@ -39,9 +41,10 @@ def encode_control_down(head: model.Head, body: model.ControlDown) -> list[bytes
 
 
 class ControlDownDecoder:
-    """Decodes the coordinator's messages to one process."""
+    """Decodes the coordinator's messages to one process of a game of so many agents."""
 
-    def __init__(self) -> None:
+    def __init__(self, agents: int = LIMITS.agents) -> None:
+        self._agents = agents
         self._assembly = Assembly()
 
     def decode(self, data: bytes) -> tuple[model.Head, model.ControlDown] | None:
@@ -58,10 +61,12 @@ class ControlDownDecoder:
         return head, _READ_DOWN[field](head, getattr(message, field))
 
     def _topology(self, head: model.Head, message: pb.Topology) -> model.Topology | None:
-        rounds, seats = wire.below(message.rounds, LIMITS.topology_rounds), wire.below(message.seats, LIMITS.agents)
+        rounds, seats = wire.below(message.rounds, LIMITS.topology_rounds), wire.below(message.seats, self._agents)
         rows, entries, debts = rounds * seats, message.entries, message.debts
         if not rows or entries < rows:
             raise Malformed("a topology needs at least one round, one row and one entry in each row")
+        if max(entries, debts) > rows * self._agents:
+            raise Malformed("a topology has more entries or debts than agents mix each other's rows")
         shape = (head, rounds, seats, entries, debts, message.low_water)
         length = 8 * entries + 4 * (rows + 1 + entries + 3 * debts)
         payload = self._assembly.take(message.data, message.part, message.parts, shape, length)
@@ -123,14 +128,45 @@ def _write_peer(peer: model.Peer) -> dict[str, Any]:
 
 
 def _read_peer(message: pb.Peer) -> model.Peer:
+    if not message.address and (message.present or message.accept):
+        raise Malformed("there are no tickets between a process and one that is shut out")
     return model.Peer(
         name=wire.name(message.name),
-        address=wire.address(message.address),
+        address=message.address and wire.address(message.address),
         incarnation=wire.counted(message.incarnation),
         seats=wire.read_agents(message.seats),
         present=message.present and wire.ticket(message.present),
         accept=message.accept and wire.ticket(message.accept),
     )
+
+
+def _some_agents(data: bytes) -> model.Agents:
+    agents = wire.read_agents(data)
+    if not agents.size:
+        raise Malformed("a message must name its agents")
+    return agents
+
+
+def _read_rows(data: bytes, agents: model.Agents) -> model.Array:
+    """Return the rows of some agents; none of them has a number where the sender cannot tell."""
+    if len(data) > LIMITS.part_bytes or len(data) % (8 * agents.size):
+        raise Malformed("rows of agents have as many numbers each, and 512 KiB at most")
+    return wire.read_numbers(data).reshape(agents.size, -1)
+
+
+def _rows_fields(body: model.DisputedRows | model.Dispute) -> dict[str, Any]:
+    return {"agents": wire.write_ids(body.agents), "rows": wire.write_numbers(body.rows)}
+
+
+def _rows_of(head: model.Head, message: pb.Rows) -> model.DisputedRows:
+    agents = _some_agents(message.agents)
+    return model.DisputedRows(wire.from_round_one(head), agents, _read_rows(message.rows, agents))
+
+
+def _dispute_of(head: model.Head, message: pb.Dispute) -> model.Dispute:
+    agents = _some_agents(message.agents)
+    rows = _read_rows(message.rows, agents)
+    return model.Dispute(wire.from_round_one(head), wire.name(message.host), agents, rows)
 
 
 # The kinds of messages: the field that carries each, its writer and its reader.
@@ -163,13 +199,25 @@ _UP: dict[type, tuple[str, Callable[[Any], Any], Callable[[model.Head, Any], mod
     model.Acknowledged: ("acknowledged", _fields, lambda head, message: model.Acknowledged()),
     model.Failed: (
         "failed",
-        lambda body: {"reason": wire.clip(body.reason)},
-        lambda head, message: model.Failed(wire.text(message.reason, LIMITS.text_bytes)),
+        lambda body: {"reason": cleaned(body.reason)},
+        lambda head, message: model.Failed(wire.sentence(message.reason)),
     ),
     model.Refusals: (
         "refusals",
         lambda body: {"breaches": write_refusals(body.breaches)},
         lambda head, message: model.Refusals(read_refusals(message.breaches)),
+    ),
+    model.Accusation: (
+        "accusation",
+        lambda body: {"host": body.host, "what": cleaned(body.what)},
+        lambda head, message: model.Accusation(wire.name(message.host), wire.sentence(message.what)),
+    ),
+    model.Dispute: ("dispute", lambda body: {"host": body.host, **_rows_fields(body)}, _dispute_of),
+    model.DisputedRows: ("rows", _rows_fields, _rows_of),
+    model.Disturbed: (
+        "disturbed",
+        lambda body: {"agents": wire.write_ids(body.agents)},
+        lambda head, message: model.Disturbed(wire.from_round_one(head), _some_agents(message.agents)),
     ),
 }
 _READ_UP = {field: read for field, _, read in _UP.values()}
@@ -183,9 +231,29 @@ _DOWN: dict[type, tuple[str, Callable[[Any], Any], Callable[[model.Head, Any], m
     model.LowWater: ("low_water", _fields, lambda head, message: model.LowWater(head.round)),
     model.GameOver: (
         "over",
-        lambda body: {"failure": wire.clip(body.failure)},
-        lambda head, message: model.GameOver(wire.text(message.failure, LIMITS.text_bytes)),
+        lambda body: {"failure": cleaned(body.failure)},
+        lambda head, message: model.GameOver(wire.sentence(message.failure)),
     ),
+    model.IncidentRecord: (
+        "incident",
+        lambda body: _fields(replace(body, sentence=cleaned(body.sentence), evidence=cleaned(body.evidence))),
+        lambda head, message: model.IncidentRecord(
+            head.round,
+            wire.finite(message.time),
+            wire.name(message.process),
+            wire.name(message.kind),
+            wire.sentence(message.sentence),
+            wire.sentence(message.evidence),
+        ),
+    ),
+    model.RowRequest: (
+        "row_request",
+        lambda body: {"agents": wire.write_ids(body.agents), "ticket": body.ticket},
+        lambda head, message: model.RowRequest(
+            wire.from_round_one(head), _some_agents(message.agents), message.ticket and wire.ticket(message.ticket)
+        ),
+    ),
+    model.DisputedRows: ("ruling", _rows_fields, _rows_of),
 }
 _READ_DOWN = {field: read for field, _, read in _DOWN.values()}
 

@@ -30,12 +30,12 @@ def encode_gossip(head: Head, body: Gossip) -> list[bytes]:
 
 
 class GossipDecoder:
-    """Decodes one direction of one gossip stream; `width` numbers an agent, `agents` in the game."""
+    """Decodes one direction of one gossip stream: `width` numbers an agent, `seats` at the sender, `agents` in all."""
 
-    def __init__(self, width: int, *, agents: int = LIMITS.agents) -> None:
+    def __init__(self, width: int, *, seats: int = LIMITS.agents, agents: int = LIMITS.agents) -> None:
         self._width = width
         self._seats = wire.SeatReader(agents)
-        self._assembly = Assembly()
+        self._assembly = Assembly(8 * seats * width)
 
     def decode(self, data: bytes) -> tuple[Head, Gossip] | None:
         """Return the head and body of a message; None where it is an unfinished part."""

@@ -1,7 +1,8 @@
 """Payloads above the message limit travel in parts, one after the other on their stream.
 
 A part repeats the head and the shape of its payload, so that every message can be checked by itself; the shape gives
-the payload's length before the first byte is stored.
+the payload's length before the first byte is stored, and one above the largest that its stream may carry is refused
+with the first part.
 """
 
 from collections.abc import Hashable
@@ -9,23 +10,27 @@ from collections.abc import Hashable
 from slaternet.errors import Malformed, OverBudget
 from slaternet.limits import LIMITS
 
+LARGEST = LIMITS.parts * LIMITS.part_bytes
+"""Bytes of the largest payload that can be split."""
+
 
 def split(payload: bytes) -> list[bytes]:
     """Return the payload in pieces of at most `LIMITS.part_bytes`; one piece where it fits."""
     size = LIMITS.part_bytes
     if len(payload) <= size:
         return [payload]
-    if len(payload) > size * LIMITS.parts:
+    if len(payload) > LARGEST:
         raise OverBudget(
-            f"a payload of {len(payload)} bytes is above the {size * LIMITS.parts} allowed; seat fewer agents on a host"
+            f"a payload of {len(payload)} bytes is above the {LARGEST} allowed; seat fewer agents on a host"
         )
     return [payload[start : start + size] for start in range(0, len(payload), size)]
 
 
 class Assembly:
-    """Joins parts; holds at most one unfinished payload."""
+    """Joins parts; holds at most one unfinished payload, of at most `largest` bytes."""
 
-    def __init__(self) -> None:
+    def __init__(self, largest: int = LARGEST) -> None:
+        self._largest = largest
         self._shape: Hashable = None
         self._pieces: list[bytes] = []
         self._parts = 0
@@ -41,8 +46,10 @@ class Assembly:
                 if part or len(piece) != length:
                     raise Malformed("shape and payload disagree")
                 return piece
-            if parts > LIMITS.parts or length > LIMITS.parts * LIMITS.message_bytes:
+            if parts > min(LIMITS.parts, length) or length > LARGEST:
                 raise Malformed("a payload has more parts than the protocol allows")
+            if length > self._largest:
+                raise OverBudget("a payload is larger than any that the game has on this stream")
             self._shape, self._parts, self._held = shape, parts, 0
         return self._add(piece, part, parts, shape, length)
 

@@ -2,7 +2,7 @@
 
 from slaternet import model
 from slaternet.codec import wire
-from slaternet.codec.parts import Assembly, split
+from slaternet.codec.parts import LARGEST, Assembly, split
 from slaternet.errors import Malformed
 from slaternet.limits import LIMITS
 from slaternet.v1 import adversary_pb2 as pb
@@ -25,7 +25,8 @@ def encode_reveal_up(head: model.Head, body: model.RevealUp) -> list[bytes]:
             usage = pb.Usage(frames=frames, bytes_sent=sent, bytes_received=received, waited=waited)
             message = pb.RevealUp(head=about, usage=usage)
         case model.HistoryRequest():
-            message = pb.RevealUp(head=about, recall=pb.Recall(agents=wire.write_ids(body.agents), last=body.last))
+            recall = pb.Recall(agents=wire.write_ids(body.agents), last=body.last, ticket=body.ticket)
+            message = pb.RevealUp(head=about, recall=recall)
     return [wire.pack(message)]
 
 
@@ -92,6 +93,17 @@ def _answers(body: model.Answer) -> list[pb.Answer]:
     ]
 
 
+def question_bytes(agents: int, dimension: int, points: int, *, anchored: bool) -> int:
+    """Return the payload of a question, at most: of each agent a decision, points, and an anchor for gradients."""
+    return 8 * agents * dimension * (1 + points + anchored)
+
+
+def answer_bytes(agents: int, points: int, constraints: int, gradients: tuple[bool, bool], dimension: int) -> int:
+    """Return the payload of an answer; `gradients` of the loss, and of the constraints."""
+    loss, constraint = gradients
+    return 8 * agents * (points * (1 + constraints) + (loss + constraint * constraints) * (1 + dimension))
+
+
 class _QuestionReader:
     """Reads questions; `dimension` numbers a point."""
 
@@ -121,11 +133,11 @@ class _QuestionReader:
 
 
 class RevealUpDecoder:
-    """Decodes the messages of one host; `dimension` numbers a point, `agents` in the game."""
+    """Decodes the messages of one host: `dimension` numbers a point, `agents` in the game, `largest` question."""
 
-    def __init__(self, dimension: int, *, agents: int = LIMITS.agents) -> None:
+    def __init__(self, dimension: int, *, agents: int = LIMITS.agents, largest: int = LARGEST) -> None:
         self._seats = wire.SeatReader(agents)
-        self._assembly = Assembly()
+        self._assembly = Assembly(largest)
         self._questions = _QuestionReader(dimension, self._seats, self._assembly)
 
     def decode(self, data: bytes) -> tuple[model.Head, model.RevealUp] | None:
@@ -146,18 +158,20 @@ class RevealUpDecoder:
                 raise Malformed("a usage is beyond what a game can take")
             return head, model.Usage(head.round, *counts, usage.waited)
         if kind == "recall":
+            recall = message.recall
+            ticket = recall.ticket and wire.ticket(recall.ticket)
             return head, model.HistoryRequest(
-                wire.from_round_one(head), message.recall.last, self._seats.read(message.recall.agents)
+                wire.from_round_one(head), recall.last, self._seats.read(recall.agents), ticket
             )
         raise Malformed("a message on this stream is an opening, a heartbeat, a question, a recall or a usage")
 
 
 class RevealDownDecoder:
-    """Decodes the adversary's messages; `dimension` numbers a point of a recalled question, `agents` in the game."""
+    """Decodes the adversary's messages: `dimension` numbers a point of a recalled question, `largest` payload."""
 
-    def __init__(self, dimension: int = 0, *, agents: int = LIMITS.agents) -> None:
+    def __init__(self, dimension: int = 0, *, agents: int = LIMITS.agents, largest: int = LARGEST) -> None:
         self._seats = wire.SeatReader(agents)
-        self._assembly = Assembly()
+        self._assembly = Assembly(largest)
         self._questions = _QuestionReader(dimension, self._seats, self._assembly)
 
     def decode(self, data: bytes) -> tuple[model.Head, model.RevealDown] | None:
@@ -182,7 +196,7 @@ class RevealDownDecoder:
         if (True in flags) != (p > 0):
             raise Malformed("an answer says its dimension where it holds gradients, and only there")
         shape, values, slopes = (head, seats, s, m, flags, p), s * (1 + m), 1 + p
-        length = 8 * k * (values + flags[0] * slopes + flags[1] * m * slopes)
+        length = answer_bytes(k, s, m, flags, p)
         payload = self._assembly.take(message.data, message.part, message.parts, shape, length)
         if payload is None:
             return None

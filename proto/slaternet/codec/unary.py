@@ -8,6 +8,7 @@ from slaternet.errors import Malformed
 from slaternet.limits import LIMITS
 from slaternet.model import Challenge, Head, HostStatus, Incident, Join, Refusal, Role, Status, Welcome
 from slaternet.refusals import KINDS
+from slaternet.texts import cleaned
 from slaternet.v1 import coordinator_pb2 as pb
 
 _ROLES = {str(role): role for role in Role}
@@ -35,7 +36,7 @@ def decode_join(data: bytes) -> tuple[Head, Join]:
         protocol=message.protocol,
         fingerprint=wire.digest(message.fingerprint),
         agents=agents,
-        spec=message.spec and wire.digest(message.spec),
+        spec_tag=message.spec_tag and wire.digest(message.spec_tag),
         durable=message.durable,
         ticket=message.ticket and wire.ticket(message.ticket),
     )
@@ -60,7 +61,13 @@ def decode_welcome(data: bytes) -> tuple[Head, Welcome | Challenge]:
         return head, Challenge(wire.ticket(message.ticket))
     if not spec or not wire.fits(spec, LIMITS.spec_bytes):
         raise Malformed("a spec has 1 byte to 256 KiB")
-    return head, Welcome(wire.counted(message.incarnation), wire.ticket(message.ticket), spec, message.low_water)
+    return head, Welcome(
+        wire.counted(message.incarnation),
+        wire.ticket(message.ticket),
+        spec,
+        wire.digest(message.spec_tag),
+        message.low_water,
+    )
 
 
 def encode_status_request(head: Head, again: bool = False) -> bytes:
@@ -78,11 +85,12 @@ def encode_status_reply(head: Head, body: Status) -> bytes:
     """Return the status of the game."""
     written = wire.plain(
         body,
-        hosts=[wire.plain(host) for host in body.hosts],
-        waiting_for=wire.clip(body.waiting_for),
-        failure=wire.clip(body.failure),
+        hosts=[wire.plain(host, shut_out=cleaned(host.shut_out)) for host in body.hosts],
+        waiting_for=cleaned(body.waiting_for),
+        failure=cleaned(body.failure),
         breaches=write_refusals(body.breaches),
-        troubles=[wire.plain(each, what=wire.clip(each.what)) for each in body.troubles],
+        scores_withheld=body.cumulative_loss is None,
+        troubles=[wire.plain(each, what=cleaned(each.what)) for each in body.troubles],
     )
     del written["round"]  # it stands in the head
     return wire.pack(pb.StatusReply(head=wire.write_head(head), **written))
@@ -101,16 +109,16 @@ def decode_status_reply(data: bytes) -> tuple[Head, Status]:
         agents=wire.below(message.agents, LIMITS.agents),
         rounds=message.rounds,
         published=message.published,
-        cumulative_loss=wire.finite(message.cumulative_loss),
-        cumulative_violation=wire.finite(message.cumulative_violation),
+        cumulative_loss=None if message.scores_withheld else wire.finite(message.cumulative_loss),
+        cumulative_violation=None if message.scores_withheld else wire.finite(message.cumulative_violation),
         hosts=tuple(map(_read_host, message.hosts)),
-        waiting_for=wire.text(message.waiting_for, LIMITS.text_bytes),
-        failure=wire.text(message.failure, LIMITS.text_bytes),
+        waiting_for=wire.sentence(message.waiting_for),
+        failure=wire.sentence(message.failure),
         breaches=read_refusals(message.breaches),
         rounds_per_second=wire.finite(message.rounds_per_second),
-        troubles=tuple(
-            Incident(wire.finite(each.ago), wire.text(each.what, LIMITS.text_bytes)) for each in message.troubles
-        ),
+        troubles=tuple(Incident(wire.finite(each.ago), wire.sentence(each.what)) for each in message.troubles),
+        disturbed=message.disturbed,
+        sealed=message.sealed,
     )
 
 
@@ -126,6 +134,7 @@ def _read_host(message: pb.HostStatus) -> HostStatus:
         waits_for=wire.names(message.waits_for),
         spare=message.spare,
         lost=message.lost,
+        shut_out=wire.sentence(message.shut_out),
     )
 
 

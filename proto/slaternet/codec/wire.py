@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError, Message
 from slaternet.errors import Malformed, OverBudget
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array, Head, Heartbeat, Opening
+from slaternet.texts import cleaned
 from slaternet.v1 import common_pb2 as pb
 
 _MOST_ROUNDS = 1 << 63  # rounds must fit the signed integers of journals and arrays
@@ -110,9 +111,9 @@ def text(value: str, limit: int) -> str:
     return value
 
 
-def clip(value: str) -> str:
-    """Return the sentence cut to what may travel."""
-    return value.encode()[: LIMITS.text_bytes].decode(errors="ignore")
+def sentence(value: str) -> str:
+    """Return what a peer has written for the operator, possibly empty, as one line of plain text."""
+    return cleaned(text(value, LIMITS.text_bytes))
 
 
 def name(value: str) -> str:
@@ -132,7 +133,7 @@ def names(values: Iterable[str]) -> tuple[str, ...]:
 
 def address(value: str) -> str:
     """Return an address, which may or may not be served."""
-    if not value or not fits(value, LIMITS.address_bytes):
+    if not value or not fits(value, LIMITS.address_bytes) or not value.isprintable():
         raise Malformed("an address is HOST:PORT of at most 256 bytes")
     return value
 

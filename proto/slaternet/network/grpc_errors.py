@@ -9,8 +9,8 @@ import grpc.aio
 import structlog
 
 from slaternet import errors
-from slaternet.codec.wire import clip
 from slaternet.errors import BadSpec, Mismatch, OverBudget, RunFailed, SlaternetError, Unreachable
+from slaternet.texts import cleaned
 
 log = structlog.get_logger(__name__)
 
@@ -38,7 +38,7 @@ _REASONS: tuple[tuple[str, str, str], ...] = (
     (r"errors resolving|[Dd]omain name not found", "its name cannot be resolved", "correct the name"),
     # an attempt that is given up may be reported as shut down or reset; both also match patterns of TLS below
     (r"(?i)timed out|timeout|shutdown|SO_ERROR\): .* reset", "timed out", "see whether a firewall is in between"),
-    (r"limit exceeded", "it has too many callers", "try later, and see who else calls it"),
+    (r"oo many pending requests", "it has too many callers", "try later, and see who else calls it"),
     (r"Stream removed", "the connection broke off", "see its log, and whether it still runs"),
     (r"Hostname Verification", "its certificate is of another name", "correct the address"),
     (r"certificate has expired", "its certificate has expired", "make a new one with `slaternet certs`"),
@@ -56,7 +56,7 @@ async def abort(context: "grpc.aio.ServicerContext[bytes, bytes]", error: Slater
     """End the call with the status of `error`; the text of an internal error goes only to our log."""
     code = grpc.StatusCode[error.status]
     typed = next((kind.__name__ for kind in type(error).__mro__ if kind.__name__ in _TYPED), "")
-    details = clip(str(error))
+    details = cleaned(str(error))
     if code is grpc.StatusCode.INTERNAL:
         log.error("a call failed", error=str(error), kind=type(error).__name__)
         details = INTERNAL
@@ -69,7 +69,7 @@ def error_of(
     """Return the error that a gRPC status represents."""
     for key, value in metadata or ():
         if key == _ERROR_KEY and value in _TYPED:
-            return _TYPED[str(value)](details or INTERNAL)
+            return _TYPED[str(value)](cleaned(details or "") or INTERNAL)
     if code is grpc.StatusCode.INTERNAL and details != INTERNAL:
         code = grpc.StatusCode.UNKNOWN  # not a handler's fault but a broken stream
     if code is grpc.StatusCode.RESOURCE_EXHAUSTED and not _TOO_LARGE.search(details or ""):
@@ -80,4 +80,4 @@ def error_of(
     if code is grpc.StatusCode.UNAVAILABLE:
         known = (each for each in _REASONS if re.search(each[0], details or ""))
         _, reason, remedy = next(known, ("", reason, remedy))
-    return kind(f"{address} does not serve us ({reason}); {remedy}")
+    return kind(f"{address} does not serve us ({cleaned(reason)}); {remedy}")

@@ -1,6 +1,7 @@
 """Options of gRPC; proto/README.md gives the reason for each."""
 
 from slaternet.limits import Limits
+from slaternet.network.file_limit import connections_at_once
 
 Options = list[tuple[str, int | str]]
 
@@ -18,6 +19,11 @@ def _common_options(limits: Limits) -> Options:
     ]
 
 
+def calls_at_once(hosts: int) -> int:
+    """Return how many calls that many hosts may have open: control, reveal and gossip streams, and dialling anew."""
+    return 4 * hosts + 32
+
+
 def server_options(hosts: int, limits: Limits) -> Options:
     """Return the settings of a server for that many hosts."""
     return [
@@ -25,8 +31,9 @@ def server_options(hosts: int, limits: Limits) -> Options:
         # below the clients' keepalive time, otherwise they are disconnected for pinging too often
         ("grpc.http2.min_recv_ping_interval_without_data_ms", _milliseconds(limits.silence_seconds / 3)),
         ("grpc.server_handshake_timeout_ms", _milliseconds(limits.opening_seconds)),
-        ("grpc.max_connection_idle_ms", _milliseconds(limits.farewell_seconds)),
-        ("grpc.max_allowed_incoming_connections", 4 * hosts + 16),
+        ("grpc.max_connection_idle_ms", _milliseconds(limits.opening_seconds)),
+        ("grpc.max_allowed_incoming_connections", connections_at_once(hosts, limits)),
+        ("grpc.max_concurrent_streams", calls_at_once(hosts)),
         ("grpc.so_reuseport", 0),
     ]
 

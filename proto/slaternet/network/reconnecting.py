@@ -62,7 +62,8 @@ class ReconnectingStream:
     """A stream to one server for as long as the game lasts.
 
     Every stream begins with the message `opening()`; then `opened` is called, `on_message` for every message received,
-    and `closed` at its end.
+    and `closed` at its end. A refusal by the server is final unless `tolerated` returns True for it. Nothing is dialled
+    while the address is empty.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class ReconnectingStream:
         on_message: Callable[[bytes], None],
         opened: Callable[[], None] = lambda: None,
         closed: Callable[[], None] = lambda: None,
+        tolerated: Callable[[SlaternetError], bool] = lambda error: False,
         environment: Environment = REAL,
     ) -> None:
         self.server = server
@@ -92,6 +94,7 @@ class ReconnectingStream:
         self._on_message = on_message
         self._opened = opened
         self._closed = closed
+        self._tolerated = tolerated
         self._link: Stream | None = None
         self.send: Callable[[bytes], None] = _drop
         """Queue a message; drop it while there is no stream."""
@@ -115,20 +118,24 @@ class ReconnectingStream:
         self._address = address
         self._moved.set()
         if self._link is not None:
-            self._link.end(Unreachable(f"{self.server} has come back"))
+            self._link.end(Unreachable(f"{self.server} has moved"))
 
     async def run(self) -> None:
         """Keep a stream open; ends only by cancellation, or by an error after which going on would be wrong."""
         backoff = Backoff(self._environment)
         while True:
+            while not self._address:
+                await self._moved.wait()
+                self._moved.clear()
             self._moved.clear()
             try:
                 await self._receive()
                 self.ended.set()
                 log.debug("stream ended", server=self.server)
-            except (Refused, Diverged, BadSpec):
-                raise  # the same bytes would be refused again, and an address that may not be dialled stays one
             except SlaternetError as error:
+                # else the same bytes would be refused again, and an address that may not be dialled stays one
+                if not self._tolerated(error) and isinstance(error, Refused | Diverged | BadSpec):
+                    raise
                 # a server that has sent nothing yet may just be starting: only a long wait for it is logged
                 if (self.up or backoff.long) and (reason := str(error)) not in self._reasons:  # each reason once
                     log.warning("stream broke", server=self.server, address=self._address, reason=reason)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import grpc
@@ -11,18 +11,18 @@ import structlog
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from slaternet.codec.wire import clip
 from slaternet.errors import BadSpec, SlaternetError, Unknown, Unreachable
 from slaternet.limits import LIMITS, Limits
 from slaternet.network import certificates as tls
 from slaternet.network.addresses import check_plaintext
+from slaternet.network.admission import Admission, Probes
 from slaternet.network.certificates import LOOPBACK, Caller, Plain, Security
 from slaternet.network.grpc_errors import INTERNAL, abort
-from slaternet.network.grpc_options import server_options
-from slaternet.network.probe_limit import Probes
+from slaternet.network.grpc_options import calls_at_once, server_options
 from slaternet.network.stream import Stream
 from slaternet.network.traffic import Meter, Traffic
 from slaternet.refusals import RefusalCounter, is_refusal
+from slaternet.texts import cleaned
 
 UnaryHandler = Callable[[bytes, Caller | None], Awaitable[bytes]]
 """Takes the request and, with TLS, the caller that the certificate names."""
@@ -44,6 +44,11 @@ class _ServerStream(Stream):
         self._context = context
         self._task = asyncio.current_task()
         self._receive, self._transmit = context.read, context.write
+        self.transfer: Callable[[str], None] = lambda host: None
+
+    def set_host(self, host: str) -> None:
+        super().set_host(host)
+        self.transfer(host)
 
     async def _check_end(self) -> None:
         """Do nothing: a client ends its stream in order, or has gone."""
@@ -55,12 +60,47 @@ class _ServerStream(Stream):
         return self._context.cancelled() and asyncio.current_task() is self._task
 
 
+class _Calls(grpc.aio.ServerInterceptor):
+    """The calls that are being handled: grpc.aio stops a server without waiting for the last steps of their handlers.
+
+    An event loop that is closed before those steps prints a traceback of grpc.aio for each.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def intercept_service(
+        self, continuation: Callable[[_Handler], Awaitable[_Handler]], handler_call_details: grpc.HandlerCallDetails
+    ) -> _Handler:
+        """Note the task that handles a call, whatever its method."""
+        if task := asyncio.current_task():
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return await continuation(handler_call_details)
+
+    async def end(self, seconds: float) -> None:
+        """Wait until all are handled, though not longer than that."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=seconds)
+        await asyncio.sleep(0)  # a task of grpc.aio waits for each of these
+
+
 class Server:
     """A running gRPC server with one service of the game, health and reflection."""
 
-    def __init__(self, server: grpc.aio.Server, security: Security, limits: Limits, breaches: RefusalCounter) -> None:
+    def __init__(
+        self,
+        server: grpc.aio.Server,
+        calls: _Calls,
+        admission: Admission,
+        security: Security,
+        limits: Limits,
+        breaches: RefusalCounter,
+    ) -> None:
         self.address = ""
         self._server = server
+        self._calls = calls
+        self._admission = admission
         self._security = security
         self._limits = limits
         self._streams: dict[Stream, None] = {}  # in the order of their opening
@@ -69,10 +109,13 @@ class Server:
 
     async def stop(self) -> None:
         """End every stream, wait up to `LIMITS.grace_seconds` for calls, and close."""
-        await self._health.enter_graceful_shutdown()
         for stream in tuple(self._streams):
             stream.end(Unreachable(f"{self.address} is shutting down"))
+        with suppress(TimeoutError):  # all who watch are told, and one of them may not take a byte
+            async with asyncio.timeout(self._limits.grace_seconds):
+                await self._health.enter_graceful_shutdown()
         await self._server.stop(self._limits.grace_seconds)
+        await self._calls.end(self._limits.grace_seconds)
 
     async def _start(self, listen: str, service: str, handlers: dict[str, _Handler]) -> None:
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
@@ -103,12 +146,15 @@ class Server:
         return grpc.stream_unary_rpc_method_handler(answer)
 
     async def _answer(self, handler: UnaryHandler, context: _Context) -> bytes:
-        try:
-            async with asyncio.timeout(self._limits.opening_seconds):
-                data: object = await context.read()
-        except TimeoutError:
-            raise Unreachable(f"{context.peer()} has not sent its request") from None
-        return await handler(data if isinstance(data, bytes) else b"", self._caller(context))
+        caller = self._caller(context)
+        async with self._admission.place(caller):
+            try:
+                async with asyncio.timeout(self._limits.opening_seconds):
+                    data: object = await context.read()
+            except TimeoutError:
+                raise Unreachable(f"{context.peer()} has not sent its request") from None
+            return await handler(data if isinstance(data, bytes) else b"", caller)
+        raise AssertionError("a call without a place has failed")
 
     def _caller(self, context: _Context) -> Caller | None:
         """Return the caller that the certificate names; None without TLS."""
@@ -126,11 +172,14 @@ class Server:
             async with self._guarding(context, stream):
                 try:
                     stream.caller = self._caller(context)
-                    await handler(stream)
-                    stream.raise_if_ended()
+                    async with self._admission.place(stream.caller) as stream.transfer:
+                        try:
+                            await handler(stream)
+                            stream.raise_if_ended()
+                        finally:
+                            await stream.flush()
                 finally:
                     self._streams.pop(stream, None)
-                    await stream.flush()
                     stream.close()
 
         return grpc.stream_stream_rpc_method_handler(converse)
@@ -150,13 +199,14 @@ class Server:
             await context.abort(grpc.StatusCode.INTERNAL, INTERNAL)
 
     def _record(self, error: SlaternetError, peer: str, stream: Stream | None) -> None:
-        """Log a refusal, and count it unless we have ended the stream ourselves."""
+        """Log a refusal, and count it unless we have ended the stream ourselves; of very many log only some."""
         if not is_refusal(error):
             return
-        host = stream.host if stream is not None else ""
-        if stream is None or not stream.was_ended_with(error):
-            self.breaches.count(error, host)
-        _log.warning("refused", peer=peer, caller=host, kind=type(error).__name__, reason=clip(str(error)))
+        host, kind = stream.host if stream is not None else "", type(error).__name__
+        ours = stream is not None and stream.was_ended_with(error)
+        number = 1 if ours else self.breaches.count(error, host)
+        if number <= self._limits.refusals_logged or number.bit_count() == 1:
+            _log.warning("refused", peer=peer, caller=host, kind=kind, number=number, reason=cleaned(str(error)))
 
 
 async def serve(
@@ -179,9 +229,10 @@ async def serve(
     `breaches` the refusals.
     """
     meter = meter or Meter()
-    probes = Probes(service, limits.probes)
-    made = grpc.aio.server(None, None, [probes], server_options(hosts, limits), 4 * hosts + 32)
-    server = Server(made, security, limits, breaches or RefusalCounter())
+    admission = Admission(calls_at_once(hosts), limits.calls)
+    calls = _Calls()
+    made = grpc.aio.server(None, None, [calls, Probes(service, admission)], server_options(hosts, limits))
+    server = Server(made, calls, admission, security, limits, breaches or RefusalCounter())
     handlers = {name: server._unary(handler) for name, handler in unary.items()}
     handlers |= {name: server._stream(handler, meter.of(name)) for name, handler in streams.items()}
     await server._start(listen, service, handlers)

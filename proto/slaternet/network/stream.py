@@ -3,11 +3,12 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
 import grpc.aio
 
-from slaternet.errors import OverBudget, SlaternetError, Unreachable
+from slaternet.errors import OverBudget, Replaced, SlaternetError, Superseded, Unreachable
 from slaternet.limits import Limits
 from slaternet.network.certificates import Caller
 from slaternet.network.grpc_errors import error_of
@@ -26,7 +27,7 @@ class Stream(ABC):
     def __init__(self, peer: str, limits: Limits, patience: float, traffic: Traffic) -> None:
         self.peer = peer
         self.caller: Caller | None = None  # by its certificate, where connections are secured
-        self.host = ""  # once it is identified
+        self.host = ""  # set once the caller has shown its ticket
         self._limits = limits
         self._traffic = traffic
         self._loop = asyncio.get_running_loop()
@@ -34,11 +35,12 @@ class Stream(ABC):
         self._backlog: deque[Callable[[], list[bytes]]] = deque()
         self._most = limits.parts + 2 * limits.window  # one payload in parts, and a window of rounds each way
         self._writer: asyncio.Task[None] | None = None
-        self._reader: asyncio.Task[object] | None = None
+        self._waiter: asyncio.Task[object] | None = None  # in `read` or `drained`
         self._error: SlaternetError | None = None
         self._interrupted = False
         self._heartbeat: Callable[[], bytes] | None = None
-        self._sent_at = self._reading_since = self._loop.time()
+        self._sent_at = self._loop.time()
+        self._reading_since: float | None = None
         self._patience = patience  # until the first message, then the limit of silence
         self._timer = self._loop.call_later(min(patience, limits.heartbeat_seconds), self._tick)
 
@@ -71,36 +73,55 @@ class Stream(ABC):
         if self._error is not None:
             raise self._error
         self._reading_since = self._loop.time()
-        self._reader = asyncio.current_task()
         try:
-            data = await self._receive()
-            if not isinstance(data, bytes):
-                await self._check_end()
-                return None
-        except asyncio.CancelledError:
-            self._explain_cancellation()
-            raise
+            with self._interruptible():
+                data = await self._receive()
+                if not isinstance(data, bytes):
+                    await self._check_end()
+                    return None
         except grpc.aio.AioRpcError as error:
             raise error_of(error.code(), error.details(), error.trailing_metadata(), self.peer) from None
         finally:
-            self._reader = None
+            self._reading_since = None
         self._patience = self._limits.silence_seconds
         self._traffic.received_messages += 1
         self._traffic.received_bytes += len(data) + PREFIX
         return data
+
+    @property
+    def crowded(self) -> bool:
+        """Whether more messages are queued than a peer leaves unread that takes its answers."""
+        return len(self._outbox) > self._limits.burst
+
+    async def drained(self) -> None:
+        """Wait until gRPC has taken every queued message; raise why the stream has ended, where it ends before."""
+        while self._writer is not None and self._error is None:
+            with self._interruptible():
+                await asyncio.wait((self._writer,))
+        self.raise_if_ended()
+
+    def set_host(self, host: str) -> None:
+        """Record which host the caller is: its ticket says so."""
+        self.host = host
 
     def keep_alive(self, heartbeat: Callable[[], bytes]) -> None:
         """Send what `heartbeat` returns when nothing else has been sent for a while."""
         self._heartbeat = heartbeat
 
     def end(self, error: SlaternetError) -> None:
-        """End the stream: the current or next read raises `error`, and the peer receives it."""
+        """End the stream: the current or next read raises `error`, and the peer receives it.
+
+        What was to be sent later is dropped; on a stream that has a successor, everything is: the peer has left it.
+        """
         if self._error is not None:
             return
         self._error = error
         self._timer.cancel()
-        if self._reader is not None:
-            self._interrupted = self._reader.cancel()
+        self._backlog.clear()
+        if isinstance(error, (Replaced, Superseded)):
+            self._outbox.clear()
+        if self._waiter is not None:
+            self._interrupted = self._waiter.cancel()
         self._hang_up()
 
     _receive: Callable[[], Awaitable[object]]
@@ -145,6 +166,18 @@ class Stream(ABC):
         self._outbox.clear()
         self._backlog.clear()
 
+    @contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """Let `end` interrupt what waits in the block, with its error."""
+        self._waiter = asyncio.current_task()
+        try:
+            yield
+        except asyncio.CancelledError:
+            self._explain_cancellation()
+            raise
+        finally:
+            self._waiter = None
+
     async def _write_out(self) -> None:
         # gRPC allows one write at a time. A task for each burst of messages leaves nothing to clean up when quiet.
         try:
@@ -176,7 +209,7 @@ class Stream(ABC):
         # Silence counts only during a read: between reads a message may be waiting.
         now = self._loop.time()
         pause = self._limits.heartbeat_seconds
-        if self._reader is not None:
+        if self._reading_since is not None:
             left = self._reading_since + self._patience - now
             if left <= 0.0:
                 self.end(Unreachable(f"{self.peer} has been silent for {self._patience:g} seconds"))

@@ -1,14 +1,17 @@
 """The log of a process: one line per event on standard error, for people or for programs."""
 
+import contextlib
 import logging
 import sys
 from collections.abc import Callable
 from types import TracebackType
+from typing import TextIO, cast
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from slaternet.errors import BadSpec
+from slaternet.texts import printable
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 FORMATS = ("console", "json")
@@ -45,7 +48,7 @@ def configure_log(level: str = "info", format: str = "console") -> None:
         processors=[structlog.processors.add_log_level, *before, *render],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
         # one write per line: several processes may share a file, and several threads a process
-        logger_factory=lambda *_: structlog.WriteLogger(sys.stderr),
+        logger_factory=error_logger,
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
@@ -59,33 +62,46 @@ def configure_log(level: str = "info", format: str = "console") -> None:
     sys.excepthook = _crash if format == "json" else sys.__excepthook__
 
 
+class _Stderr:
+    """Standard error; what it has no room for is dropped: no process ends because of its log."""
+
+    def write(self, text: str) -> None:
+        with contextlib.suppress(OSError):
+            (sys.stderr or sys.stdout).write(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            (sys.stderr or sys.stdout).flush()
+
+
+def error_logger(*_: object) -> structlog.WriteLogger:
+    """Return a logger that writes to standard error."""
+    return structlog.WriteLogger(cast("TextIO", _Stderr()))
+
+
 def print_final_error(program: str, sentence: str, code: int) -> None:
     """Print or log why a program is about to exit with `code`."""
     if _format == "json":
         structlog.get_logger().error(sentence, exit_code=code)
     else:
-        print(f"{program}: {printable(sentence)}", file=sys.stderr)
-
-
-def printable(text: str) -> str:
-    """Return a text, parts of which others may have chosen, with `?` for control characters and line ends."""
-    return text if text.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in text)
+        with contextlib.suppress(OSError):
+            print(f"{program}: {printable(sentence)}", file=sys.stderr)
 
 
 def _for_people() -> tuple[list[Processor], list[Processor]]:
-    renderer = structlog.dev.ConsoleRenderer(
-        colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
-    )
-    return [structlog.processors.TimeStamper(fmt="%Y-%m-%d %H:%M:%S", utc=False), _add_facts, _shorten], [
-        _tame,
-        renderer,
-    ]
-
-
-def _for_programs() -> tuple[list[Processor], list[Processor]]:
     # a plain traceback: a rich one shows local variables, and with them tickets
     render: list[Processor] = [
         structlog.processors.format_exc_info,
+        _tame,
+        structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback),
+    ]
+    return [structlog.processors.TimeStamper(fmt="%Y-%m-%d %H:%M:%S", utc=False), _add_facts, _shorten], render
+
+
+def _for_programs() -> tuple[list[Processor], list[Processor]]:
+    render: list[Processor] = [
+        structlog.processors.format_exc_info,
+        _tame,
         _in_order,
         structlog.processors.JSONRenderer(ensure_ascii=False),
     ]
@@ -106,7 +122,10 @@ def _shorten(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDic
 
 
 def _tame(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    return {key: printable(value) if isinstance(value, str) else value for key, value in event.items()}
+    """Make every text harmless; of a traceback every line."""
+    trace = event.pop("exception", None)
+    tamed = {key: printable(value) if isinstance(value, str) else value for key, value in event.items()}
+    return tamed if trace is None else {**tamed, "exception": "\n".join(map(printable, trace.split("\n")))}
 
 
 def _in_order(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

@@ -5,22 +5,31 @@ import gc
 import os
 import signal
 import sys
+import tempfile
+import traceback
+import warnings
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, NoReturn
 
 import structlog
 
-from slaternet.errors import BadSpec, SlaternetError
+from slaternet.errors import BadSpec, RunFailed, SlaternetError
+from slaternet.network.file_limit import raise_file_limit
 from slaternet.service.logs import print_final_error
 from slaternet.storage import failpoints
+from slaternet.storage.disk import FULL
 
 TETHER = "SLATERNET_TETHERED"
 """Set to 1, this variable makes a process stop when its standard input ends, so that it ends with its parent."""
 
 _STDIN = 0
 _IMPATIENT = 130
+_WORDS = 300
+"""Letters of an error's text in a sentence; its log has all of them."""
 DEGRADED = 7
 """The exit code of a game that has ended well, but without some of its agents."""
+
+_OURS = r"(slaternet(_adversary|_agent|_coordinator|_lab)?|numpy|scipy|matplotlib)\."
 
 Main = Callable[[asyncio.Event], Awaitable[int]]
 
@@ -33,6 +42,7 @@ def run(main: Main) -> int:
     # Imported objects stay until the process ends: exclude them from garbage collection.
     gc.collect()
     gc.freeze()
+    raise_file_limit()
     return _runner()(_supervised(main))
 
 
@@ -89,22 +99,54 @@ async def interruptible(work: Coroutine[Any, Any, None], stopping: asyncio.Event
 
 
 def main(program: str, work: Callable[[], object]) -> NoReturn:
-    """Run a command and exit; an error that the user can correct is one sentence on standard error, no traceback."""
+    """Run a command and exit; an error is one sentence on standard error, and the traceback of a defect in a file."""
+    # values that are not finite are looked for and refused where they matter
+    warnings.filterwarnings("ignore", category=RuntimeWarning, module=_OURS)
     try:
         failpoints.check()
-        work()
+        try:
+            work()
+        finally:
+            if sys.stdout is not None:  # it was closed
+                sys.stdout.flush()  # here, where an error can be reported
     except SlaternetError as error:
         _leave(program, str(error), error.exit_code)
     except KeyboardInterrupt:
         _leave(program, "interrupted", _IMPATIENT)
-    except OSError as error:
-        if error.filename is None:
-            raise
-        sentence = f"cannot use {error.filename}: {error.strerror}; choose another path"
+    except BrokenPipeError:  # nobody reads on
+        _leave(program, "", 1)
+    except MemoryError:
+        sentence = "there is not enough memory for this; make the game smaller, or take a machine that has more"
         _leave(program, sentence, BadSpec.exit_code)
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in FULL:
+            where = f"{error.filename or 'the output'}: {error.strerror}"
+            _leave(program, f"there is no room for {where}; free space, and repeat", RunFailed.exit_code)
+        if isinstance(error, OSError) and error.filename is not None:
+            sentence = f"cannot use {error.filename}: {error.strerror}; choose another path"
+            _leave(program, sentence, BadSpec.exit_code)
+        _leave(program, _defect(error), SlaternetError.exit_code)
     sys.exit(0)
 
 
+def _defect(error: Exception) -> str:
+    """Write the traceback of an error that nobody has foreseen to a file of its own; return what to do about it."""
+    what = f"a defect of Slaternet: {type(error).__name__}: {error}"[:_WORDS]
+    try:
+        descriptor, log = tempfile.mkstemp(prefix="slaternet-defect-", suffix=".log")
+        with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.writelines(traceback.format_exception(error))
+    except OSError as refused:
+        return f"{what}; please report it, its log cannot be written: {refused.strerror}"
+    return f"{what}; please report it with {log}"
+
+
 def _leave(program: str, sentence: str, code: int) -> NoReturn:
-    print_final_error(program, sentence, code)
+    if sentence:
+        print_final_error(program, sentence, code)
+    for output in filter(None, (sys.stdout, sys.stderr)):
+        try:
+            output.flush()
+        except OSError:  # Python would try once more to write the rest, complain, and exit with another code
+            os.dup2(os.open(os.devnull, os.O_WRONLY), output.fileno())
     sys.exit(code)

@@ -17,7 +17,7 @@ from slaternet.network.reconnecting import Backoff, ReconnectingStream
 from slaternet.network.traffic import Meter
 from slaternet.numerics.fingerprint import fingerprint
 from slaternet.refusals import RefusalCounter
-from slaternet.spec import Spec
+from slaternet.spec import PublicSpec, Spec
 from slaternet.spec.seat_request import EVEN, SeatRequest
 from slaternet.storage.state_dir import StateDir
 
@@ -65,7 +65,7 @@ async def _ask_to_join(
         head, answer = codec.decode_welcome(reply)
         if isinstance(answer, model.Welcome):
             return head, answer
-        if join.ticket:  # it was the newest when it was given: another process has asked since, and may do so again
+        if join.ticket:  # it was valid when it was given: another process has joined since, and may do so again
             await backoff.wait()
         join = replace(join, ticket=answer.ticket)
 
@@ -97,7 +97,11 @@ class Membership:
         self.environment = environment
         self.name = applicant.name
         self.run = head.run
-        self.spec = Spec.parse(welcome.spec, source="the coordinator's spec")
+        kind = Spec if applicant.role is model.Role.ADVERSARY else PublicSpec
+        self.spec: PublicSpec = kind.parse(welcome.spec, source="the coordinator's spec")
+        """Of the adversary a `Spec`; hosts get no more than this."""
+        self.spec_tag = welcome.spec_tag
+        """By which this process knows the whole spec again."""
         self.incarnation = welcome.incarnation
         self.low_water = welcome.low_water
         """M when this process joined: it goes on from its checkpoint of that round; 0: from the beginning."""
@@ -111,8 +115,9 @@ class Membership:
         self.breaches.watch(self._report_refusals_soon)
         self._refusals_timer: asyncio.TimerHandle | None = None
         self._state = state
-        self._ticket = welcome.ticket
-        self._decoder = codec.ControlDownDecoder()
+        self.ticket = welcome.ticket
+        """For the coordinator, and known to no other process."""
+        self._decoder = codec.ControlDownDecoder(self.spec.run.agents)
         self._progress = model.Progress(0)
         self._checkpoint = 0
         self._attending = False
@@ -166,7 +171,7 @@ class Membership:
         )
         head, welcome = await _ask_to_join(coordinator, applicant.name, join, security, environment)
         joined = cls(coordinator, applicant, head, welcome, security, meter or Meter(), state, environment)
-        state.remember(joined.run, joined.spec.digest())
+        state.remember(joined.run, joined.spec_tag)
         return joined
 
     def head(self, round: int = 0) -> model.Head:
@@ -236,7 +241,9 @@ class Membership:
         self._attending = True
         try:
             await asyncio.wait((line, self._over), return_when=asyncio.FIRST_COMPLETED)
-            if line.done():
+            if not self._over.done():  # whoever has failed may be shut out before it can say so
+                if self._failure is not None:
+                    raise self._failure
                 line.result()
             over = self._over.result()
             await self._wait_until_acknowledged(over, line)
@@ -288,8 +295,11 @@ class Membership:
         self.send(progress, progress.round)
         self.send(model.Finished(), progress.round)
 
-    def fail_game(self, error: errors.SlaternetError, reason: str = "") -> None:
-        """End the game for all: this process cannot go on. Others receive `reason`; by default, the error."""
+    def fail(self, error: errors.SlaternetError, reason: str = "") -> None:
+        """End our part in the game, and the adversary the game: this process cannot go on.
+
+        The coordinator receives `reason`; by default, the error.
+        """
         if not self.failed:
             self._failure, self._reason, self.failed = error, reason or str(error), True
             log.error("cannot go on", reason=str(error))
@@ -309,7 +319,8 @@ class Membership:
 
     def _report_refusals(self) -> None:
         self._refusals_timer = None
-        self.send(model.Refusals(self.breaches.all))
+        if not self._over.done():  # the coordinator ends the stream then, and gRPC loses that it did so during a write
+            self.send(model.Refusals(self.breaches.all))
 
     def _resend(self) -> None:
         """Repeat on a new stream what may have been lost with an older one."""
@@ -326,8 +337,8 @@ class Membership:
             self.send(model.Failed(self._reason))
 
     def _opening(self) -> bytes:
-        self._decoder = codec.ControlDownDecoder()
-        return codec.encode_control_up(self.head(), model.Opening(self.incarnation, self._ticket, self._have()))
+        self._decoder = codec.ControlDownDecoder(self.spec.run.agents)
+        return codec.encode_control_up(self.head(), model.Opening(self.incarnation, self.ticket, self._have()))
 
     def _receive(self, data: bytes) -> None:
         message = self._decoder.decode(data)

@@ -26,7 +26,7 @@ from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS
 from slaternet.network.traffic import Meter
 from slaternet.refusals import RefusalCounter
-from slaternet.spec import Spec
+from slaternet.spec import PublicSpec
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric as Family
@@ -116,7 +116,7 @@ Source = Callable[[], Iterable[Reading]]
 # The metrics of every process
 
 PROCESS = Metric("process", "info", "which process of a game this is", ("role", "name", "version"))
-GAME = Metric("game", "info", "the game it plays", ("run", "game", "algorithm", "adversary", "graph"))
+GAME = Metric("game", "info", "the game it plays", ("run", "game", "algorithm", "graph"))
 SENT_BYTES = Metric(
     "sent_bytes", "counter", "bytes of messages put on streams, with gRPC's prefix of 5 bytes each", ("stream",)
 )
@@ -138,9 +138,9 @@ def process_info(role: str, name: str) -> Reading:
     return PROCESS.reads(1.0, role, name, version("slaternet"))
 
 
-def game_info(run: str, spec: Spec) -> Reading:
+def game_info(run: str, spec: PublicSpec) -> Reading:
     """Return the game that this process plays."""
-    return GAME.reads(1.0, run, spec.run.name, spec.algorithm.name, spec.adversary.plugin, spec.graph.name)
+    return GAME.reads(1.0, run, spec.run.name, spec.algorithm.name, spec.graph.name)
 
 
 def traffic_readings(meter: Meter, breaches: RefusalCounter) -> Iterator[Reading]:

@@ -2,9 +2,12 @@
 
     [run] name, agents, rounds (absent: until stopped), dimension, seed, reproducible
     [set] kind and its numbers              [algorithm] name, schedule and their numbers
-    [feedback] what is granted per round    [graph] name and its numbers
-    [adversary] plugin, isolation, options  [record] decisions, score_every
+    [feedback] what is granted per round    [question] what the algorithm asks for, filled in
+    [graph] name and its numbers
     [[departures]] round, agents: these agents do not play from that round on
+    [adversary] plugin, isolation, options, seed    [record] decisions, score_every
+
+Hosts get all but the last two sections: a `PublicSpec`.
 
 This module checks keys and ranges. The names and their numbers are checked where a name is looked up: feasible sets,
 schedules, algorithms, graphs, plugins.
@@ -19,7 +22,7 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import tomli_w
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from slaternet.errors import BadSpec
@@ -38,6 +41,29 @@ _PATTERNS = {
     "name": f"1 to {LIMITS.name_bytes} letters, digits, dots, dashes or underscores",
     "sha256": "64 hexadecimal digits",
 }
+
+
+RANDOM = "random"
+"""In place of adversary.seed: it is drawn when the game is started."""
+
+_SEEDS = 1 << 63
+
+
+def _check_seed(value: object) -> object:
+    number = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _SEEDS
+    if not number and value is not None and value != RANDOM:
+        raise ValueError(f' must be a whole number from 0 to {_SEEDS - 1}, or "{RANDOM}", not {repr(value)[:60]}')
+    return value
+
+
+def _printable(name: str) -> str:
+    """Refuse a name that would do something to a terminal."""
+    if not name.isprintable():
+        raise ValueError(f" must be printable, not {name!r:.60}")
+    return name
+
+
+Name = Annotated[str, AfterValidator(_printable)]
 
 
 class Section(BaseModel):
@@ -69,21 +95,21 @@ class RunSection(Section):
     agents: Annotated[int, Field(ge=1, le=LIMITS.agents)]
     rounds: Annotated[int, Field(ge=1, lt=1 << 63)] | None = None
     dimension: Annotated[int, Field(ge=1, le=LIMITS.dimension)]
-    seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 1
+    seed: Annotated[int, Field(ge=0, lt=_SEEDS)] = 1
     reproducible: bool = True
 
 
 class SetSection(OpenSection):
     """The feasible set X."""
 
-    kind: str
+    kind: Name
 
 
 class AlgorithmSection(OpenSection):
     """The algorithm of every agent; the numbers go to the schedule and to the algorithm."""
 
-    name: str
-    schedule: str = ""
+    name: Name
+    schedule: Name = ""
     mode: Literal["gossip", "local", "central"] | None = None
     horizon: Annotated[int, Field(ge=1, lt=1 << 63)] | None = None
     sha256: Annotated[str, Field(pattern=_SHA256)] = ""
@@ -97,20 +123,26 @@ class FeedbackSection(Section):
     constraint_gradient: bool = False
 
 
+class QuestionSection(FeedbackSection):
+    """What the algorithm declares to ask per agent and round: exactly this, in every round; in a resolved spec."""
+
+
 class GraphSection(OpenSection):
     """The communication graph."""
 
-    name: str
+    name: Name
     sha256: Annotated[str, Field(pattern=_SHA256)] = ""
 
 
 class AdversarySection(Section):
     """The adversary that chooses the functions."""
 
-    plugin: str
+    plugin: Name
     isolation: Literal["process", "none"] | None = None
     """Whether the plugin runs in a worker process of its own; always set in a resolved spec."""
     options: dict[str, Any] = {}
+    seed: Annotated[int | Literal["random"] | None, BeforeValidator(_check_seed)] = None
+    """Draws the functions; None: run.seed does. Never RANDOM in a game that is played."""
     sha256: Annotated[str, Field(pattern=_SHA256)] = ""
 
     @model_validator(mode="after")
@@ -133,17 +165,27 @@ class DepartureSection(Section):
     agents: Annotated[list[Annotated[int, Field(ge=0, lt=LIMITS.agents)]], Field(min_length=1), AfterValidator(sorted)]
 
 
-class Spec(Section):
-    """One game, completely."""
+class PublicSpec(Section):
+    """What every process of a game may know of it."""
 
     run: RunSection
     set: SetSection
     algorithm: AlgorithmSection
     feedback: FeedbackSection | None = None
+    question: QuestionSection | None = None
     graph: GraphSection
-    adversary: AdversarySection
-    record: RecordSection = RecordSection()
     departures: list[DepartureSection] = []
+
+    @model_validator(mode="after")
+    def _check_size(self) -> Self:
+        """Refuse a game whose decisions no process could hold."""
+        agents, dimension = self.run.agents, self.run.dimension
+        if agents * dimension > LIMITS.coordinates:
+            raise ValueError(
+                f"run.agents = {agents} times run.dimension = {dimension} is more than {LIMITS.coordinates}, and the "
+                "decisions of a round would not fit into memory; lower one of the two"
+            )
+        return self
 
     @model_validator(mode="after")
     def _check_departures(self) -> Self:
@@ -161,12 +203,12 @@ class Spec(Section):
         return self
 
     @classmethod
-    def parse(cls, text: str, *, source: str) -> "Spec":
+    def parse(cls, text: str, *, source: str) -> Self:
         """Read a spec from TOML; BadSpec is one sentence that begins with `source`."""
         return cls.load(read(text, source=source), source=source)
 
     @classmethod
-    def load(cls, data: Mapping[str, object], *, source: str) -> "Spec":
+    def load(cls, data: Mapping[str, object], *, source: str) -> Self:
         """Read a spec from tables, as `override` returns them."""
         try:
             return cls.model_validate(dict(data))
@@ -176,18 +218,52 @@ class Spec(Section):
             raise BadSpec(f"{source}: {_sentence(errors[0])}{more}") from error
 
     def tables(self) -> dict[str, object]:
-        """Return the spec as nested tables, without absent keys."""
+        """Return the spec as nested tables, without absent keys; departures come last."""
         tables: dict[str, Any] = self.model_dump(exclude_none=True)
-        if not self.departures:
-            del tables["departures"]
+        if departures := tables.pop("departures"):
+            tables["departures"] = departures
         for section, key in itertools.product(("algorithm", "graph", "adversary"), ("sha256", "schedule")):
-            if tables[section].get(key) == "":
+            if tables.get(section, {}).get(key) == "":
                 del tables[section][key]
         return tables
 
     def to_toml(self) -> str:
         """Return text that parses to an equal spec."""
         return tomli_w.dumps(self.tables())
+
+    def replace(self, **changes: object) -> Self:
+        """Return a spec with the dotted keys changed, `replace(**{"run.rounds": 50})`; None removes a key."""
+        tables = self.tables()
+        for key, value in changes.items():
+            assign(tables, key, value)
+        return self.load(tables, source="spec")
+
+    @property
+    def leaving(self) -> tuple[Departure, ...]:
+        """The departures, in the form in which they are sent to every process."""
+        return tuple(Departure(each.round, np.array(each.agents, dtype=np.intp)) for each in self.departures)
+
+    def departing(self, departures: Iterable[Departure]) -> Self:
+        """Return the spec with these departures."""
+        tables = [{"round": each.round, "agents": each.agents.tolist()} for each in departures]
+        return self.replace(departures=tables or None)
+
+    def feasible_set(self) -> FeasibleSet:
+        """Return X."""
+        return make_set(self.set.kind, self.run.dimension, self.set.numbers)
+
+
+class Spec(PublicSpec):
+    """One game, completely: hosts never get this."""
+
+    adversary: AdversarySection
+    record: RecordSection = RecordSection()
+
+    @property
+    def public(self) -> PublicSpec:
+        """What hosts get of it."""
+        public = {name: table for name, table in self.tables().items() if name in PublicSpec.model_fields}
+        return PublicSpec.load(public, source="spec")
 
     def digest(self) -> str:
         """Return the SHA-256 (hex) of the spec in a canonical form; equal specs, and only they, have equal digests.
@@ -198,26 +274,28 @@ class Spec(Section):
         canonical = json.dumps(tables, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(canonical.encode()).hexdigest()
 
-    def replace(self, **changes: object) -> "Spec":
-        """Return a spec with the dotted keys changed, `replace(**{"run.rounds": 50})`; None removes a key."""
-        tables = self.tables()
-        for key, value in changes.items():
-            assign(tables, key, value)
-        return Spec.load(tables, source="spec")
+    @property
+    def function_seed(self) -> int:
+        """The seed that draws the functions; BadSpec where it is still to be drawn."""
+        seed = self.adversary.seed
+        if isinstance(seed, str):
+            raise BadSpec(f'adversary.seed = "{seed}" is not drawn yet; resolve the spec first (slaternet_lab.load)')
+        return self.run.seed if seed is None else seed
 
     @property
-    def leaving(self) -> tuple[Departure, ...]:
-        """The departures, in the form in which they are sent to every process."""
-        return tuple(Departure(each.round, np.array(each.agents, dtype=np.intp)) for each in self.departures)
+    def sealed(self) -> bool:
+        """Whether the functions are drawn by another seed than the one that hosts know."""
+        return self.adversary.seed not in (None, self.run.seed)
 
-    def departing(self, departures: Iterable[Departure]) -> "Spec":
-        """Return the spec with these departures."""
-        tables = [{"round": each.round, "agents": each.agents.tolist()} for each in departures]
-        return self.replace(departures=tables or None)
+    def with_drawn(self, seed: int) -> "Spec":
+        """Return the spec with this seed of the functions, where one is to be drawn; another spec stays as it is."""
+        return self.replace(**{"adversary.seed": seed}) if self.adversary.seed == RANDOM else self
 
-    def feasible_set(self) -> FeasibleSet:
-        """Return X."""
-        return make_set(self.set.kind, self.run.dimension, self.set.numbers)
+    def shifted(self, by: int) -> "Spec":
+        """Return the spec with both seeds larger by a number."""
+        shifted = self.replace(**{"run.seed": self.run.seed + by})
+        own = self.adversary.seed
+        return shifted.replace(**{"adversary.seed": own + by}) if isinstance(own, int) else shifted
 
 
 def _check_plain(value: object, key: str = "") -> None:
@@ -230,6 +308,8 @@ def _check_plain(value: object, key: str = "") -> None:
             _check_plain(inner, key)
     elif isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{key} must be finite, not {value}")
+    elif isinstance(value, str) and "\0" in value:
+        raise ValueError(f"{key} must not contain the character 0; remove it")
     elif not isinstance(value, bool | int | float | str):
         raise ValueError(f"{key} must be a number, text, list or table, not {value}")
 
@@ -257,6 +337,7 @@ def _sentence(error: ErrorDetails) -> str:
 _CLOSED: dict[str, type[Section]] = {
     "run": RunSection,
     "feedback": FeedbackSection,
+    "question": QuestionSection,
     "adversary": AdversarySection,
     "record": RecordSection,
     "departures": DepartureSection,

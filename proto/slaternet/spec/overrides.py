@@ -1,9 +1,11 @@
 """Reading a spec's TOML, and `--set key=value`."""
 
+import re
 import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from slaternet.errors import BadSpec
+from slaternet.fields import too_deep
 from slaternet.limits import LIMITS
 
 _NAMING: dict[str, Callable[[Collection[str]], Collection[str]]] = {
@@ -23,15 +25,54 @@ _BASIS = {
 """Keys, and the key that is derived from each and removed when it changes."""
 
 
+_PART = r"""(?:(?<![\w-])[\w-]+|"[^"\n]*"|'[^'\n]*')"""
+_LONG_KEY = re.compile(rf"{_PART}(?:[ \t]*\.[ \t]*{_PART}){{40,}}")
+"""A key of very many parts, for which tomllib takes the square of their number."""
+_BITS = 128
+"""Of an integer; those of TOML have 64, and a key's own limits name those that are a little longer."""
+_TOO_LONG = f"an integer has more than {_BITS} bits"
+
+
 def read(text: str, *, source: str) -> dict[str, object]:
     """Return the tables of a TOML text; BadSpec names line and column of a mistake."""
     if len(text.encode()) > LIMITS.spec_bytes:
         raise BadSpec(f"{source} is longer than {LIMITS.spec_bytes} bytes; a spec holds settings, not data")
+    if _LONG_KEY.search(text):
+        raise _nested(source)
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        tables = _parsed(text)
+    except ValueError as error:
         what = str(error)
         raise BadSpec(f"{source} is not TOML: {what[:1].lower()}{what[1:]}; correct it there") from error
+    except RecursionError as error:
+        raise _nested(source) from error
+    if too_deep(tables):
+        raise _nested(source)
+    return tables
+
+
+def _nested(source: str) -> BadSpec:
+    return BadSpec(f"{source} has tables or lists within each other deeper than any spec; write it as the shipped ones")
+
+
+def _parsed(text: str) -> dict[str, object]:
+    """Parse TOML; integers that have thousands of digits could be calculated with, but not printed."""
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        raise
+    except ValueError:
+        raise ValueError(_TOO_LONG) from None
+    values: list[object] = [tables]
+    while values:
+        match values.pop():
+            case dict(table):
+                values += table.values()
+            case list(items):
+                values += items
+            case int(number) if number.bit_length() > _BITS:
+                raise ValueError(_TOO_LONG)
+    return tables
 
 
 def override(spec: str | Mapping[str, object], settings: Sequence[str], *, source: str = "spec") -> dict[str, object]:
@@ -64,8 +105,8 @@ def _value(text: str) -> object:
     if not text:
         return None
     try:
-        tables = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
+        tables = _parsed(f"value = {text}")
+    except (ValueError, RecursionError):
         return text
     return tables["value"] if len(tables) == 1 else text
 

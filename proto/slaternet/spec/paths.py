@@ -4,6 +4,7 @@ A relative path starts at the folder of the spec in a game of one process, and a
 in a game of several.
 """
 
+import os
 from collections.abc import Collection
 from pathlib import Path
 
@@ -51,6 +52,6 @@ def _places(spec: Spec, base: Path) -> dict[str, str]:
     """Return the values of the same keys, with every path made absolute."""
     targets = ("algorithm.name", "graph.name", "adversary.plugin")
     return {
-        key: absolute(value, base) if key in targets else str((base / value).resolve())
+        key: absolute(value, base) if key in targets else os.path.realpath(base / value)
         for key, value in _values(spec).items()
     }

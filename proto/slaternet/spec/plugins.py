@@ -3,9 +3,11 @@
 A target is one of
     zhang2024            a name in the entry-point group (built-ins are registered there too)
     pkg.module:Class     a class of an installed package
-    path/file.py:Class   a class of a single file; the file's folder is not searched for further imports, so that the
-                         SHA-256 of the file covers all code that was written for the game
+    path/file.py:Class   a class of a file, which may import other files of its folder
     grpc://HOST:PORT     a program that serves an adversary; there is nothing to load
+
+The SHA-256 of a target covers its file and all that it imports of the same folder or package, as `sources` finds it; of
+a built-in, the release of Slaternet too.
 """
 
 import contextlib
@@ -13,12 +15,12 @@ import functools
 import hashlib
 import importlib
 import importlib.util
-import sys
+import os
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
-from importlib.metadata import entry_points
+from importlib.metadata import entry_points, version
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,13 +29,20 @@ import structlog
 
 from slaternet.errors import BadSpec, PluginFailed, SlaternetError
 from slaternet.fields import options_of
+from slaternet.spec.sources import Sources, execute, of_file, of_module
 from slaternet.suggestions import suggestion
+from slaternet.texts import cleaned
 
 ADVERSARIES = "slaternet.adversaries"
 """The group of adversaries; it is defined here so that a worker can load one without importing the adversary."""
 FOREIGN = "grpc://"
 
 log = structlog.get_logger()
+
+_OURS = ("slaternet", "slaternet_agent", "slaternet_coordinator", "slaternet_adversary")
+"""The packages of built-ins."""
+_imported: dict[str, str] = {}
+"""The hashes that modules had when they were imported: a process executes a module once."""
 
 
 @contextlib.contextmanager
@@ -64,7 +73,7 @@ def plugin_edge(
         else:
             frame = traceback.extract_tb(error.__traceback__)[-1]
             file, line, text = frame.filename, frame.lineno, str(error)
-        raised = f"{type(error).__name__} at {Path(file).name}, line {line}: {text}; correct its code"
+        raised = f"{type(error).__name__} at {Path(file).name}, line {line}: {cleaned(text)}; correct its code"
         failed = PluginFailed(f"the {kind} {name} failed: {where} raised {raised}")
         failed.what = raised
         raise failed from error
@@ -86,23 +95,24 @@ def load(group: str, target: str, *, key: str) -> Loaded:
     """
     where, name = place(group, target, key=key)
     if _is_file(where):
-        digest = _hash_file(where, key)
-        module = _import_file(str(Path(where).resolve()), digest, key)
+        sources = _read_file(where, key)
+        digest = sources.sha256()
+        with plugin_edge(f"code of {key} =", str(Path(where).resolve()), "its import", passing=()):
+            module = execute(sources, digest)
     else:
         module = _import_module(where, key)
-        digest = _hash(getattr(module, "__file__", None), package=hasattr(module, "__path__"))
+        digest = _hash_module(where, key)
+        if _imported.setdefault(where, digest) != digest:
+            raise BadSpec(
+                f"{key} names the module {where}, which has changed since it was imported; start Python again"
+            )
     return Loaded(target, _class_in(module, name, where, key), digest)
 
 
 def digest(group: str, target: str, *, key: str) -> str:
     """Return the SHA-256 that `load` returns, without executing the code; BadSpec where there is no such code."""
     where, _ = place(group, target, key=key)
-    if _is_file(where):
-        return _hash_file(where, key)
-    found = _find_module(where)
-    if found is None:
-        raise _not_installed(where, key)
-    return _hash(found.origin if found.has_location else None, package=found.submodule_search_locations is not None)
+    return _read_file(where, key).sha256() if _is_file(where) else _hash_module(where, key)
 
 
 def is_foreign(target: str) -> bool:
@@ -115,7 +125,7 @@ def absolute(target: str, base: Path) -> str:
     where, colon, name = target.rpartition(":")
     if not colon or not _is_file(where) or is_foreign(target):
         return target
-    return f"{(base / where).resolve()}:{name}"
+    return f"{os.path.realpath(base / where)}:{name}"
 
 
 def check_options(factory: type[Any], options: Mapping[str, object], *, key: str, given: int) -> None:
@@ -148,24 +158,6 @@ def _registered(group: str) -> dict[str, str]:
 
 def _is_file(where: str) -> bool:
     return where.endswith(".py") or "/" in where or "\\" in where
-
-
-@functools.cache
-def _import_file(path: str, digest: str, key: str) -> ModuleType:
-    """Execute a file once per content, under a module name that no package has."""
-    name = f"slaternet_plugin_{digest}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise BadSpec(f"{key} names the file {path}, which is not Python; its name must end in .py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and pickle look up a class's module there
-    try:
-        with plugin_edge(f"code of {key} =", path, "its import", passing=()):
-            spec.loader.exec_module(module)
-    except PluginFailed:
-        del sys.modules[name]
-        raise
-    return module
 
 
 def _import_module(name: str, key: str) -> ModuleType:
@@ -204,20 +196,44 @@ def _not_installed(module: str, key: str) -> BadSpec:
     return BadSpec(f"{key} names the module {module}, which is not installed; install its package or name its file")
 
 
-def _hash_file(where: str, key: str) -> str:
-    if not Path(where).is_file():
+def _read_file(where: str, key: str) -> Sources:
+    path = Path(where).resolve()
+    if not path.is_file():
         raise BadSpec(f"{key} names the file {where}, which does not exist; correct the path")
-    return hashlib.sha256(Path(where).read_bytes()).hexdigest()
+    if path.suffix != ".py":
+        raise BadSpec(f"{key} names the file {path}, which is not Python; its name must end in .py")
+    with _readable(key):
+        return of_file(path)
 
 
-def _hash(origin: str | None, *, package: bool) -> str:
-    """Return the SHA-256 of a module's file, or of a package's .py files in the order of their paths."""
-    if origin is None:
+def _hash_module(where: str, key: str) -> str:
+    return _hash_built_in(where, key) if where.partition(".")[0] in _OURS else _hash_found(where, key)
+
+
+@functools.cache
+def _hash_built_in(where: str, key: str) -> str:
+    """Return a hash that differs from release to release: built-ins share code of several packages."""
+    return hashlib.sha256(f"slaternet {version('slaternet')} {_hash_found(where, key)}".encode()).hexdigest()
+
+
+def _hash_found(where: str, key: str) -> str:
+    found = _find_module(where)
+    if found is None:
+        raise _not_installed(where, key)
+    if found.origin is None or not found.has_location:
         return ""  # compiled into the interpreter, or a namespace without code
-    file = Path(origin)
-    if not package:
-        return hashlib.sha256(file.read_bytes()).hexdigest()
-    digest = hashlib.sha256()
-    for path in sorted(file.parent.rglob("*.py")):
-        digest.update(path.relative_to(file.parent).as_posix().encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()
+    top = _find_module(where.partition(".")[0])
+    assert top is not None  # it was found on the way to the module
+    package = found.submodule_search_locations is not None
+    with _readable(key):
+        return of_module(where, Path(found.origin), top.submodule_search_locations, package=package).sha256()
+
+
+@contextlib.contextmanager
+def _readable(key: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise BadSpec(
+            f"{key} needs the file {error.filename}, which cannot be read: {error.strerror}; mend that"
+        ) from None

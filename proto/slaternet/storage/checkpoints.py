@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from slaternet.errors import Diverged
+from slaternet.errors import Damaged
 from slaternet.storage.disk import DISK, DRAFT, Buffer, Disk, draft, publish
 from slaternet.storage.failpoints import failpoint
 from slaternet.storage.record_file import Reader, Title, head_bytes, seal_of, title_bytes
@@ -25,7 +25,7 @@ class Checkpoints:
     folder: Path
     name: str
     run: str
-    spec: str  # SHA-256
+    spec: str  # its tag
     disk: Disk = DISK
 
     def write(self, round: int, payload: Buffer) -> None:
@@ -41,7 +41,7 @@ class Checkpoints:
     def read(self, round: int) -> bytes:
         """Return the state after a round, bit by bit.
 
-        BadSpec where the checkpoint is missing or belongs to another game, Diverged where it is damaged.
+        BadSpec where the checkpoint is missing or belongs to another game, Damaged where it is damaged.
         """
         path = self._path(round)
         with closing(self.disk.open(path)) as file:
@@ -49,7 +49,7 @@ class Checkpoints:
             reader.expect(self._title)
             records = list(reader)
             if len(records) != 1 or records[0].round != round or reader.remainder:
-                raise Diverged(
+                raise Damaged(
                     f"{path} is damaged: it must hold one record, of round {round}, and nothing more; restore it "
                     "from a copy, or begin the whole game anew"
                 )

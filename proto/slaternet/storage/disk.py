@@ -2,15 +2,20 @@
 
 Written data has reached the kernel when a call returns, so it survives the process. It survives a loss of power only
 after `sync` has returned for a file's content and `sync_folder` for its name.
+
+Nothing is ever written through a link: a folder may come from somebody else, with names in it that lead elsewhere. A
+file that is written anew replaces its name, and the file behind a link stays as it was; a file that grows, or a folder
+in which files are written, must not be a link.
 """
 
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import IO, Any, Protocol, TypeAlias
 
 from slaternet.errors import BadSpec, RunFailed, SlaternetError
 
@@ -19,8 +24,9 @@ Buffer: TypeAlias = "bytes | bytearray | memoryview[Any]"
 DRAFT = ".draft"
 """Suffix of a file that is still being written."""
 
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP}
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+"""Errors of a disk that is full."""
+_FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG}
 # without fdatasync, the slower fsync gives the same guarantee
 _sync = getattr(os, "fdatasync", os.fsync)
 
@@ -66,7 +72,10 @@ class Disk(Protocol):
         """Return the names in a folder, sorted; none if the folder does not exist."""
 
     def make_folder(self, folder: Path) -> None:
-        """Make a folder and its parents where they are missing; they survive a loss of power."""
+        """Make a folder and its parents where they are missing; they survive a loss of power.
+
+        The folder itself must not be a link: its parents may be, which are chosen by the user.
+        """
 
     def sync_folder(self, folder: Path) -> None:
         """Return once the names in a folder would survive a loss of power."""
@@ -98,12 +107,16 @@ def publish(disk: Disk, beside: Path, path: Path) -> None:
 
 def refusal(path: Path, error: OSError) -> SlaternetError:
     """Return an error that names the refused path, the cause and the remedy."""
-    if error.errno in _FULL:
+    if error.errno in FULL:
         return RunFailed(
             f"there is no room for {path}: {error.strerror}; nothing acknowledged is lost: free space and start again"
         )
     if error.errno == errno.ENOENT:
         return BadSpec(f"{path} is missing; put it back, or begin the whole game anew")
+    if error.errno == errno.ELOOP:
+        return BadSpec(f"{path} is a link, and nothing is written through links; put what it leads to in its place")
+    if error.errno in (errno.ENXIO, errno.ENODEV):
+        return BadSpec(f"{path} is not an ordinary file; put one in its place")
     if error.errno in _FORBIDDEN:
         return BadSpec(f"{path} cannot be used: {error.strerror}; make it accessible, or choose another folder")
     return RunFailed(f"{path} cannot be used: {error.strerror}; see to its disk and start again")
@@ -122,13 +135,53 @@ class _Using:
             raise refusal(self.path, error) from None
 
 
+def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
+    """Open a file and return its descriptor; OSError where it is a device or a pipe, or to be written and a link."""
+    # O_NONBLOCK: opening a pipe would wait for somebody at its other end
+    descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
+    found = os.fstat(descriptor)
+    regular = stat.S_ISREG(found.st_mode)
+    if regular and (flags & os.O_ACCMODE == os.O_RDONLY or found.st_nlink == 1):
+        return descriptor
+    os.close(descriptor)
+    if stat.S_ISDIR(found.st_mode):
+        raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+    raise OSError(errno.ELOOP, "it is a link") if regular else OSError(errno.ENXIO, "it is not an ordinary file")
+
+
+def create_anew(path: Path, flags: int = 0) -> int:
+    """Create a file in place of any file or link of this name and return its descriptor; OSError where that fails."""
+    path.unlink(missing_ok=True)
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC | flags, 0o644)
+
+
+def open_log(path: Path) -> IO[bytes]:
+    """Open a file to append to, without a buffer; BadSpec where it is a link."""
+    with _Using(path):
+        return open(open_regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW), "ab", buffering=0)
+
+
+def is_link(path: Path) -> bool:
+    """Return whether a name stands for something that has another place: what is written there changes that."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISLNK(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_nlink > 1)
+
+
+def refuse_link(path: Path) -> None:
+    """Raise BadSpec where a path is a link."""
+    if is_link(path):
+        raise refusal(path, OSError(errno.ELOOP, ""))
+
+
 class _RealFile:
     __slots__ = ("_using", "descriptor")
 
-    def __init__(self, path: Path, flags: int) -> None:
+    def __init__(self, path: Path, descriptor: int) -> None:
         self._using = _Using(path)
-        with self._using:
-            self.descriptor = os.open(path, flags, 0o644)
+        self.descriptor = descriptor
 
     def size(self) -> int:
         with self._using:
@@ -168,10 +221,13 @@ class _RealFile:
 
 class _RealDisk:
     def create(self, path: Path) -> DiskFile:
-        return _RealFile(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC)
+        with _Using(path):
+            return _RealFile(path, create_anew(path, os.O_APPEND))
 
     def open(self, path: Path, *, write: bool = False) -> DiskFile:
-        return _RealFile(path, os.O_RDWR | os.O_APPEND if write else os.O_RDONLY)
+        with _Using(path):
+            flags = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW if write else os.O_RDONLY
+            return _RealFile(path, open_regular(path, flags))
 
     def rename(self, old: Path, new: Path) -> None:
         with _Using(new):
@@ -187,6 +243,7 @@ class _RealDisk:
         return []
 
     def make_folder(self, folder: Path) -> None:
+        refuse_link(folder)
         with _Using(folder):
             missing = [each for each in (folder, *folder.parents) if not each.exists()]
             for each in reversed(missing):
@@ -204,7 +261,8 @@ class _RealDisk:
     def lock(self, path: Path) -> DiskFile | None:
         import fcntl  # not on every platform, and needed only with --state
 
-        file = _RealFile(path, os.O_RDWR | os.O_CREAT)
+        with _Using(path):
+            file = _RealFile(path, open_regular(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW))
         locked = False
         try:
             with _Using(path), suppress(BlockingIOError):
@@ -224,24 +282,36 @@ def replace_file(path: Path, *pieces: Buffer, disk: Disk = DISK) -> None:
     publish(disk, draft(disk, path, *pieces), path)
 
 
-def read_file(path: Path, *, disk: Disk = DISK) -> bytes:
-    """Return the content of a file."""
+def read_file(path: Path, *, most: int | None = None, disk: Disk = DISK) -> bytes:
+    """Return the content of a file; BadSpec where it is longer than `most` bytes."""
     with closing(disk.open(path)) as file:
-        return file.read(0, file.size())
+        size = file.size()
+        if most is not None and size > most:
+            raise BadSpec(f"{path} is longer than the {most} bytes that such a file may have; put back the right one")
+        return file.read(0, size)
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Yield a path beside `path` for a library to write to; after the block, rename that file to `path`.
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """Yield a file beside `path` for a library to write to; after the block, rename it to `path`.
 
-    `path` is replaced whole or not at all, and then survives a loss of power.
+    `path` is replaced whole or not at all, and then survives a loss of power. RunFailed where the disk is full, else an
+    OSError that names the path.
     """
     beside = path.with_name(path.name + DRAFT)
     try:
-        yield beside
-        with beside.open("rb") as file:
-            os.fsync(file.fileno())
-        beside.replace(path)
-        DISK.sync_folder(path.parent)
-    finally:
-        beside.unlink(missing_ok=True)
+        descriptor = create_anew(beside)
+        try:
+            with open(descriptor, "w+b") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(path)
+            DISK.sync_folder(path.parent)
+        finally:
+            beside.unlink(missing_ok=True)
+    except OSError as error:
+        if error.errno in FULL:
+            raise refusal(path, error) from None
+        error.filename = str(path)
+        raise

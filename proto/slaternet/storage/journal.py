@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Self
 
-from slaternet.errors import BadSpec, Diverged, RunFailed, SlaternetError
+from slaternet.errors import BadSpec, Damaged, RunFailed, SlaternetError
 from slaternet.limits import LIMITS, Limits
 from slaternet.storage import record_file
 from slaternet.storage.disk import DISK, DRAFT, Buffer, Disk, DiskFile, publish, replace_file
@@ -84,7 +84,7 @@ class Journal:
     ) -> Self:
         """Continue a journal: `replay` it, then `append`.
 
-        BadSpec where it is missing or belongs to another game, Diverged where its title is damaged.
+        BadSpec where it is missing or belongs to another game, Damaged where its title is damaged.
         """
         file = disk.open(path, write=True)
         try:
@@ -96,7 +96,7 @@ class Journal:
     def replay(self) -> Iterator[record_file.SealedRecord]:
         """Yield the records; at the end cut off one that a crash has torn.
 
-        Diverged, naming record and byte, where the file is damaged otherwise.
+        Damaged, naming record and byte, where the file is damaged otherwise.
         """
         reader, self._reader = self._reader, None
         if reader is None:  # it would take records appended since for torn ones
@@ -218,23 +218,25 @@ class JournalRewrite:
         self._disk.remove(self.path)
 
 
-def read(path: Path, *, disk: Disk = DISK, limits: Limits = LIMITS) -> Iterator[record_file.SealedRecord]:
+def read(
+    path: Path, *, torn: bool = False, disk: Disk = DISK, limits: Limits = LIMITS
+) -> Iterator[record_file.SealedRecord]:
     """Yield the records of any journal, without changing the file.
 
-    Diverged, naming record and byte, where it is damaged or ends within a record.
+    Damaged, naming record and byte, where it is damaged or, unless it may be `torn`, ends within a record.
     """
     with closing(disk.open(path)) as file:
         reader = record_file.Reader(path, file, largest=_largest(limits))
         yield from reader
-        if reader.remainder:
-            raise Diverged(
+        if reader.remainder and not torn:
+            raise Damaged(
                 f"{path} ends within record {reader.count + 1}, which begins at byte {reader.end}; if its process was "
                 "killed, start it again: it cuts off what was never acknowledged"
             )
 
 
 def read_title(path: Path, *, disk: Disk = DISK) -> record_file.Title:
-    """Return role and run of a journal; BadSpec where it is none, Diverged where it is damaged."""
+    """Return role and run of a journal; BadSpec where it is none, Damaged where it is damaged."""
     with closing(disk.open(path)) as file:
         return record_file.Reader(path, file, largest=0).title
 

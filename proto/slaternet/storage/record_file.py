@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from slaternet.errors import BadSpec, Diverged
+from slaternet.errors import BadSpec, Damaged
 from slaternet.storage.disk import Buffer, DiskFile
 
 VERSION = 2
@@ -71,7 +71,7 @@ def head_bytes(before: bytes, kind: int, round: int, *payload: Buffer) -> bytes:
 class Reader:
     """The records of a file, from the first to the last whole one, each checked as it is read.
 
-    BadSpec where it is another kind of file, Diverged, naming record and byte, where it is damaged.
+    BadSpec where it is another kind of file, Damaged, naming record and byte, where it is damaged.
     """
 
     def __init__(self, path: Path, file: DiskFile, *, largest: int) -> None:
@@ -153,8 +153,8 @@ class Reader:
             self._chunk_offset, start = offset, 0
         return self._chunk[start : start + size]
 
-    def _damaged(self, what: str) -> Diverged:
+    def _damaged(self, what: str) -> Damaged:
         where = f"record {self.count + 1}, byte {self.end}" if self.end else "the beginning"
-        return Diverged(
+        return Damaged(
             f"{self._path} is damaged at {where}: {what}; restore it from a copy, or begin the whole game anew"
         )

@@ -8,11 +8,14 @@ checkpoints  of a host: its state after some rounds of that game
 import json
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
+
+from pydantic import TypeAdapter
 
 from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS
-from slaternet.storage.disk import DISK, DRAFT, Disk, DiskFile, read_file, replace_file
+from slaternet.storage.disk import DISK, DRAFT, Disk, DiskFile, refuse_link, replace_file
+from slaternet.storage.files import read_json
 
 AUTO = "auto"
 """In place of a name: the first of agent-1, agent-2, ... whose folder no process holds."""
@@ -29,7 +32,7 @@ class SavedState:
     name: str
     role: str
     run: str = ""  # empty: no game was begun
-    spec: str = ""  # SHA-256
+    spec: str = ""  # its tag, by which the spec is known again; of a coordinator, its SHA-256
     over: bool = False
     rounds: int = 0
     results: str = ""  # the run folder, where this process writes one
@@ -77,6 +80,7 @@ class StateDir:
     def _claim(cls, states: Path, name: str, role: str, disk: Disk, *, fresh: bool) -> Self | None:
         folder = states / name
         disk.make_folder(folder)
+        refuse_link(folder / _CHECKPOINTS)
         lock = disk.lock(folder / _LOCK)
         if lock is None:
             return None
@@ -126,7 +130,7 @@ class StateDir:
 
     @property
     def past_spec(self) -> str:
-        """SHA-256 of the saved game's spec; empty where no game was begun."""
+        """By which the saved game's spec is known again; empty where no game was begun."""
         return self._past.spec
 
     def remember(self, run: str, spec: str) -> None:
@@ -168,12 +172,10 @@ class StateDir:
         if _STATE not in self._disk.names(folder):
             return self._past
         file = folder / _STATE
-        try:
-            held = json.loads(read_file(file, disk=self._disk))
-        except ValueError:
-            held = None
-        if not isinstance(held, dict) or {key: type(value) for key, value in held.items()} != _TYPES:
-            raise BadSpec(f"{file} is damaged; restore it from a copy, or start with --fresh to forget its game")
+        damaged = "is damaged; restore it from a copy, or start with --fresh to forget its game"
+        held = read_json(file, _JSON, damaged, disk=self._disk)
+        if {key: type(value) for key, value in held.items()} != _TYPES:
+            raise BadSpec(f"{file} {damaged}")
         past = SavedState(**held)
         if past.role != self._role:
             raise BadSpec(
@@ -195,3 +197,4 @@ class StateDir:
 
 
 _TYPES = {each.name: each.type for each in fields(SavedState)}
+_JSON = TypeAdapter(dict[str, Any])

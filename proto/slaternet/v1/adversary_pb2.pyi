@@ -116,9 +116,9 @@ class Question(_message.Message):
     LOSS_GRADIENT_FIELD_NUMBER: _builtins.int
     CONSTRAINT_GRADIENT_FIELD_NUMBER: _builtins.int
     agents: _builtins.bytes
-    """uint32 little-endian, ascending, all seated at the sender; at least one"""
+    """uint32 little-endian, ascending: all agents seated at the sender that play the round"""
     points: _builtins.int
-    """s, points per agent; at most what the game grants; 0 (absent): the decision alone"""
+    """s, points per agent, question.points of the spec; 0 (absent): the decision alone"""
     data: _builtins.bytes
     """float64 little-endian, finite: decisions (k, p) unless x_is_first_point, then points"""
     part: _builtins.int
@@ -130,9 +130,9 @@ class Question(_message.Message):
     x_is_first_point: _builtins.bool
     """each decision is the agent's first point, of which there must be one"""
     loss_gradient: _builtins.bool
-    """asks for the loss and its gradient at the anchor, where the game grants it"""
+    """asks for the loss and its gradient at the anchor; question.loss_gradient of the spec"""
     constraint_gradient: _builtins.bool
-    """asks for the constraints and their gradients at the anchor, where the game grants it"""
+    """asks for the constraints and their gradients at the anchor; likewise"""
     def __init__(
         self,
         *,
@@ -192,25 +192,31 @@ Global___Usage: _TypeAlias = Usage  # noqa: Y015
 
 @_typing.final
 class Recall(_message.Message):
-    """Asks for the past questions and answers of agents that are now seated at the sender; head.round: the first round wanted."""
+    """Asks for past questions and answers of agents; head.round: the first round wanted."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     AGENTS_FIELD_NUMBER: _builtins.int
     LAST_FIELD_NUMBER: _builtins.int
+    TICKET_FIELD_NUMBER: _builtins.int
     agents: _builtins.bytes
-    """uint32 little-endian, ascending, all seated at the sender; at least one"""
+    """uint32 little-endian, ascending; at least one; all seated at the sender, unless it has a ticket"""
     last: _builtins.int
-    """the last round wanted, at most M"""
+    """the last round wanted; all agents have bought it. Of one round alone: the agents that have"""
+    ticket: _builtins.bytes
+    """bought it are answered for
+    of a RowRequest, 32 bytes: for its agents and the rounds before its round; empty (absent): none
+    """
     def __init__(
         self,
         *,
         agents: _builtins.bytes = ...,
         last: _builtins.int = ...,
+        ticket: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "last", b"last"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "last", b"last", "ticket", b"ticket"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -61,7 +61,9 @@ Global___GossipMessage: _TypeAlias = GossipMessage  # noqa: Y015
 
 @_typing.final
 class Wanted(_message.Message):
-    """The sender lacks every frame from head.round on; send them again."""
+    """The sender lacks every frame from head.round on; send them again. Once per stream, and not from the opener, whose opening
+    says the same.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -79,7 +81,7 @@ Global___Wanted: _TypeAlias = Wanted  # noqa: Y015
 @_typing.final
 class Frame(_message.Message):
     """All iterates the receiver needs from the sender in one round. Sending a frame again changes nothing;
-    sending another one for the same round and agent stops the run.
+    another one for the same round and agent is disputed.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -30,7 +30,7 @@ class JoinRequest(_message.Message):
     PROTOCOL_FIELD_NUMBER: _builtins.int
     FINGERPRINT_FIELD_NUMBER: _builtins.int
     AGENTS_FIELD_NUMBER: _builtins.int
-    SPEC_FIELD_NUMBER: _builtins.int
+    SPEC_TAG_FIELD_NUMBER: _builtins.int
     DURABLE_FIELD_NUMBER: _builtins.int
     TICKET_FIELD_NUMBER: _builtins.int
     role: _builtins.str
@@ -45,10 +45,10 @@ class JoinRequest(_message.Message):
     """numerics fingerprint, 64 hex digits; must equal the coordinator's unless the spec waives it"""
     agents: _builtins.bytes
     """the agents a host wants, uint32 little-endian, ascending, `seats` of them; empty: any"""
-    spec: _builtins.str
-    """SHA-256 of the spec this process has played before, 64 hex digits; must equal the"""
+    spec_tag: _builtins.str
+    """from the Welcome to the game that its state holds, 64 hex digits; must equal the"""
     durable: _builtins.bool
-    """coordinator's; empty (absent): it has played none
+    """coordinator's; empty (absent): it has begun none
     it keeps on disk what it needs after a restart; absent: it does not, and cannot be restarted
     """
     ticket: _builtins.bytes
@@ -67,13 +67,13 @@ class JoinRequest(_message.Message):
         protocol: _builtins.int = ...,
         fingerprint: _builtins.str = ...,
         agents: _builtins.bytes = ...,
-        spec: _builtins.str = ...,
+        spec_tag: _builtins.str = ...,
         durable: _builtins.bool = ...,
         ticket: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["head", b"head"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "agents", b"agents", "durable", b"durable", "fingerprint", b"fingerprint", "head", b"head", "protocol", b"protocol", "role", b"role", "seats", b"seats", "spec", b"spec", "ticket", b"ticket"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "agents", b"agents", "durable", b"durable", "fingerprint", b"fingerprint", "head", b"head", "protocol", b"protocol", "role", b"role", "seats", b"seats", "spec_tag", b"spec_tag", "ticket", b"ticket"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -88,14 +88,19 @@ class Welcome(_message.Message):
     TICKET_FIELD_NUMBER: _builtins.int
     SPEC_FIELD_NUMBER: _builtins.int
     LOW_WATER_FIELD_NUMBER: _builtins.int
+    SPEC_TAG_FIELD_NUMBER: _builtins.int
     incarnation: _builtins.int
     """from 1; 0 (absent): the name is taken; join again with this ticket"""
     ticket: _builtins.bytes
     """32 bytes, opens the control stream; without incarnation it is for the next Join alone"""
     spec: _builtins.str
-    """the resolved spec, TOML, at most 256 KiB; absent without incarnation"""
+    """the resolved spec, TOML, at most 256 KiB; to hosts without [adversary] and [record];"""
     low_water: _builtins.int
-    """M: a restarted host continues from its checkpoint of this round; 0 (absent): from the start"""
+    """absent without incarnation
+    M: a restarted host continues from its checkpoint of this round; 0 (absent): from the start
+    """
+    spec_tag: _builtins.str
+    """names the whole spec without telling it: HMAC-SHA-256 under a secret of the run, 64 hex"""
     @_builtins.property
     def head(self) -> _common_pb2.Head:
         """run: the id to use from here on; sender: the coordinator's name"""
@@ -108,10 +113,11 @@ class Welcome(_message.Message):
         ticket: _builtins.bytes = ...,
         spec: _builtins.str = ...,
         low_water: _builtins.int = ...,
+        spec_tag: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["head", b"head"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["head", b"head", "incarnation", b"incarnation", "low_water", b"low_water", "spec", b"spec", "ticket", b"ticket"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["head", b"head", "incarnation", b"incarnation", "low_water", b"low_water", "spec", b"spec", "spec_tag", b"spec_tag", "ticket", b"ticket"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -133,6 +139,10 @@ class ControlUp(_message.Message):
     REFUSALS_FIELD_NUMBER: _builtins.int
     CHECKPOINTED_FIELD_NUMBER: _builtins.int
     WAITING_FIELD_NUMBER: _builtins.int
+    ACCUSATION_FIELD_NUMBER: _builtins.int
+    DISPUTE_FIELD_NUMBER: _builtins.int
+    ROWS_FIELD_NUMBER: _builtins.int
+    DISTURBED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def head(self) -> _common_pb2.Head: ...
     @_builtins.property
@@ -163,7 +173,7 @@ class ControlUp(_message.Message):
 
     @_builtins.property
     def failed(self) -> Global___Failed:
-        """the sender cannot go on; the game ends for all"""
+        """the sender cannot go on; of a host only its own part ends, of the adversary the game"""
 
     @_builtins.property
     def refusals(self) -> Global___Refusals:
@@ -176,6 +186,22 @@ class ControlUp(_message.Message):
     @_builtins.property
     def waiting(self) -> Global___Waiting:
         """host: it has made no progress for a second; Progress revokes it"""
+
+    @_builtins.property
+    def accusation(self) -> Global___Accusation:
+        """host: a peer has refused its stream"""
+
+    @_builtins.property
+    def dispute(self) -> Global___Dispute:
+        """host: it has received different rows of one agent; until the Ruling, again on every stream"""
+
+    @_builtins.property
+    def rows(self) -> Global___Rows:
+        """host, in answer to RowRequest"""
+
+    @_builtins.property
+    def disturbed(self) -> Global___Disturbed:
+        """host: some of its decisions do not follow from the rows it has now"""
 
     def __init__(
         self,
@@ -192,12 +218,16 @@ class ControlUp(_message.Message):
         refusals: Global___Refusals | None = ...,
         checkpointed: Global___Checkpointed | None = ...,
         waiting: Global___Waiting | None = ...,
+        accusation: Global___Accusation | None = ...,
+        dispute: Global___Dispute | None = ...,
+        rows: Global___Rows | None = ...,
+        disturbed: Global___Disturbed | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "body", b"body", "checkpointed", b"checkpointed", "description", b"description", "failed", b"failed", "finished", b"finished", "head", b"head", "heartbeat", b"heartbeat", "holding", b"holding", "opening", b"opening", "progress", b"progress", "refusals", b"refusals", "waiting", b"waiting"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["accusation", b"accusation", "acknowledged", b"acknowledged", "body", b"body", "checkpointed", b"checkpointed", "description", b"description", "dispute", b"dispute", "disturbed", b"disturbed", "failed", b"failed", "finished", b"finished", "head", b"head", "heartbeat", b"heartbeat", "holding", b"holding", "opening", b"opening", "progress", b"progress", "refusals", b"refusals", "rows", b"rows", "waiting", b"waiting"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "body", b"body", "checkpointed", b"checkpointed", "description", b"description", "failed", b"failed", "finished", b"finished", "head", b"head", "heartbeat", b"heartbeat", "holding", b"holding", "opening", b"opening", "progress", b"progress", "refusals", b"refusals", "waiting", b"waiting"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accusation", b"accusation", "acknowledged", b"acknowledged", "body", b"body", "checkpointed", b"checkpointed", "description", b"description", "dispute", b"dispute", "disturbed", b"disturbed", "failed", b"failed", "finished", b"finished", "head", b"head", "heartbeat", b"heartbeat", "holding", b"holding", "opening", b"opening", "progress", b"progress", "refusals", b"refusals", "rows", b"rows", "waiting", b"waiting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["opening", "heartbeat", "description", "progress", "holding", "finished", "acknowledged", "failed", "refusals", "checkpointed", "waiting"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["opening", "heartbeat", "description", "progress", "holding", "finished", "acknowledged", "failed", "refusals", "checkpointed", "waiting", "accusation", "dispute", "rows", "disturbed"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -216,6 +246,9 @@ class ControlDown(_message.Message):
     LOW_WATER_FIELD_NUMBER: _builtins.int
     OVER_FIELD_NUMBER: _builtins.int
     SPARE_FIELD_NUMBER: _builtins.int
+    INCIDENT_FIELD_NUMBER: _builtins.int
+    ROW_REQUEST_FIELD_NUMBER: _builtins.int
+    RULING_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def head(self) -> _common_pb2.Head: ...
     @_builtins.property
@@ -246,6 +279,18 @@ class ControlDown(_message.Message):
     def spare(self) -> Global___Spare:
         """to hosts: every seat is taken; stay, in case one becomes free"""
 
+    @_builtins.property
+    def incident(self) -> Global___Incident:
+        """to the adversary: to be written to incidents.jsonl; again on every stream"""
+
+    @_builtins.property
+    def row_request(self) -> Global___RowRequest:
+        """to hosts: state rows that others dispute, or rebuild them from the journal"""
+
+    @_builtins.property
+    def ruling(self) -> Global___Rows:
+        """to a host that disputes rows: use these"""
+
     def __init__(
         self,
         *,
@@ -258,12 +303,15 @@ class ControlDown(_message.Message):
         low_water: Global___LowWater | None = ...,
         over: Global___Over | None = ...,
         spare: Global___Spare | None = ...,
+        incident: Global___Incident | None = ...,
+        row_request: Global___RowRequest | None = ...,
+        ruling: Global___Rows | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "head", b"head", "heartbeat", b"heartbeat", "hold", b"hold", "low_water", b"low_water", "over", b"over", "seating", b"seating", "spare", b"spare", "stop_at", b"stop_at", "topology", b"topology"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "head", b"head", "heartbeat", b"heartbeat", "hold", b"hold", "incident", b"incident", "low_water", b"low_water", "over", b"over", "row_request", b"row_request", "ruling", b"ruling", "seating", b"seating", "spare", b"spare", "stop_at", b"stop_at", "topology", b"topology"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "head", b"head", "heartbeat", b"heartbeat", "hold", b"hold", "low_water", b"low_water", "over", b"over", "seating", b"seating", "spare", b"spare", "stop_at", b"stop_at", "topology", b"topology"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "head", b"head", "heartbeat", b"heartbeat", "hold", b"hold", "incident", b"incident", "low_water", b"low_water", "over", b"over", "row_request", b"row_request", "ruling", b"ruling", "seating", b"seating", "spare", b"spare", "stop_at", b"stop_at", "topology", b"topology"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["heartbeat", "seating", "topology", "hold", "stop_at", "low_water", "over", "spare"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["heartbeat", "seating", "topology", "hold", "stop_at", "low_water", "over", "spare", "incident", "row_request", "ruling"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -292,7 +340,7 @@ class Description(_message.Message):
     rowwise: _builtins.bool
     """an agent's values do not depend on which others are asked with it"""
     code: _builtins.str
-    """SHA-256 of the plugin's code, 64 hex digits"""
+    """SHA-256 of the plugin's code, 64 hex digits; absent in a host's Seating"""
     def __init__(
         self,
         *,
@@ -325,6 +373,7 @@ class Peer(_message.Message):
     ACCEPT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     address: _builtins.str
+    """empty (absent): this process is shut out, and nobody dials it until its successor has joined"""
     incarnation: _builtins.int
     seats: _builtins.bytes
     """agent ids, uint32 little-endian, ascending; empty: the adversary"""
@@ -664,7 +713,7 @@ class Failed(_message.Message):
 
     REASON_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
-    """one sentence for the operator, without values of any function; at most 1024 bytes"""
+    """one sentence for the operator, without values of any function or paths; at most 1024"""
     def __init__(
         self,
         *,
@@ -677,6 +726,138 @@ class Failed(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Failed: _TypeAlias = Failed  # noqa: Y015
+
+@_typing.final
+class Accusation(_message.Message):
+    """A peer has refused the sender's stream with an error that no honest host sends. Recorded, and believed by nobody."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOST_FIELD_NUMBER: _builtins.int
+    WHAT_FIELD_NUMBER: _builtins.int
+    host: _builtins.str
+    """the peer"""
+    what: _builtins.str
+    """one sentence; at most 1024 bytes"""
+    def __init__(
+        self,
+        *,
+        host: _builtins.str = ...,
+        what: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["host", b"host", "what", b"what"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Accusation: _TypeAlias = Accusation  # noqa: Y015
+
+@_typing.final
+class Dispute(_message.Message):
+    """Rows of z that the sender has received twice, with different numbers; head.round: of which round."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOST_FIELD_NUMBER: _builtins.int
+    AGENTS_FIELD_NUMBER: _builtins.int
+    ROWS_FIELD_NUMBER: _builtins.int
+    host: _builtins.str
+    """who sent the second, where these agents are seated"""
+    agents: _builtins.bytes
+    """uint32 little-endian, ascending; at least one"""
+    rows: _builtins.bytes
+    """(agents, width) float64 little-endian, finite, at most 512 KiB: those that came second"""
+    def __init__(
+        self,
+        *,
+        host: _builtins.str = ...,
+        agents: _builtins.bytes = ...,
+        rows: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "host", b"host", "rows", b"rows"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Dispute: _TypeAlias = Dispute  # noqa: Y015
+
+@_typing.final
+class RowRequest(_message.Message):
+    """Asks a host for rows of z; head.round: of which round."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AGENTS_FIELD_NUMBER: _builtins.int
+    TICKET_FIELD_NUMBER: _builtins.int
+    agents: _builtins.bytes
+    """as in Dispute"""
+    ticket: _builtins.bytes
+    """32 bytes: rebuild the rows from the adversary's journal, which opens it for this ticket;"""
+    def __init__(
+        self,
+        *,
+        agents: _builtins.bytes = ...,
+        ticket: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "ticket", b"ticket"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RowRequest: _TypeAlias = RowRequest  # noqa: Y015
+
+@_typing.final
+class Rows(_message.Message):
+    """Rows of z, of head.round."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AGENTS_FIELD_NUMBER: _builtins.int
+    ROWS_FIELD_NUMBER: _builtins.int
+    agents: _builtins.bytes
+    """as in Dispute"""
+    rows: _builtins.bytes
+    """as in Dispute; empty (absent): the sender cannot tell; in a ruling: keep what came first"""
+    def __init__(
+        self,
+        *,
+        agents: _builtins.bytes = ...,
+        rows: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "rows", b"rows"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Rows: _TypeAlias = Rows  # noqa: Y015
+
+@_typing.final
+class Disturbed(_message.Message):
+    """The sender had asked a question of head.round that it would not ask now: rows it has mixed differ from those it has
+    received since, or a host before it has asked something else. The game goes on as it was asked.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AGENTS_FIELD_NUMBER: _builtins.int
+    agents: _builtins.bytes
+    """uint32 little-endian, ascending; at least one"""
+    def __init__(
+        self,
+        *,
+        agents: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Disturbed: _TypeAlias = Disturbed  # noqa: Y015
 
 @_typing.final
 class Breach(_message.Message):
@@ -799,6 +980,9 @@ class StatusReply(_message.Message):
     BREACHES_FIELD_NUMBER: _builtins.int
     ROUNDS_PER_SECOND_FIELD_NUMBER: _builtins.int
     TROUBLES_FIELD_NUMBER: _builtins.int
+    DISTURBED_FIELD_NUMBER: _builtins.int
+    SCORES_WITHHELD_FIELD_NUMBER: _builtins.int
+    SEALED_FIELD_NUMBER: _builtins.int
     phase: _builtins.str
     """"gathering", "playing", "stopping", "over" or "failed" """
     rounds: _builtins.int
@@ -806,7 +990,9 @@ class StatusReply(_message.Message):
     published: _builtins.int
     """the last round whose topology was published"""
     cumulative_loss: _builtins.float
+    """over the rounds scored; 0 where scores_withheld"""
     cumulative_violation: _builtins.float
+    """likewise"""
     waiting_for: _builtins.str
     """the processes that are missing or delay all others, in words; empty (absent): none"""
     failure: _builtins.str
@@ -815,6 +1001,12 @@ class StatusReply(_message.Message):
     """n of the game"""
     rounds_per_second: _builtins.float
     """scored, over the last seconds; 0 (absent): none"""
+    disturbed: _builtins.bool
+    """some decisions do not follow from the rules: the digest need not be that of a simulation"""
+    scores_withheld: _builtins.bool
+    """scores are the operator's, and the caller's certificate is another's"""
+    sealed: _builtins.bool
+    """hosts do not know the seed that draws the functions; absent: they do, an open game"""
     @_builtins.property
     def head(self) -> _common_pb2.Head:
         """round: the last round scored"""
@@ -847,10 +1039,13 @@ class StatusReply(_message.Message):
         breaches: _abc.Iterable[Global___Breach] | None = ...,
         rounds_per_second: _builtins.float = ...,
         troubles: _abc.Iterable[Global___Trouble] | None = ...,
+        disturbed: _builtins.bool = ...,
+        scores_withheld: _builtins.bool = ...,
+        sealed: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["head", b"head"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "breaches", b"breaches", "cumulative_loss", b"cumulative_loss", "cumulative_violation", b"cumulative_violation", "failure", b"failure", "head", b"head", "hosts", b"hosts", "phase", b"phase", "published", b"published", "rounds", b"rounds", "rounds_per_second", b"rounds_per_second", "troubles", b"troubles", "waiting_for", b"waiting_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "breaches", b"breaches", "cumulative_loss", b"cumulative_loss", "cumulative_violation", b"cumulative_violation", "disturbed", b"disturbed", "failure", b"failure", "head", b"head", "hosts", b"hosts", "phase", b"phase", "published", b"published", "rounds", b"rounds", "rounds_per_second", b"rounds_per_second", "scores_withheld", b"scores_withheld", "sealed", b"sealed", "troubles", b"troubles", "waiting_for", b"waiting_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -870,6 +1065,7 @@ class HostStatus(_message.Message):
     WAITS_FOR_FIELD_NUMBER: _builtins.int
     SPARE_FIELD_NUMBER: _builtins.int
     LOST_FIELD_NUMBER: _builtins.int
+    SHUT_OUT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     address: _builtins.str
     seats: _builtins.int
@@ -886,6 +1082,8 @@ class HostStatus(_message.Message):
     """it has no seat and waits for one"""
     lost: _builtins.bool
     """it was given up: others play its agents, or they have departed"""
+    shut_out: _builtins.str
+    """why its part has ended, one sentence; another process may take its name; empty (absent): it plays"""
     @_builtins.property
     def waits_for(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """names of the processes it waits for; at most 4097; empty: it has reported none"""
@@ -903,10 +1101,11 @@ class HostStatus(_message.Message):
         waits_for: _abc.Iterable[_builtins.str] | None = ...,
         spare: _builtins.bool = ...,
         lost: _builtins.bool = ...,
+        shut_out: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "connected", b"connected", "lost", b"lost", "name", b"name", "role", b"role", "round", b"round", "seats", b"seats", "silent", b"silent", "spare", b"spare", "waits_for", b"waits_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "connected", b"connected", "lost", b"lost", "name", b"name", "role", b"role", "round", b"round", "seats", b"seats", "shut_out", b"shut_out", "silent", b"silent", "spare", b"spare", "waits_for", b"waits_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -937,6 +1136,44 @@ class Trouble(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Trouble: _TypeAlias = Trouble  # noqa: Y015
+
+@_typing.final
+class Incident(_message.Message):
+    """One line of incidents.jsonl; head.round: the last round scored when it happened."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TIME_FIELD_NUMBER: _builtins.int
+    PROCESS_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    SENTENCE_FIELD_NUMBER: _builtins.int
+    EVIDENCE_FIELD_NUMBER: _builtins.int
+    time: _builtins.float
+    """seconds since 1970; each incident of a game has a later one"""
+    process: _builtins.str
+    """whom it is about"""
+    kind: _builtins.str
+    """one word"""
+    sentence: _builtins.str
+    """without values of any function; at most 1024 bytes"""
+    evidence: _builtins.str
+    """at most 1024 bytes; empty (absent): none"""
+    def __init__(
+        self,
+        *,
+        time: _builtins.float = ...,
+        process: _builtins.str = ...,
+        kind: _builtins.str = ...,
+        sentence: _builtins.str = ...,
+        evidence: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evidence", b"evidence", "kind", b"kind", "process", b"process", "sentence", b"sentence", "time", b"time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Incident: _TypeAlias = Incident  # noqa: Y015
 
 @_typing.final
 class StopRequest(_message.Message):

@@ -28,9 +28,13 @@ ALSO = {
     "slaternet.model": {"Agents", "Array"},
     "slaternet.numerics.randomness": {"block_length", "locate"},
     "slaternet.numerics.portable": {"exponential", "sigmoid", "softplus"},
+    "slaternet.limits": {"LIMITS"},
+    "slaternet.numerics.npz": {"Archive", "NUMBERS", "WrongSize"},
+    "slaternet.storage.files": {"opened", "refusing"},
+    "slaternet.storage.disk": {"replacing"},
 }
-"""Beyond their own interface: options compared with their annotations, names of arrays, blocks of rounds, and functions
-that every machine rounds alike."""
+"""Beyond their own interface: options compared with their annotations, names of arrays, blocks of rounds, functions
+that every machine rounds alike, and files and sizes that are checked before they take memory."""
 
 
 class Still(Adversary):

@@ -27,7 +27,7 @@ def recomputed(spec: Spec, t: int, known: bytes) -> str:
     parts = (
         bytes.fromhex(spec.adversary.sha256),
         hashlib.sha256(options).digest(),
-        struct.pack("<QQ", spec.run.seed, t),
+        struct.pack("<QQ", 5 if spec.adversary.seed is None else spec.adversary.seed, t),
     )
     return hashlib.sha256(b"".join(parts) + known).hexdigest()
 
@@ -45,12 +45,22 @@ def written(folder: Path) -> list[str]:
     return (folder / "commitments.csv").read_text().splitlines()
 
 
+@pytest.mark.parametrize("seed", ["", 2**63 - 1])
 @pytest.mark.parametrize("adaptive", [False, True])
-def test_every_commitment_of_a_run_is_made_again_from_its_spec_and_decisions(adaptive: bool, tmp_path: Path) -> None:
+def test_every_commitment_of_a_run_is_made_again_from_its_spec_and_decisions(
+    adaptive: bool, seed: object, tmp_path: Path
+) -> None:
     file = tmp_path / "adaptive.py"
     file.write_text(ADAPTIVE)
     plugin = f"{file}:Adaptive" if adaptive else "moving-target"
-    small = ("run.agents=4", "run.dimension=3", "run.rounds=37", "run.seed=5", "record.decisions=true")
+    small = (
+        "run.agents=4",
+        "run.dimension=3",
+        "run.rounds=37",
+        "run.seed=5",
+        f"adversary.seed={seed}",
+        "record.decisions=true",
+    )
     run = simulate(load("paper-short", (*small, f"adversary.plugin={plugin}")), out=tmp_path / "run", figures=False)
 
     spec = Spec.parse((run.folder / "spec.toml").read_text(), source="again")

@@ -14,15 +14,15 @@ from slaternet_adversary.engine.ledger import Ledger
 AGENTS, DIMENSION, POINTS, CONSTRAINTS, WINDOW, ROUNDS = 4, 2, 2, 3, 2, 9
 
 
-def question(round: int, agents: Iterable[int], words: int = 0, points: int = 2) -> Question:
+def question(round: int, agents: Iterable[int], words: int = 0) -> Question:
     """Ask in numbers that follow from round, agent and `words`."""
     ids = np.array(sorted(agents), dtype=np.intp)
     x = (ids + 10.0 * round + 0.25 * words)[:, None] * np.ones(DIMENSION)
-    return Question(round, ids, x, np.repeat(x[:, None], points, axis=1))
+    return Question(round, ids, x, np.repeat(x[:, None], POINTS, axis=1))
 
 
-def values(round: int, agents: Agents, points: int = 2) -> tuple[Array, Array]:
-    f: Array = (100.0 * round + agents.astype(np.float64))[:, None] + np.arange(points, dtype=np.float64)
+def values(round: int, agents: Agents) -> tuple[Array, Array]:
+    f: Array = (100.0 * round + agents.astype(np.float64))[:, None] + np.arange(POINTS, dtype=np.float64)
     return f, np.repeat(f[..., None], CONSTRAINTS, axis=2) + 0.5
 
 
@@ -37,21 +37,21 @@ class LedgerMachine(RuleBasedStateMachine):
         super().__init__()
         self.ledger = new_ledger()
         self.last = dict.fromkeys(range(AGENTS), 0)
-        self.words: dict[tuple[int, int], tuple[int, int]] = {}
+        self.words: dict[tuple[int, int], int] = {}
         self.filled: set[tuple[int, int]] = set()
         self.mark = 0
         self.ends = [FOREVER] * AGENTS
 
     def expected(self, asked: Question, words: int) -> set[int] | type[SlaternetError]:
         """Return which agents buy something new, or why it is refused."""
-        t, points = asked.round, asked.points.shape[1]
+        t = asked.round
         lasts = {i: self.last[i] for i in asked.agents.tolist()}
         if any(last < t - 1 or self.ends[i] <= t for i, last in lasts.items()):
             return RoundNotOpen
         old, new = {i for i in lasts if lasts[i] >= t}, {i for i in lasts if lasts[i] < t}
         if old and t < max(self.mark, 1):
             return Forgotten
-        if any(self.words.get((t, i)) != (words, points) for i in old):
+        if any(self.words.get((t, i)) != words for i in old):
             return AlreadyAsked
         if new and (t > self.slowest + 1 + WINDOW or t > ROUNDS):
             return RoundNotOpen
@@ -65,11 +65,10 @@ class LedgerMachine(RuleBasedStateMachine):
         ahead=st.integers(-3, 3),
         agents=st.sets(st.integers(0, AGENTS - 1), min_size=1),
         words=st.sampled_from([0, 0, 0, 1]),
-        points=st.sampled_from([2, 2, 2, 1]),
         fill=st.booleans(),
     )
-    def ask(self, ahead: int, agents: set[int], words: int, points: int, fill: bool) -> None:
-        asked = question(max(0, self.last[min(agents)] + 1 + ahead), agents, words, points)
+    def ask(self, ahead: int, agents: set[int], words: int, fill: bool) -> None:
+        asked = question(max(0, self.last[min(agents)] + 1 + ahead), agents, words)
         outcome = self.expected(asked, words)
         if not isinstance(outcome, set):
             with pytest.raises(outcome):
@@ -96,11 +95,11 @@ class LedgerMachine(RuleBasedStateMachine):
     def enter(self, asked: Question, words: int, *, fill: bool) -> None:
         for i in asked.agents.tolist():
             self.last[i] = asked.round
-            self.words[asked.round, i] = (words, asked.points.shape[1])
+            self.words[asked.round, i] = words
             if fill:
                 self.filled.add((asked.round, i))
         if fill:
-            f, g = values(asked.round, asked.agents, asked.points.shape[1])
+            f, g = values(asked.round, asked.agents)
             self.ledger.fill(asked.round, asked.agents, Values(f, g))
 
     @rule(agents=st.sets(st.integers(0, AGENTS - 1), min_size=1))
@@ -128,14 +127,13 @@ class LedgerMachine(RuleBasedStateMachine):
             for i in set(range(AGENTS)) - set(playing) if known else ():
                 assert np.isnan(self.ledger.page(t).x[i]).all()
             for i in known:
-                words, points = self.words[t, i]
-                alone = question(t, [i], words, points)
+                alone = question(t, [i], self.words[t, i])
                 assert self.ledger.page(t).x[i].tobytes() == alone.x.tobytes()
                 found = self.ledger.values(t, alone.agents)
                 assert (found is not None) is ((t, i) in self.filled)
                 if found is not None:
                     assert (found.loss, found.constraint) == (None, None)
-                    for one, other in zip((found.f, found.g), values(t, alone.agents, points), strict=True):
+                    for one, other in zip((found.f, found.g), values(t, alone.agents), strict=True):
                         assert one.tobytes() == other.tobytes()
 
 
@@ -163,7 +161,7 @@ def test_a_question_is_compared_by_its_bits() -> None:
     with pytest.raises(AlreadyAsked):
         ledger.grant(Question(1, zero.agents, -zero.x, zero.points))
     with pytest.raises(AlreadyAsked):
-        ledger.grant(Question(1, zero.agents, zero.x, zero.points[:, :1]))
+        ledger.grant(Question(1, zero.agents, zero.x, -zero.points))
 
 
 def test_a_game_without_end_is_bounded_by_the_window_alone() -> None:

@@ -72,8 +72,8 @@ def file(tmp_path: Path) -> Path:
 
 
 def spec(plugin: str = "linear-regression", **granted: bool) -> Spec:
-    feedback = {f"feedback.{name}": value for name, value in {"points": 2, **granted}.items()}
-    return SPEC.replace(**{"adversary.plugin": plugin, "adversary.isolation": "none"}, **feedback)
+    asked = {"points": 2, **granted}
+    return SPEC.replace(**{"adversary.plugin": plugin, "adversary.isolation": "none"}, feedback=asked, question=asked)
 
 
 def new(spec: Spec) -> tuple[Adversary, Description]:
@@ -96,14 +96,14 @@ def test_a_spec_that_does_not_say_what_is_granted_has_a_plugin_all_the_same() ->
     assert not description.constraint_gradient
 
 
-def test_the_referee_grants_what_the_spec_does() -> None:
-    granted = spec(loss_gradient=True)
+def test_the_referee_grants_the_question_of_the_spec() -> None:
+    granted = spec(loss_gradient=True).replace(feedback={"points": 7, "loss_gradient": True})
     referee = build_referee(granted, new(granted)[1])
     referee.seat([("a", np.arange(N))])
     referee.handle(Played(1))
-    x = np.zeros((N, P))
+    x, points = np.zeros((N, P)), np.zeros((N, 2, P))
 
-    effect, *_ = referee.handle(Asked("a", Question(1, np.arange(N), x, x[:, None], anchor=x, loss_gradient=True)))
+    effect, *_ = referee.handle(Asked("a", Question(1, np.arange(N), x, points, anchor=x, loss_gradient=True)))
 
     assert isinstance(effect, Evaluate)
     assert effect.asked.question.loss_gradient

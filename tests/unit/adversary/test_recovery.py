@@ -4,6 +4,7 @@ import itertools
 import os
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from tests.support.adversary_games import (
     KINDS,
     SEATS,
+    Bowls,
     Hosts,
     Kind,
     Life,
@@ -24,11 +26,13 @@ from tests.support.adversary_games import (
 from tests.support.telling import Telling, Told
 
 from slaternet.errors import BadSpec, Diverged
+from slaternet.limits import LIMITS
 from slaternet.model import Finished, StopAt
+from slaternet.storage.disk import read_file
 from slaternet_adversary.engine.commitments import Commitments
 from slaternet_adversary.engine.events import Asked, Commit, Reply, Used
 from slaternet_adversary.journal.entries import Purchase, SeatingEntry
-from slaternet_adversary.journal.journal import AdversaryJournal
+from slaternet_adversary.journal.journal import JOURNAL, AdversaryJournal, held_rounds
 from slaternet_adversary.scoring import Scored
 
 
@@ -157,6 +161,61 @@ def test_another_plugin_stops_the_run_and_the_first_round_is_named(
 
     with pytest.raises(Diverged, match="the commitment of round 1 is not the one in the journal"):
         life.run(hosts.play)
+
+
+def test_a_plugin_that_answers_otherwise_than_the_journal_stops_the_run_before_anything_is_revealed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life, hosts = died(tmp_path)
+    before = {path: path.read_bytes() for path in life.folder.iterdir()}
+    loss = Bowls.loss
+    monkeypatch.setattr(Bowls, "loss", lambda self, agents, points: loss(self, agents, points) + (agents == 1)[:, None])
+
+    with pytest.raises(Diverged, match=r"^the adversary plugin Walk is not reproducible.* for agent 1 in round 1 than"):
+        life.run(hosts.play)
+
+    assert {path: path.read_bytes() for path in life.folder.iterdir()} == before
+
+
+@pytest.mark.parametrize("gradient", ["loss_gradient", "constraint_gradient"])
+def test_gradients_are_compared_too(gradient: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = KINDS["adaptive"]
+    life, hosts = Life(kind, tmp_path / "run"), Hosts(kind)
+    assert life.die(hosts, 18)
+    other = getattr(Bowls, gradient)
+    monkeypatch.setattr(Bowls, gradient, lambda self, agents, points: other(self, agents, points) * 2)
+
+    with pytest.raises(Diverged, match=r"for agent 0 in round 1 than the one it gave"):
+        life.run(hosts.play)
+
+
+def test_answers_of_so_many_rounds_at_most_are_asked_for_again_the_newest_among_them(tmp_path: Path) -> None:
+    kind = Kind(rounds=5 * LIMITS.reasked_rounds)
+    life, hosts = Life(kind, tmp_path / "run"), Hosts(kind)
+    life.run(hosts.play)
+
+    journal = AdversaryJournal.open(life.folder, "id", disk=life.disk, again=True)
+
+    assert [*journal.reasked] == list(range(kind.rounds, 0, -5))
+    assert len(journal.reasked) == LIMITS.reasked_rounds
+
+
+def test_a_journal_that_ends_before_the_low_water_mark_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    life, hosts = Life(Kind(), tmp_path / "run"), Hosts(Kind())
+    life.run(hosts.play)
+    path = life.folder / JOURNAL
+    with closing(life.disk.open(path, write=True)) as file:
+        file.truncate(file.size() // 2)
+    before = read_file(path, disk=life.disk)
+
+    short = pytest.raises(
+        Diverged, match=rf"{JOURNAL} ends in round 2, and it was complete up to round {T}, from which"
+    )
+    with short:
+        AdversaryJournal.open(life.folder, "id", disk=life.disk, again=True, low_water=T)
+
+    assert read_file(path, disk=life.disk) == before
+    assert held_rounds(life.folder, least=2, disk=life.disk) == range(1, 3)
 
 
 def test_another_seating_stops_the_run(tmp_path: Path) -> None:

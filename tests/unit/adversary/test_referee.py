@@ -23,6 +23,7 @@ from tests.support.referee_games import (
 from slaternet.errors import (
     AlreadyAsked,
     Forgotten,
+    Malformed,
     NotYours,
     OutsideSet,
     OverBudget,
@@ -31,7 +32,8 @@ from slaternet.errors import (
 )
 from slaternet.model import LowWater
 from slaternet_adversary.engine.commitments import Commitments
-from slaternet_adversary.engine.events import Asked, Commit, Evaluate, Play, Played, Score, Summarise
+from slaternet_adversary.engine.events import Asked, Commit, Evaluate, Granted, Play, Played, Score, Summarise
+from slaternet_adversary.engine.ledger import select_agents
 
 
 def test_a_round_is_granted_once_and_the_same_question_gets_the_same_bits_for_nothing() -> None:
@@ -70,7 +72,12 @@ X, POINTS = question("a", 2).x, question("a", 2).points
     [
         ("a", {"round": 1, "x": X, "points": POINTS}, AlreadyAsked),
         ("a", {"round": 1, "x": question("a", 1).x, "points": POINTS}, AlreadyAsked),
-        ("a", {"round": 1, "points": question("a", 1).points[:, :1], "x": question("a", 1).x}, AlreadyAsked),
+        ("a", {"points": POINTS[:, :1]}, Malformed),
+        ("a", {"points": POINTS[:, :0]}, Malformed),
+        ("a", {"round": 1, "points": question("a", 1).points[:, :1], "x": question("a", 1).x}, Malformed),
+        ("a", {"agents": np.array([0]), "x": X[:1], "points": POINTS[:1]}, Malformed),
+        ("a", {"agents": np.array([2]), "x": X[1:], "points": POINTS[1:]}, Malformed),
+        ("a", {"anchor": X, "loss_gradient": True}, OverBudget),
         ("a", {"round": 3}, RoundNotOpen),
         ("a", {"round": WINDOW + 2}, RoundNotOpen),
         ("a", {"round": 10**9}, RoundNotOpen),
@@ -100,15 +107,26 @@ def test_what_the_rule_does_not_grant_is_refused_and_changes_nothing(
     assert arena.summaries == [Summarise(T, digests(T)[-1].hex())]
 
 
-def test_points_may_miss_the_set_by_rounding_and_be_fewer_than_granted() -> None:
-    arena = Arena()
+def test_points_may_miss_the_set_by_rounding() -> None:
     edge = np.full((2, P), 1.0 + 1e-10)
 
-    asked = replace(question("a", 1), x=edge, points=edge[:, None])
-    assert only_reply(arena.hand(Asked("a", asked))).answer.values.f.shape == (2, 1)
+    asked = replace(question("a", 1), x=edge, points=np.stack((edge, edge), axis=1))
 
-    nothing = replace(question("a", 1), points=np.empty((2, 0, P)))
-    assert only_reply(Arena().hand(Asked("a", nothing))).answer.values.f.shape == (2, 0)
+    assert only_reply(Arena().hand(Asked("a", asked))).answer.values.f.shape == (2, 2)
+
+
+def test_a_purchase_of_the_journal_may_be_a_part_of_a_question() -> None:
+    whole = question("b", 1)
+    parts = [select_agents(whole, np.isin(whole.agents, agents)) for agents in ([1], [3, 4])]
+
+    arena = Arena()
+    answers = [only_reply(arena.hand(Granted(Asked("b", part)))).answer for part in parts]
+    again = only_reply(arena.hand(Asked("b", whole))).answer
+
+    assert [answer.agents.tolist() for answer in answers] == [[1], [3, 4]]
+    assert again.values.f.tobytes() == b"".join(answer.values.f.tobytes() for answer in answers)
+    with pytest.raises(Malformed):
+        arena.hand(Granted(Asked("b", replace(parts[0], round=2, points=parts[0].points[:, :1]))))
 
 
 def test_the_window_opens_with_the_slowest_agent() -> None:

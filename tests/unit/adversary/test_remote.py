@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from tests.support.worker_plugins import SET, Counting, Plain, Walk, game, playing, served, target
+from tests.support.worker_plugins import SET, Counting, Plain, Walk, at, game, playing, served, target
 
 from slaternet.codec.plugin import (
     SERVICE,
@@ -24,7 +24,7 @@ from slaternet.codec.plugin import (
     encode_played,
     encode_scored,
 )
-from slaternet.errors import PluginFailed
+from slaternet.errors import Diverged, PluginFailed
 from slaternet.limits import LIMITS
 from slaternet.model import Array
 from slaternet_adversary import Adversary, CannotPlay, Game, History
@@ -153,6 +153,36 @@ def test_an_instance_that_was_forgotten_is_made_again_and_replayed(tmp_path: Pat
     assert worker.calls.count("Describe") == 6
 
 
+def test_of_every_so_many_rounds_an_answer_is_asked_for_again_and_of_the_newest(tmp_path: Path) -> None:
+    worker, rounds = Counting(target("Wide")), 5 * LIMITS.reasked_rounds
+    points = RANDOM.standard_normal((4, 2, 3))
+    with playing(worker, tmp_path) as there:
+        for round in range(1, rounds + 1):
+            there.play(round, None).loss(np.arange(4), points)
+        del worker.calls[:], worker.asked[:]
+        worker.now += 1.0 + LIMITS.plugin_idle_seconds
+        functions = there.play(rounds + 1, None)
+        functions.loss(np.arange(4), points)
+
+    assert worker.calls.count("Play") == rounds + 2  # once in vain
+    *again, new = worker.asked
+    assert new == rounds + 1
+    assert again[-1] == rounds
+    assert LIMITS.reasked_rounds / 2 <= len(again) <= LIMITS.reasked_rounds + 1
+    assert np.ptp(np.diff(again)[:-1]) == 0
+
+
+def test_a_plugin_that_answers_otherwise_when_it_is_played_again_is_named_with_round_and_agent(tmp_path: Path) -> None:
+    worker, points = Counting(target("Moody")), RANDOM.standard_normal((4, 2, 3))
+    contradicts = pytest.raises(Diverged, match=r"^the adversary plugin acme is not reproducible.* agent 2 in round 3 ")
+    with playing(worker, tmp_path) as there:
+        for round in (1, 2, 3):
+            there.play(round, None).loss(np.arange(4), points)
+        worker.now += 1.0 + LIMITS.plugin_idle_seconds
+        with contradicts:
+            there.play(4, None)
+
+
 def test_rounds_that_nobody_holds_are_not_needed(tmp_path: Path) -> None:
     worker = Counting(target("Wide"))
     with playing(worker, tmp_path) as there:
@@ -167,11 +197,11 @@ def test_rounds_that_nobody_holds_are_not_needed(tmp_path: Path) -> None:
 
 def test_what_the_plugin_says_of_itself_is_known(tmp_path: Path) -> None:
     with served(Counting(target("Plain")), tmp_path) as address:
-        probed = Remote.connect(address, game(), {}, set=SET, deadline=30.0, probe=True)
+        probed = Remote.connect(at(address), game(), {}, set=SET, deadline=30.0, probe=True, name="acme")
         assert probed.methods == Methods(network=True)
         assert len(probed.version) == 64
         with pytest.raises(CannotPlay, match=r"options\.pull must lie between 0 and 1, not 2"):
-            Remote.connect(address, game(), {"pull": 2.0}, set=SET, deadline=30.0)
+            Remote.connect(at(address), game(), {"pull": 2.0}, set=SET, deadline=30.0, name="acme")
         probed.close()
         with pytest.raises(PluginFailed, match="Play of round 1 came after the connection was closed"):
             probed.play(1, past(decisions(2, game()), 1))
@@ -210,7 +240,7 @@ def against(folder: Path, deadline: float = 30.0, **replies: bytes | Handler) ->
 
 
 def connect(address: str, deadline: float = 30.0) -> Remote:
-    return Remote.connect(address, game(), {}, set=SET, deadline=deadline, name="acme")
+    return Remote.connect(at(address), game(), {}, set=SET, deadline=deadline, name="acme")
 
 
 def ask(remote: Remote, method: str) -> None:

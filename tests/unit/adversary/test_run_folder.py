@@ -32,6 +32,8 @@ name = "zhang2024"
 schedule = "table2"
 [feedback]
 points = 2
+[question]
+points = 2
 [graph]
 name = "ring"
 [adversary]
@@ -119,6 +121,7 @@ def test_the_summary_comes_last_and_completes_the_run(tmp_path: Path) -> None:
         "rounds": 5,
         "scored_rounds": 2,
         "seed": 9,
+        "sealed": False,
         "hosts": 2,
         "cumulative_loss": 0.5,
         "cumulative_violation": 1.0,

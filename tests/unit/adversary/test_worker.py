@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from tests.support.worker_plugins import SET, Counting, game, playing, served, target
+from tests.support.worker_plugins import SET, Counting, at, game, playing, served, target
 
 from slaternet.codec.plugin import (
     SERVICE,
@@ -217,7 +217,7 @@ def test_what_a_plugin_prints_goes_to_standard_error_and_the_end_of_standard_inp
         assert process.stdout is not None
         ready, address = process.stdout.readline().split()
         assert ready == "ready"
-        remote = Remote.connect(address, game(), {"how": "well"}, set=SET, deadline=30.0)
+        remote = Remote.connect(at(address), game(), {"how": "well"}, set=SET, deadline=30.0, name="acme")
         remote.play(1, None)
         remote.close()
         out, err = process.communicate(timeout=30)
@@ -230,7 +230,7 @@ def test_a_worker_without_a_tether_serves_until_it_is_told_to_end() -> None:
     with start("--listen", "127.0.0.1:0", target("Wide"), stdin=subprocess.DEVNULL) as process:
         assert process.stdout is not None
         address = process.stdout.readline().split()[1]
-        Remote.connect(address, game(), {}, set=SET, deadline=30.0).close()
+        Remote.connect(at(address), game(), {}, set=SET, deadline=30.0, name="acme").close()
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
 

@@ -8,17 +8,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slaternet.errors import Diverged, Malformed, NotYours, RoundNotOpen, SlaternetError
+from slaternet.errors import Malformed, NotYours, RoundNotOpen, SlaternetError
 from slaternet.limits import LIMITS
 from slaternet.model import (
     Agents,
     Answer,
     Array,
+    Dispute,
+    DisputedRows,
+    Disturbed,
     Frame,
     Hold,
     Holding,
     Peer,
     Question,
+    RowRequest,
     Seating,
     StopAt,
     Topology,
@@ -28,7 +32,7 @@ from slaternet.numerics.sets import Box
 from slaternet_agent.algorithms.base import Algorithm, AlgorithmGame
 from slaternet_agent.algorithms.schedules import make_schedule
 from slaternet_agent.algorithms.zhang2024 import Zhang2024
-from slaternet_agent.engine.events import Ask, Effect, Event, Finish, FrameArrived, PeerWants, Send
+from slaternet_agent.engine.events import Ask, AskedBefore, Effect, Event, Finish, FrameArrived, PeerWants, Send
 from slaternet_agent.engine.host import Host
 
 N, P, T = 7, 3, 6
@@ -64,7 +68,8 @@ def new_host(seating: Sequence[Agents], host: int, rounds: int | None = T) -> Ho
     peers = tuple(Peer(f"host-{i}", "", 1, seats) for i, seats in enumerate(seating) if i != host)
     game = AlgorithmGame(N, P, 2, rounds, 5, BOX)
     algorithm = cast("Algorithm", Zhang2024(game, make_schedule("table2", {}, game)))
-    return Host(algorithm, Seating(seating[host], peers, Peer("adversary", "", 1, np.empty(0, np.intp))), N, rounds)
+    adversary = Peer("adversary", "", 1, np.empty(0, np.intp))
+    return Host(algorithm, Seating(seating[host], peers, adversary), N, rounds, set=BOX)
 
 
 def answer(question: Question) -> Answer:
@@ -361,8 +366,8 @@ def test_below_the_low_water_mark_everything_is_forgotten() -> None:
     assert min(again) == 3
     other = replace(FRAMES[2], rows=FRAMES[2].rows + 1.0)
     assert host.handle(FrameArrived(0, other)) == []  # nothing left to compare with
-    with pytest.raises(Diverged):
-        host.handle(FrameArrived(0, replace(FRAMES[3], rows=FRAMES[3].rows + 1.0)))
+    [dispute] = host.handle(FrameArrived(0, replace(FRAMES[3], rows=FRAMES[3].rows + 1.0)))
+    assert isinstance(dispute, Dispute)
 
 
 def test_a_mark_ahead_of_the_host_forgets_nothing_it_still_needs() -> None:
@@ -388,7 +393,6 @@ REFUSALS: list[tuple[type[SlaternetError], Event | Callable[[Question], Event]]]
     (NotYours, strange(lambda frame: Frame(3, np.array([1, 2]), np.zeros((2, P))))),
     (NotYours, strange(lambda frame: Frame(3, np.array([1, N]), np.zeros((2, P))))),
     (RoundNotOpen, strange(lambda frame: replace(frame, round=3 + LIMITS.window + 2 * LIMITS.checkpoint_every))),
-    (Diverged, strange(lambda frame: replace(frame, rows=np.nextafter(frame.rows, 2.0)))),
     (RoundNotOpen, wrong(lambda a: replace(a, round=4))),
     (Malformed, wrong(lambda a: replace(a, values=replace(a.values, f=a.values.f[:, :1])))),
     (Malformed, wrong(lambda a: replace(a, values=Values(a.values.f[:2], a.values.g[:2])))),
@@ -415,6 +419,141 @@ def test_what_breaks_the_rules_is_refused_and_changes_nothing(
             effects = host.handle(FrameArrived(0, FRAMES[t]))
         assert asked(effects).x.tobytes() == REFERENCE[t - 1, SEATING[0]].tobytes()
         effects = host.handle(answer(asked(effects)))
+
+
+# Disputes
+
+
+def false(frame: Frame) -> Frame:
+    """Return a frame with other rows."""
+    return replace(frame, rows=np.nextafter(frame.rows, 2.0))
+
+
+def told_twice(first: Frame, second: Frame, *, mixed: bool) -> tuple[Host, Dispute]:
+    """Return a host that was sent two frames of round 3, after or before it mixed the first, and its dispute."""
+    host, _ = played_until(2 if mixed else 1)
+    effects = host.handle(FrameArrived(0, first))
+    assert any(isinstance(each, Ask) for each in effects) is mixed
+    [dispute] = host.handle(FrameArrived(0, second))
+    assert isinstance(dispute, Dispute)
+    assert (dispute.round, dispute.host, dispute.rows.tobytes()) == (3, "host-1", second.rows.tobytes())
+    assert dispute.agents.tolist() == FRAMES[3].agents.tolist()
+    assert host.disputes == [dispute]
+    return host, dispute
+
+
+@pytest.mark.parametrize("order", [(FRAMES[3], false(FRAMES[3])), (false(FRAMES[3]), FRAMES[3])], ids=["true", "false"])
+def test_disputed_rows_are_missing_until_the_ruling_and_then_as_it_says(order: tuple[Frame, Frame]) -> None:
+    host, _ = told_twice(*order, mixed=False)
+    question = asked(host.handle(FrameArrived(0, FRAMES[2]))) if host.pending is None else host.pending
+    host.handle(answer(question))
+    assert host.round == 3
+    for frame in order:
+        assert host.handle(FrameArrived(0, frame)) == []
+    assert (host.pending, host.waiting_for) == (None, ("host-1",))
+
+    question = asked(host.handle(DisputedRows(3, FRAMES[3].agents, FRAMES[3].rows)))
+
+    assert question.x.tobytes() == REFERENCE[2, SEATING[0]].tobytes()
+    assert host.disputes == []
+    assert host.handle(DisputedRows(3, FRAMES[3].agents, FRAMES[3].rows)) == []  # said again
+
+
+def test_without_a_ruling_for_any_the_rows_that_came_first_are_used() -> None:
+    host, _ = told_twice(FRAMES[3], false(FRAMES[3]), mixed=False)
+    host.handle(answer(asked(host.handle(FrameArrived(0, FRAMES[2]))) if host.pending is None else host.pending))
+
+    question = asked(host.handle(DisputedRows(3, FRAMES[3].agents, np.empty((len(FRAMES[3].agents), 0)))))
+
+    assert question.x.tobytes() == REFERENCE[2, SEATING[0]].tobytes()
+
+
+def test_a_false_row_that_was_mixed_stays_mixed_and_the_game_is_disturbed() -> None:
+    for later in (False, True):
+        host, _ = told_twice(false(FRAMES[3]), FRAMES[3], mixed=True)
+        if later:
+            assert host.pending is not None
+            host.handle(answer(host.pending))
+
+        [disturbed] = host.handle(DisputedRows(3, FRAMES[3].agents, FRAMES[3].rows))
+
+        assert isinstance(disturbed, Disturbed)
+        assert (disturbed.round, disturbed.agents.tolist()) == (3, SEATING[0].tolist())
+
+
+def test_a_true_row_that_was_mixed_is_not_disturbed_by_a_false_one() -> None:
+    host, _ = told_twice(FRAMES[3], false(FRAMES[3]), mixed=True)
+
+    assert host.handle(DisputedRows(3, FRAMES[3].agents, FRAMES[3].rows)) == []
+
+
+def test_a_peer_whose_rows_differ_again_and_again_is_ignored() -> None:
+    host, _ = played_until(2)
+    agents, rows = SEATING[1][:1], np.zeros((1, P))
+    disputes = 0
+    for round in range(4, 4 + 2 * LIMITS.complaints):
+        host.handle(FrameArrived(0, Frame(round, agents, rows)))
+        disputes += len(host.handle(FrameArrived(0, Frame(round, agents, rows + 1.0))))
+
+    assert disputes == LIMITS.complaints
+
+
+@pytest.mark.parametrize("row", [1e300, -1.0, 0.999], ids=["far away", "at the edge", "where exploring leaves X"])
+def test_a_row_that_cannot_be_right_is_disputed_and_not_mixed(row: float) -> None:
+    host, _ = played_until(2)
+    impossible = replace(FRAMES[3], rows=np.full_like(FRAMES[3].rows, row))
+
+    [dispute] = host.handle(FrameArrived(0, impossible))
+    assert host.handle(FrameArrived(0, impossible)) == host.handle(FrameArrived(0, FRAMES[3])) == []
+
+    assert isinstance(dispute, Dispute)
+    assert dispute.rows.tobytes() == impossible.rows.tobytes()
+    assert host.pending is None
+    question = asked(host.handle(DisputedRows(3, FRAMES[3].agents, FRAMES[3].rows)))
+    assert question.x.tobytes() == REFERENCE[2, SEATING[0]].tobytes()
+
+
+def test_where_nobody_can_judge_a_row_that_cannot_be_right_the_next_is_taken() -> None:
+    host, _ = played_until(2)
+    host.handle(FrameArrived(0, replace(FRAMES[3], rows=np.full_like(FRAMES[3].rows, 9.0))))
+
+    assert host.handle(DisputedRows(3, FRAMES[3].agents, np.empty((len(FRAMES[3].agents), 0)))) == []
+
+    question = asked(host.handle(FrameArrived(0, FRAMES[3])))
+    assert question.x.tobytes() == REFERENCE[2, SEATING[0]].tobytes()
+
+
+def test_a_host_states_the_rows_it_has_sent_and_no_others() -> None:
+    host, _ = played_until(3)
+    [stated] = host.handle(RowRequest(2, SEATING[0][:2]))
+    [sent] = [each for each in host.handle(PeerWants(0, 2)) if isinstance(each, Send) and each.frame.round == 2]
+
+    assert isinstance(stated, DisputedRows)
+    own = np.isin(SEATING[0][:2], sent.frame.agents)
+    place = np.searchsorted(sent.frame.agents, SEATING[0][:2][own])
+    assert stated.rows[own].tobytes() == sent.frame.rows[place].tobytes()
+    for request in (RowRequest(99, SEATING[0][:2]), RowRequest(2, SEATING[1][:1])):
+        [unknown] = host.handle(request)
+        assert isinstance(unknown, DisputedRows)
+        assert unknown.rows.shape[1] == 0
+
+
+def test_what_was_asked_before_is_asked_again_for_those_agents_and_marked() -> None:
+    host, _ = played_until(2)
+    question = asked(host.handle(FrameArrived(0, FRAMES[3])))
+    before = replace(question, agents=question.agents[1:], x=question.x[1:] / 2, points=question.points[1:] / 2)
+
+    disturbed, ask = host.handle(AskedBefore(before))
+
+    assert isinstance(disturbed, Disturbed)
+    assert (disturbed.round, disturbed.agents.tolist()) == (3, before.agents.tolist())
+    assert isinstance(ask, Ask)
+    assert ask.question.x[1:].tobytes() == before.x.tobytes()
+    assert ask.question.x[0].tobytes() == question.x[0].tobytes()
+    assert ask.question.points[1:].tobytes() == before.points.tobytes()
+    host.handle(answer(ask.question))
+    assert host.round == 4
+    assert host.handle(AskedBefore(before)) == []
 
 
 def test_a_frame_at_the_end_of_the_window_is_taken() -> None:

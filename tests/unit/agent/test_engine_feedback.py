@@ -14,6 +14,7 @@ from slaternet.model import Agents, Answer, Array, Frame, Head, Peer, Question, 
 from slaternet_agent.algorithms.base import Algorithm, Decision, Feedback, Gossip, Values
 from slaternet_agent.engine.events import Ask, Event, FrameArrived, Send
 from slaternet_agent.engine.host import Host
+from slaternet_agent.engine.questions import question_of
 
 N, P, M, T = 5, 3, 2, 4
 KINDS = [(True, False), (False, True), (True, True)]
@@ -293,3 +294,12 @@ def test_rows_of_another_width_than_declared_are_the_algorithm_s_fault(width: in
 
     with pytest.raises(ValueError, match="width"):
         first(new_host(Crooked()))
+
+
+@pytest.mark.parametrize("points", [0, 1, 3])
+def test_an_algorithm_that_asks_about_other_points_than_it_declares_is_told_so(points: int) -> None:
+    x = np.zeros((2, P))
+    decision = Decision(x, np.zeros((2, points, P)))
+
+    with pytest.raises(ValueError, match=f"asks about {points} points, and its feedback declares 2 in every round"):
+        question_of(decision, Feedback(points=2), 1, np.arange(2))

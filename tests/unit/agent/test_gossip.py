@@ -1,4 +1,5 @@
 import asyncio
+from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,7 +9,7 @@ from slaternet import codec
 from slaternet.environment import REAL
 from slaternet.model import Frame, Head, Peer, ResendFrom, Seating
 from slaternet.network.certificates import LOOPBACK
-from slaternet.network.server import serve
+from slaternet.network.server import Server, serve
 from slaternet.network.stream import Stream
 from slaternet.network.traffic import Meter
 from slaternet_agent.engine.events import PeerWants
@@ -17,14 +18,12 @@ from slaternet_agent.shell.gossip import GossipStreams
 HEAD = Head("run-1", 1, 1, "agent-2")
 
 
-async def test_a_frame_for_a_peer_whose_stream_is_down_counts_as_not_sent() -> None:
-    async def want(link: Stream) -> None:
-        await link.read()
-        link.send(codec.encode_gossip(HEAD, ResendFrom(1))[0])
-        await link.read()
+async def serving(peer: Callable[[Stream], Awaitable[None]]) -> Server:
+    return await serve("127.0.0.1:0", service="slaternet.v1.Agent", unary={}, streams={"Gossip": peer}, hosts=1)
 
-    server = await serve("127.0.0.1:0", service="slaternet.v1.Agent", unary={}, streams={"Gossip": want}, hosts=1)
-    heard: asyncio.Queue[object] = asyncio.Queue()
+
+def streams_to(server: Server, on_event: Callable[[object], None]) -> GossipStreams:
+    """Return the streams of a host that dials its only peer there."""
     member: Any = SimpleNamespace(
         incarnation=1,
         meter=Meter(),
@@ -34,8 +33,18 @@ async def test_a_frame_for_a_peer_whose_stream_is_down_counts_as_not_sent() -> N
         environment=REAL,
     )
     peer = Peer("agent-2", server.address, 1, np.array([1]), bytes(32), bytes(32))
-    seating = Seating(np.array([0]), (peer,))
-    peers = GossipStreams(member, seating, 1, on_event=heard.put_nowait, wanted=lambda: 1)
+    return GossipStreams(member, Seating(np.array([0]), (peer,)), 1, on_event=on_event, wanted=lambda: 1)
+
+
+async def test_a_frame_for_a_peer_whose_stream_is_down_counts_as_not_sent() -> None:
+    async def want(link: Stream) -> None:
+        await link.read()
+        link.send(codec.encode_gossip(HEAD, ResendFrom(1))[0])
+        await link.read()
+
+    server = await serving(want)
+    heard: asyncio.Queue[object] = asyncio.Queue()
+    peers = streams_to(server, heard.put_nowait)
     frame = Frame(1, np.array([0]), np.zeros((1, 1)))
     assert (peers.open, peers.send(0, frame)) == (0, False)
 
@@ -49,3 +58,30 @@ async def test_a_frame_for_a_peer_whose_stream_is_down_counts_as_not_sent() -> N
     line.cancel()
 
     assert (peers.open, peers.send(0, frame)) == (0, False)
+
+
+async def test_a_peer_that_was_dialled_and_wants_frames_twice_loses_its_stream() -> None:
+    ended: asyncio.Queue[None] = asyncio.Queue()
+
+    async def want(link: Stream) -> None:
+        await link.read()
+        for _ in range(3):
+            link.send(codec.encode_gossip(HEAD, ResendFrom(1))[0])
+        try:
+            await link.read()
+        finally:
+            ended.put_nowait(None)
+
+    server = await serving(want)
+    heard: list[object] = []
+    peers = streams_to(server, heard.append)
+    line = asyncio.create_task(peers.lines[0].run())
+    async with asyncio.timeout(30):
+        await ended.get()
+        await ended.get()  # it is dialled again, and the next stream is as good as the first
+    line.cancel()
+    await asyncio.gather(line, return_exceptions=True)
+    await server.stop()
+
+    assert heard[:2] == [PeerWants(0, 1)] * 2
+    assert len(heard) <= 3  # one wish a stream

@@ -7,9 +7,9 @@ from typing import TypeVar
 
 import pytest
 from structlog.testing import capture_logs
-from tests.support.agent_stage import HOST, LAST, LOOPBACK, SPEC, Stage, gossiping, playing, seated
+from tests.support.agent_stage import HOST, LAST, LOOPBACK, SPEC, TAG, Stage, gossiping, playing, seated
 
-from slaternet.errors import Diverged, Mismatch, NotSeated, RunFailed, SlaternetError, Superseded
+from slaternet.errors import Damaged, Mismatch, NotSeated, RunFailed, SlaternetError, Superseded
 from slaternet.model import Checkpointed, ControlUp, Finished, Frame, Heartbeat, Opening, Progress, Question, Usage
 from slaternet.network.server import serve
 from slaternet.storage.checkpoints import Checkpoints
@@ -21,7 +21,7 @@ B = TypeVar("B", bound=ControlUp)
 
 def checkpoints(folder: Path, run: str = "run-1") -> Checkpoints:
     """Return the checkpoints of the host on the stage."""
-    return Checkpoints(folder / "agent-1" / "checkpoints", "agent-1", run, SPEC.digest())
+    return Checkpoints(folder / "agent-1" / "checkpoints", "agent-1", run, TAG)
 
 
 def kept(numbers: bytes) -> bytes:
@@ -80,7 +80,7 @@ async def test_a_host_that_is_started_again_says_every_bit_again(
     decoded = []
     monkeypatch.setattr("slaternet_agent.shell.session.restored", lambda *of: decoded.append(of) or restored(*of))
     async with playing(SPEC, state=tmp_path, low_water=M) as stage:
-        assert stage.joins[0].spec == SPEC.digest()
+        assert stage.joins[0].spec_tag == TAG
         assert stage.control.opening.round == M
         assert await entered(stage, M + 1) == first
     assert len(decoded) == 1
@@ -129,7 +129,7 @@ async def test_a_host_whose_checkpoint_is_damaged_is_refused_and_the_game_waits(
         error = await leaves(stage)
         assert await last_words(stage) == set()
 
-    assert (type(error), error.exit_code) == (Diverged, 5)
+    assert (type(error), error.exit_code) == (Damaged, 5)
 
 
 async def test_a_host_that_has_kept_nothing_cannot_come_back() -> None:

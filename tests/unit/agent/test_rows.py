@@ -78,13 +78,16 @@ def test_debts_are_grouped_by_round_and_peer() -> None:
 
 def test_a_board_takes_a_row_again_only_in_the_same_bits() -> None:
     board = RowTable(4, 2)
-    assert board.put(np.array([1, 3]), np.array([[0.0, 1.0], [2.0, 3.0]]))
+    assert board.put(np.array([1, 3]), np.array([[0.0, 1.0], [2.0, 3.0]])) is None
 
-    assert board.put(np.array([0, 3]), np.array([[4.0, 5.0], [2.0, 3.0]]))
-    assert not board.put(np.array([1, 2]), np.array([[-0.0, 1.0], [6.0, 7.0]]))  # equal numbers, other bits
+    assert board.put(np.array([0, 3]), np.array([[4.0, 5.0], [2.0, 3.0]])) is None
+    differs = board.put(np.array([1, 2]), np.array([[-0.0, 1.0], [6.0, 7.0]]))  # equal numbers, other bits
 
-    assert board.known.tolist() == [True, True, False, True]
+    assert differs is not None
+    assert differs.tolist() == [True, False]
+    assert board.known.all()
     assert np.copysign(1.0, board.rows[1, 0]) == 1.0
+    assert board.rows[2].tolist() == [6.0, 7.0]
 
 
 def test_on_the_complete_graph_an_algorithm_may_read_every_row_in_index_order() -> None:
@@ -164,13 +167,46 @@ def test_a_print_changes_with_every_bit_of_its_row_and_with_no_other_row(
 
 def test_a_board_that_is_settled_still_tells_a_repeated_row_from_another() -> None:
     board, rows = RowTable(4, 3), np.random.default_rng(0).standard_normal((4, 3))
-    assert board.put(np.array([0, 2]), rows[[0, 2]])
+    assert board.put(np.array([0, 2]), rows[[0, 2]]) is None
     board.settle()
     board.settle()
 
     assert board.rows.nbytes == 0
-    assert board.put(np.array([2]), rows[[2]])
-    assert not board.put(np.array([1, 2]), np.nextafter(rows[[1, 2]], 9.0))
-    assert board.put(np.array([1]), rows[[1]])  # it was not known
-    assert not board.put(np.array([1]), rows[[0]])
+    assert board.put(np.array([2]), rows[[2]]) is None
+    differs = board.put(np.array([1, 2]), np.stack((rows[1], np.nextafter(rows[2], 9.0))))
+    assert differs is not None
+    assert differs.tolist() == [False, True]
+    assert board.put(np.array([1]), rows[[1]]) is None  # it was new a moment ago
+    assert board.put(np.array([1]), rows[[0]]) is not None
     assert board.known.tolist() == [True, True, True, False]
+
+
+@pytest.mark.parametrize("ruled", [0, 1, None], ids=["the first", "the second", "undecided"])
+def test_a_disputed_row_that_is_not_mixed_yet_is_missing_until_the_ruling(ruled: int | None) -> None:
+    board, rows, agent = RowTable(2, 3), np.random.default_rng(0).standard_normal((2, 1, 3)), np.array([1])
+    board.put(agent, rows[0])
+    assert board.put(agent, rows[1]) is not None
+
+    board.dispute(agent, mixed=False)
+
+    for each in rows:
+        assert board.put(agent, each) is None  # whatever comes now
+    assert board.known.tolist() == [False, False]
+    assert not board.rule(agent, None if ruled is None else rows[ruled], mixed=False)
+    assert board.known.tolist() == [False, True]
+    assert board.rows[1].tobytes() == rows[ruled or 0].tobytes()
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_a_ruling_against_a_row_that_was_mixed_is_told_and_the_row_stays(settled: bool) -> None:
+    board, rows, agent = RowTable(2, 3), np.random.default_rng(0).standard_normal((2, 1, 3)), np.array([1])
+    board.put(agent, rows[0])
+    if settled:
+        board.settle()
+    board.dispute(agent, mixed=True)
+
+    assert board.known[1]
+    assert board.rule(agent, rows[1], mixed=True)
+    assert not board.rule(agent, rows[0], mixed=True)
+    assert not board.rule(agent, None, mixed=True)
+    assert board.put(agent, rows[1]) is None  # it was ruled about

@@ -6,17 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 
+import numpy as np
 import pytest
-from tests.support.agent_stage import SPEC, playing, seated
+from tests.support.agent_stage import PEER, SPEC, P, Stage, playing, seated
 
-from slaternet.errors import Diverged, Mismatch, OutsideSet, PluginFailed
+from slaternet.errors import Mismatch, OutsideSet, PluginFailed
 from slaternet.limits import LIMITS
-from slaternet.model import (
-    Frame,
-    Heartbeat,
-    Question,
-    Waiting,
-)
+from slaternet.model import Dispute, DisputedRows, Frame, Question, Waiting
 from slaternet.spec import Spec
 from slaternet.spec.plugins import load
 from slaternet_agent.registry import GROUP
@@ -176,13 +172,29 @@ async def test_a_question_that_is_refused_fails_the_game_with_the_refusal() -> N
     assert (type(failure), str(failure)) == (OutsideSet, "decisions and points must lie in the feasible set")
 
 
-async def test_two_copies_of_a_row_that_differ_fail_the_game_and_end_the_stream() -> None:
+async def test_two_copies_of_a_row_that_differ_are_disputed_until_the_coordinator_rules() -> None:
     async with playing(SPEC) as stage:
         await stage.play(1)
+        stage.frame(2, 0.0)
+        stage.answer((await stage.reveal.hear(Question)).round)
         stage.frame(4, 0.0)
         stage.frame(4, 1.0)
-        failure = await stage.fails()
-        with pytest.raises(Diverged, match="two frames of round 4 hold different rows"):
-            await stage.peer.hear(Heartbeat)
+        dispute = await disputed(stage)
+        stage.control.end()
+        await stage.attends()
+        again = await disputed(stage)
+        stage.frame(3)
+        stage.answer((await stage.reveal.hear(Question)).round)
+        stage.tell(DisputedRows(4, PEER, np.ones((1, P))), 4)
+        question = await stage.reveal.hear(Question)
 
-    assert isinstance(failure, Diverged)
+    for each in (dispute, again):
+        assert (each.round, each.host, each.agents.tolist(), each.rows.tolist()) == (4, "peer", [0], [[1.0, 1.0]])
+    assert question.round == 4
+
+
+async def disputed(stage: Stage) -> Dispute:
+    """Return the dispute that the coordinator hears of, whatever else it hears."""
+    while not isinstance(said := await stage.control.hear(object), Dispute):
+        pass
+    return said

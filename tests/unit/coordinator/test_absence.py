@@ -26,7 +26,11 @@ class Watchman:
         self.missed: list[str] = []
         self._forgiving = forgiving
         self.monitor = AbsenceMonitor(
-            self.clock, 60.0, self.play.coordinator.members, give_up=self._give_up, warn=self.missed.append
+            self.clock,
+            60.0,
+            self.play.coordinator.members,
+            give_up=self._give_up,
+            warn=lambda process, kind, sentence: self.missed.append(sentence),
         )
         for name in HOSTS:
             self.monitor.note_contact(name)

@@ -81,7 +81,7 @@ def test_who_has_a_part_in_a_game_under_way_cannot_take_it_up_again(name: str, j
 
 def test_who_comes_when_the_game_has_ended_is_refused() -> None:
     play = Play(rounds=5).begin()
-    play.say("a", Failed("enough"))
+    play.say(EVE, Failed("enough"))
     with pytest.raises(Mismatch, match="late comes too late: the game has failed; start the coordinator anew"):
         play.coordinator.handle(Joined("late", HOST_JOIN))
 
@@ -304,9 +304,9 @@ def test_what_was_said_about_the_end_is_said_again_to_whoever_opens() -> None:
 
 def test_a_failure_is_said_again_to_whoever_opens() -> None:
     play = Play().begin()
-    play.say("b", Failed("the disk is full"))
+    play.say(EVE, Failed("the disk is full"))
 
-    assert play.open("a", have=64)[1:] == [GameOver("b: the disk is full")]
+    assert play.open("a", have=64)[1:] == [GameOver("adversary: the disk is full")]
 
 
 # Stopping
@@ -379,7 +379,7 @@ def test_the_game_is_over_when_all_have_finished_and_the_summary_is_written(orde
     assert play.stop() == []
 
 
-def test_one_process_that_cannot_go_on_ends_the_game_for_all() -> None:
+def test_an_adversary_that_cannot_go_on_ends_the_game_for_all() -> None:
     play = Play().begin()
 
     assert play.say(EVE, Failed("the plugin raised")) == [
@@ -396,7 +396,7 @@ def test_the_coordinator_leaves_when_everyone_has_acknowledged_or_is_gone() -> N
     play = Play().begin()
     assert play.close("b") == []  # in the middle of a game it stays
     play.open("b")
-    play.say("a", Failed("enough"))
+    play.say(EVE, Failed("enough"))
 
     assert play.say(EVE, Acknowledged()) == []
     assert play.close("b") == []
@@ -406,7 +406,7 @@ def test_the_coordinator_leaves_when_everyone_has_acknowledged_or_is_gone() -> N
 
 def test_the_last_stream_to_close_lets_the_coordinator_leave() -> None:
     play = Play().begin()
-    play.say("a", Failed("enough"))
+    play.say(EVE, Failed("enough"))
     play.close("a")
     play.close(EVE)
 

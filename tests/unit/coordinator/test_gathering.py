@@ -21,7 +21,7 @@ from slaternet.model import (
     Topology,
     Waiting,
 )
-from slaternet_coordinator.engine.events import Leave, MemberMessage, Quiet, SetTimer, Tell
+from slaternet_coordinator.engine.events import Announce, Dismiss, Leave, MemberMessage, Quiet, SetTimer, Tell
 from slaternet_coordinator.engine.game_state import Phase
 
 
@@ -259,7 +259,11 @@ def test_a_spare_has_no_say_in_the_game(body: MemberMessage) -> None:
 def test_a_spare_that_fails_leaves_alone() -> None:
     play = with_spare()
 
-    assert play.say("c", Failed("no memory")) == [Tell("c", GameOver("c: no memory"))]
+    assert play.say("c", Failed("no memory")) == [
+        Announce("c", "failed", "c: no memory"),
+        Tell("c", GameOver("c: no memory")),
+        Dismiss("c", "c: no memory"),
+    ]
     assert play.coordinator.view.phase is Phase.PLAYING
 
 

@@ -3,7 +3,7 @@ from structlog.testing import capture_logs
 
 from slaternet.errors import Malformed, Mismatch, OverBudget
 from slaternet.limits import LIMITS
-from slaternet.model import Incident, Refusal
+from slaternet.model import Incident, IncidentRecord, Refusal
 from slaternet.refusals import RefusalCounter
 from slaternet_coordinator.shell.monitor import Observations, Pace
 
@@ -25,7 +25,12 @@ def clock() -> Clock:
 
 @pytest.fixture
 def observations(clock: Clock) -> Observations:
-    return Observations(clock, RefusalCounter())
+    return watching(clock, RefusalCounter())
+
+
+def watching(clock: Clock, refusals: RefusalCounter) -> Observations:
+    """Return observations of a game in round 7, at a time that stands still."""
+    return Observations(clock, refusals, now=lambda: 1e9, round=lambda: 7)
 
 
 def test_the_pace_is_that_of_the_last_seconds() -> None:
@@ -75,7 +80,7 @@ def test_silence_is_counted_from_the_last_word(clock: Clock, observations: Obser
 def test_who_goes_and_who_comes_back_is_said_aloud_and_taken_down(clock: Clock, observations: Observations) -> None:
     observations.note_contact("a")
     with capture_logs() as logs:
-        observations.warn("a has gone; the game waits for it")
+        observations.warn("a", "gone", "a has gone; the game waits for it")
         clock.now += 12.4
         observations.report_return("a")
 
@@ -85,23 +90,23 @@ def test_who_goes_and_who_comes_back_is_said_aloud_and_taken_down(clock: Clock, 
 
 
 def test_the_last_troubles_are_told_with_their_age_each_once(clock: Clock, observations: Observations) -> None:
-    observations.record("a has gone")
+    observations.record("a", "gone", "a has gone")
     clock.now += 5
-    observations.record("b has gone")
+    observations.record("b", "gone", "b has gone")
     clock.now += 1
-    observations.record("a has gone")
+    observations.record("a", "gone", "a has gone")
     clock.now += 1
     assert observations.observed().troubles == (Incident(2.0, "b has gone"), Incident(1.0, "a has gone"))
 
     for number in range(100):
-        observations.record(f"trouble {number}")
+        observations.record("a", "gone", f"trouble {number}")
     told = [each.what for each in observations.observed().troubles]
     assert told == [f"trouble {number}" for number in range(100 - LIMITS.troubles, 100)]
 
 
 def test_breaches_are_troubles_wherever_they_were_counted(clock: Clock) -> None:
     own = RefusalCounter()
-    observations = Observations(clock, own)
+    observations = watching(clock, own)
     own.count(Malformed("no"), "a")
     own.count(Mismatch("a sentence of its own is told for this"), "")
     observations.record_refusals("adversary", (Refusal("OverBudget", "b", 1),))
@@ -115,6 +120,32 @@ def test_breaches_are_troubles_wherever_they_were_counted(clock: Clock) -> None:
     assert observations.observed().refused == own.all
     own.count(OverBudget("no"), "b")
     assert observations.observed().troubles[-1].what == "coordinator has refused a message of b: OverBudget"
+
+
+def test_incidents_are_recorded_in_the_order_of_their_times_each_refusal_once(observations: Observations) -> None:
+    sent: list[IncidentRecord] = []
+    observations.on_record = sent.append
+    observations.warn("a", "gone", "a has gone", "its stream broke")
+    observations.record_refusals("adversary", (Refusal("OverBudget", "b", 1),))
+    observations.record_refusals("adversary", (Refusal("OverBudget", "b", 2),))
+    observations.record("a", "gone", "a has gone")
+
+    what = "adversary has refused a message of b: OverBudget"
+    assert [(each.process, each.kind, each.sentence, each.evidence) for each in sent] == [
+        ("a", "gone", "a has gone", "its stream broke"),
+        ("b", "refused", what, ""),
+        ("a", "gone", "a has gone", ""),
+    ]
+    assert {each.round for each in sent} == {7}
+    assert [each.time for each in sent] == sorted({each.time for each in sent})
+    assert list(observations.records) == sent
+
+
+def test_strangers_leave_room_for_other_incidents(observations: Observations) -> None:
+    for number in range(2 * LIMITS.breaches):
+        observations.record("coordinator", "refused", f"agent-{number} is refused")
+
+    assert len(observations.records) == LIMITS.breaches
 
 
 def test_the_pace_is_observed(clock: Clock, observations: Observations) -> None:

@@ -55,7 +55,7 @@ def test_before_the_game_has_begun_and_after_its_end_nobody_is_lost() -> None:
     assert play.lose("a") == []
 
     over = begun()
-    over.say("a", Failed("no more"))
+    over.say(EVE, Failed("no more"))
     assert over.lose("b") == []
 
 

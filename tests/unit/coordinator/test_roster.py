@@ -40,6 +40,33 @@ def ticket(holder: str, incarnation: int, server: str) -> bytes:
     return hmac.digest(SECRET, f"{holder}\0{incarnation}\0{server}".encode(), "sha256")
 
 
+def test_a_challenge_stays_the_same_until_somebody_has_joined_and_is_nobody_elses() -> None:
+    game = register()
+    assert game.challenge("agent-1", b"") is None  # the name is free
+    for name in ("agent-1", "agent-2"):
+        game.admit(name, HOST)
+
+    first, others = game.challenge("agent-1", b""), game.challenge("agent-2", b"")
+    assert first is not None
+    assert others is not None
+    assert {
+        game.challenge("agent-1", shown) for shown in (b"", bytes(32), others, ticket("agent-1", 1, "agent-2"))
+    } == {first}
+    assert game.challenge("agent-1", first) is None
+
+    game.admit("agent-1", HOST)
+    assert game.challenge("agent-1", first) not in (None, first)
+
+
+def test_a_challenge_opens_no_stream() -> None:
+    game = register()
+    game.admit("agent-1", HOST)
+    challenge = game.challenge("agent-1", b"")
+    assert challenge is not None
+    with pytest.raises(Unknown):
+        game.identify("agent-1", Opening(1, challenge))
+
+
 def test_a_host_that_asks_for_more_than_is_left_is_refused_and_one_that_finds_nothing_left_is_a_spare() -> None:
     game = register(hosts=None)
 
@@ -148,15 +175,18 @@ def test_a_host_that_comes_again_may_ask_for_other_seats_and_keeps_its_place() -
     ("join", "sentence"),
     [
         (replace(HOST, protocol=PROTOCOL + 1), f"a speaks protocol {PROTOCOL + 1} and the coordinator protocol"),
-        (replace(HOST, protocol=1), "a speaks protocol 1 and the coordinator protocol 2; install the same version"),
+        (
+            replace(HOST, protocol=1),
+            f"a speaks protocol 1 and the coordinator protocol {PROTOCOL}; install the same version",
+        ),
         (
             replace(HOST, fingerprint="f" * 64),
             "a has numerics fingerprint ffffffffffffffff, the coordinator print; use",
         ),
         (
-            replace(HOST, spec="e" * 64),
-            "a has begun a game of spec eeeeeeeeeeeeeeee, but the coordinator plays spec 5555555555555555; "
-            "start it with --fresh, or with another --state",
+            replace(HOST, spec_tag="e" * 64),
+            "a has begun a game of another spec than the coordinator's, or another run of the same; start it with "
+            "--fresh, or with another --state",
         ),
     ],
 )
@@ -172,7 +202,8 @@ def test_a_process_that_would_compute_otherwise_is_refused(join: Join, sentence:
 def test_who_has_begun_a_game_of_this_spec_or_none_at_all_is_welcome() -> None:
     game = register()
 
-    assert game.admit("a", replace(HOST, spec="5" * 64)).incarnation == 1
+    tag = hmac.digest(SECRET, b"spec " + b"5" * 64, "sha256").hex()
+    assert game.admit("a", replace(HOST, spec_tag=tag)).incarnation == 1
     assert game.admit("b", HOST).incarnation == 1
 
 
@@ -301,7 +332,7 @@ def test_a_seating_names_the_others_with_tickets_for_both_directions() -> None:
     ]
     assert seating.peers[0].present == ticket("b", 2, "a")
     assert seating.peers[0].accept == ticket("a", 1, "b")
-    assert seating.description == Description(2, code="c0de")
+    assert seating.description == Description(2)  # without the hash of the code
     assert seating.adversary is not None
     assert (seating.adversary.name, seating.adversary.address) == ("eve", "localhost:2")
     assert seating.adversary.present == ticket("b", 2, "eve")

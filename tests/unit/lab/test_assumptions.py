@@ -261,6 +261,16 @@ def test_graphs_that_never_connect_are_an_error(tmp_path: Path) -> None:
     assert "never connects the 100 agents within 299 rounds" in sentence
 
 
+@pytest.mark.parametrize(
+    ("seed", "verdict", "word"), [("", "note", "open: "), ("random", "ok", "sealed: "), ("5", "ok", "sealed: ")]
+)
+def test_the_report_says_whether_the_game_is_sealed_or_open(seed: str, verdict: str, word: str) -> None:
+    (found,) = (each for each in report(f"adversary.seed={seed}") if each.about == "Sealed game")
+
+    assert found.verdict == verdict
+    assert found.text.startswith(word)
+
+
 @pytest.mark.parametrize(("history", "verdicts"), [(0, []), (2, ["warning"])])
 def test_an_adversary_that_reads_decisions_is_a_barrier_and_a_warning(
     tmp_path: Path, history: int, verdicts: list[str]

@@ -174,8 +174,18 @@ def test_a_simulation_ends_with_its_summary_and_can_be_shown_again(slaternet: Co
     assert {each.name for each in out.iterdir()} >= {"assumptions.txt", "loss.png", "violation.png"}
     assert summary["digest"] in played.out
     assert summary["digest"] in shown.out
-    assert "zero baseline" in played.out
+    assert "(never moving, x = 0)" in played.out
     assert (summary["agents"], summary["rounds"], summary["algorithm"]) == (6, 12, "zhang2024")
+
+
+def test_a_summary_says_at_which_point_the_baseline_stays(slaternet: Command, tmp_path: Path) -> None:
+    simplex = ("--set", "set.kind=simplex", "--set", "set.size=2.0")
+
+    played = slaternet("simulate", "paper", *SETTINGS, *simplex, "--out", tmp_path / "a")
+
+    (line,) = (each for each in slaternet("show", tmp_path / "a").out.splitlines() if each.startswith("baseline"))
+    assert line in played.out
+    assert line.rstrip().endswith("(never moving, x = centre of X)")
 
 
 def test_json_leaves_standard_output_to_the_result(slaternet: Command, tmp_path: Path) -> None:

@@ -124,6 +124,19 @@ def test_what_is_finished_is_kept_what_is_not_is_begun_anew_and_seeds_are_added(
     assert [each.seeds for each in found.standings] == [3, 3]
 
 
+def test_a_comparison_goes_on_with_the_seed_that_was_drawn_for_it(tmp_path: Path) -> None:
+    sealed = {"adversary.seed": "random"}
+    before = runs(small(tmp_path / "out", "zero", **sealed))
+
+    after = runs(small(tmp_path / "out", "zero", "zhang2024", **sealed))
+
+    assert before.items() < after.items()
+    specs = [Run.open(tmp_path / "out" / name / "seed-1").spec for name in ("zero", "zhang2024")]
+    assert specs[0].function_seed == specs[1].function_seed != 1
+    assert not runs(small(tmp_path / "other", "zero", **sealed)).items() & before.items()
+    assert Run.open(tmp_path / "other" / "zero" / "seed-1").spec.function_seed != specs[0].function_seed
+
+
 def test_everything_is_played_anew_when_forced(played: Comparison, tmp_path: Path) -> None:
     shutil.copytree(played.folder, tmp_path / "out")
 
@@ -136,7 +149,7 @@ def test_everything_is_played_anew_when_forced(played: Comparison, tmp_path: Pat
     ("algorithms", "settings", "words"),
     [
         (["zero"], {}, "its run zhang2024/seed-1 is not one of this comparison"),
-        (["zhang2024", "zero"], {"graph.rho": 0.5}, "its run zhang2024/seed-1 has another spec now"),
+        (["zhang2024", "zero"], {"graph.rho": 0.5}, "its run zhang2024/seed-1 has another spec or other code now"),
     ],
 )
 def test_a_folder_of_another_comparison_is_refused(
@@ -150,14 +163,18 @@ def test_a_folder_of_another_comparison_is_refused(
     assert runs(played) == before
 
 
-@pytest.mark.parametrize("name", ["notes.txt", "comparison.json"])
-def test_a_folder_of_anything_else_is_refused(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_text("[]")
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("notes.txt", "[]"), ("comparison.json", "[]"), ("comparison.json", "[" * 100_000)],
+    ids=["notes", "list", "deep"],
+)
+def test_a_folder_of_anything_else_is_refused(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
 
     with pytest.raises(BadSpec, match="holds other files than a comparison's"):
         small(tmp_path, "zero")
 
-    assert (tmp_path / name).read_text() == "[]"
+    assert (tmp_path / name).read_text() == text
 
 
 def test_a_run_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
@@ -199,14 +216,15 @@ def test_who_never_moves_is_drawn_as_the_baseline_and_everyone_else_in_a_colour_
     rounds = np.arange(1, 5)
     flat, steep = (Curve(rounds, slope * rounds, 0.1 * rounds) for slope in (1.0, 2.0))
     rest = {"zero_loss": flat, "zero_violation": flat}
-    moving = [MeanCurves(name, {"cumulative_loss": steep, "cumulative_violation": flat, **rest}) for name in "ab"]
-    resting = MeanCurves("zero", {"cumulative_loss": flat, "cumulative_violation": flat, **rest})
+    still, name = "never moving, $x = 0$", "cumulative_violation"
+    moving = [MeanCurves(each, still, {"cumulative_loss": steep, name: flat, **rest}) for each in "ab"]
+    resting = MeanCurves("zero", still, {"cumulative_loss": flat, name: flat, **rest})
 
     axes = [Figure().add_subplot() for _ in range(2)]
     _paint(axes[0], [resting, *moving], "violation")
     _paint(axes[1], moving, "violation")
 
-    assert [line.get_label() for line in axes[0].lines] == ["a", "b", "zero"]
-    assert [line.get_label() for line in axes[1].lines] == ["a", "b", "never moving, $x = 0$"]
+    assert [line.get_label() for line in axes[0].lines] == ["a", "b", f"zero: {still}"]
+    assert [line.get_label() for line in axes[1].lines] == ["a", "b", still]
     assert len({line.get_color() for line in axes[0].lines}) == 3
     assert len(axes[0].collections) == 3  # bands

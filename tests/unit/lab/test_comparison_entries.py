@@ -74,6 +74,24 @@ def test_seeds_are_the_specs_and_the_next_ones() -> None:
     assert [spec.run.seed for spec in found.specs] == [7, 8, 9]
 
 
+def test_both_seeds_are_shifted() -> None:
+    settings = [*SMALL, "run.seed=7", "adversary.seed=100"]
+    (found,) = read_entries(None, ["zero"], seeds=3, settings=settings).contestants
+
+    assert [(spec.run.seed, spec.adversary.seed) for spec in found.specs] == [(7, 100), (8, 101), (9, 102)]
+
+
+@pytest.mark.parametrize("drawn", [None, 5])
+def test_a_seed_that_is_to_be_drawn_is_drawn_once_for_all_contestants(drawn: int | None) -> None:
+    settings = [*SMALL, "adversary.seed=random"]
+    one, other = read_entries(None, ["zero", "yi2023"], seeds=2, settings=settings, drawn=drawn).contestants
+
+    first, second = (spec.function_seed for spec in one.specs)
+    assert second == first + 1
+    assert [spec.function_seed for spec in other.specs] == [first, second]
+    assert drawn in (None, first)
+
+
 def test_settings_of_an_item_are_its_own() -> None:
     found = contestants("yi2023", "yi2023+dual_linearised=false+delta0=0.02", "yi2023+graph.rho=0.5")
 

@@ -134,7 +134,8 @@ def test_games_that_nobody_can_leave_are_refused_before_they_begin() -> None:
 
 
 def test_theorems_are_not_verified_where_agents_leave(tmp_path: Path) -> None:
-    (tmp_path / "spec.toml").write_text(LEFT.replace(**{"run.rounds": 64}).to_toml())
+    algorithm = {"name": "zhang2024", "schedule": "theorem1", "gamma0": 0.05}
+    (tmp_path / "spec.toml").write_text(LEFT.replace(**{"run.rounds": 64, "algorithm": algorithm}).to_toml())
 
     with pytest.raises(BadSpec, match="departures must be none, because the theorems speak of games that all agents"):
         verify(str(tmp_path / "spec.toml"), 2, seeds=2, out=tmp_path / "out")

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +55,19 @@ async def test_a_server_is_healthy_until_it_ends() -> None:
         assert (answer.exit_code, answer.output) == (0, "serving\n")
         assert (await slaternet("health", server.address, "--json")).output == '{\n  "serving": true\n}\n'
 
+    await nobody_listens(server.address)
     with pytest.raises(Unreachable, match=f"{server.address} does not serve us \\(connection refused\\)"):
         await asyncio.to_thread(ask, ask_health, server.address)
+
+
+async def nobody_listens(address: str) -> None:
+    """Wait until nobody listens at an address: gRPC closes the port of a server some time after it has stopped."""
+    host, _, port = address.rpartition(":")
+    with suppress(ConnectionRefusedError):
+        while True:
+            with suppress(ConnectionResetError):
+                _, writer = await asyncio.open_connection(host, int(port))
+                writer.close()
 
 
 async def test_a_server_that_is_about_to_end_is_not_healthy() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from slaternet.spec import Spec
 from slaternet_lab.runs import plots
@@ -14,9 +15,11 @@ from slaternet_lab.specs.shipped import shipped
 SPEC = Spec.parse(shipped("paper-short").text, source="paper-short")
 
 
-def write(folder: Path, rounds: int, *, name: str = "zhang2024", slope: float = 2.0, every: int = 1) -> Run:
+def write(
+    folder: Path, rounds: int, *, name: str = "zhang2024", slope: float = 2.0, every: int = 1, spec: Spec = SPEC
+) -> Run:
     folder.mkdir()
-    (folder / "spec.toml").write_text(SPEC.replace(**{"algorithm.name": name}).to_toml())
+    (folder / "spec.toml").write_text(spec.replace(**{"algorithm.name": name}).to_toml())
     lines = ["round,loss,violation,cumulative_loss,cumulative_violation,zero_loss,zero_violation,digest"]
     for t in range(1, rounds + 1):
         score = f"{slope},0.5,{slope * t},{0.5 * t},{1.0 * t},0.0" if t % every == 0 else ",,,,,"
@@ -64,6 +67,32 @@ def test_runs_on_the_same_functions_share_one_baseline(tmp_path: Path) -> None:
     a, b, longer = write(tmp_path / "a", 5), write(tmp_path / "b", 5), write(tmp_path / "c", 7)
 
     assert plots._distinct_baselines([a, b, longer], "loss") == [a, longer]
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("paper", "never moving, $x = 0$"),
+        ("moving-target", "never moving, $x = 0$"),
+        ("economic-dispatch", "never moving, $x =$ centre of $X$"),
+        ("data-center", "never moving, $x =$ centre of $X$"),
+        ("resource-fair", "never moving, $x =$ centre of $X$"),
+    ],
+)
+def test_the_baseline_is_named_after_the_point_at_which_it_stays(name: str, what: str) -> None:
+    assert plots.baseline(Spec.parse(shipped(name).text, source=name)) == what
+
+
+def test_a_figure_names_every_baseline_in_it_once(tmp_path: Path) -> None:
+    simplex = SPEC.replace(set={"kind": "simplex", "size": 2.0})
+    box, longer = write(tmp_path / "a", 5), write(tmp_path / "b", 7)
+    other = write(tmp_path / "c", 9, spec=simplex)
+    axes = Figure().add_subplot()
+
+    plots._paint(axes, [box, longer, other], "loss")
+
+    named = axes.get_legend_handles_labels()[1]
+    assert named[3:] == ["never moving, $x = 0$", "never moving, $x =$ centre of $X$"]
 
 
 def test_long_runs_are_thinned_without_losing_their_end(tmp_path: Path) -> None:

@@ -52,6 +52,14 @@ async def test_who_says_that_it_cannot_go_on_has_not_died(code: str, died: bool,
     assert speaker.died is died
 
 
+async def test_the_last_words_of_a_process_are_told_as_plain_text(log: Path) -> None:
+    words = "\x1b[2Jthe game\x9b is \u202eover"
+    speaker = await child(log, f"import sys; sys.stderr.buffer.write({words.encode()!r}); print(); sys.exit(3)")
+    await speaker.ended
+
+    assert "; its last words: ?[2Jthe game? is ?over (all of its log: " in str(speaker.death())
+
+
 async def test_a_process_that_dies_before_its_announcement_is_named(log: Path) -> None:
     speaker = await child(log, "import sys; print('cannot'); sys.exit(7)")
 

@@ -113,7 +113,7 @@ def test_what_cannot_be_recorded_is_refused_in_a_sentence(
 
 
 def test_a_write_that_fails_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    Path(".trace.npz.part").mkdir()
+    Path("trace.npz.draft").mkdir()
 
     assert record("paper") == 2
     assert "--out trace.npz cannot be written: Is a directory; mend that" in capsys.readouterr().err

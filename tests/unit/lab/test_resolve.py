@@ -6,6 +6,7 @@ from structlog.testing import capture_logs
 
 from slaternet.errors import BadSpec, PluginFailed
 from slaternet.spec import Spec
+from slaternet.spec.plugins import digest
 from slaternet_lab.specs.resolve import load, resolve
 from slaternet_lab.specs.shipped import find
 
@@ -45,11 +46,33 @@ def test_a_resolved_spec_grants_what_the_algorithm_declares() -> None:
     assert (feedback.points, feedback.loss_gradient, feedback.constraint_gradient) == (2, False, False)
 
 
-def test_a_resolved_spec_holds_the_hash_of_the_code_it_names() -> None:
-    spec = load("paper")
+@pytest.mark.parametrize(
+    ("algorithm", "question"),
+    [
+        ("zhang2024", (2, False, False)),
+        ("yuan2022", (1, False, True)),
+        ("mahdavi2012-bandit", (2, True, False)),
+        ("agarwal2010-multi", (11, False, False)),
+        ("zero", (0, False, False)),
+    ],
+)
+def test_the_question_that_the_algorithm_declares_is_filled_in_whatever_stood_there(
+    algorithm: str, question: tuple[int, bool, bool]
+) -> None:
+    asked = load("paper", [f"algorithm.name={algorithm}", "question.points=7", "question.loss_gradient=true"]).question
 
-    source = Path(__file__).parents[3] / "agent/slaternet_agent/algorithms/zhang2024.py"
-    assert spec.algorithm.sha256 == hashlib.sha256(source.read_bytes()).hexdigest()
+    assert asked is not None
+    assert (asked.points, asked.loss_gradient, asked.constraint_gradient) == question
+
+
+def test_a_resolved_spec_holds_the_hash_of_the_code_it_names(tmp_path: Path) -> None:
+    source = tmp_path / "mine.py"
+    source.write_text("from slaternet_agent.algorithms.zhang2024 import Zhang2024\n\nclass Mine(Zhang2024): ...\n")
+
+    spec, mine = load("paper"), load("paper", [f"algorithm.name={source}:Mine"])
+
+    assert mine.algorithm.sha256 == hashlib.sha256(source.read_bytes()).hexdigest()
+    assert spec.algorithm.sha256 == digest("slaternet.algorithms", "zhang2024", key="algorithm.name")
     assert len(spec.adversary.sha256) == 64
     assert spec.adversary.isolation == "none"
 
@@ -59,6 +82,14 @@ def test_resolving_a_resolved_spec_changes_nothing(tmp_path: Path) -> None:
 
     assert resolve(once, tmp_path) == once
     assert resolve(Spec.parse(once.to_toml(), source="again"), tmp_path).digest() == once.digest()
+
+
+def test_a_seed_that_is_to_be_drawn_is_drawn_when_a_spec_is_resolved_and_never_again(tmp_path: Path) -> None:
+    first, second = (load("paper-short", ["adversary.seed=random"]) for _ in range(2))
+
+    assert isinstance(first.adversary.seed, int)
+    assert first.adversary.seed != second.adversary.seed
+    assert resolve(first, tmp_path) == first
 
 
 def test_a_relative_plugin_is_looked_up_beside_its_spec(tmp_path: Path) -> None:
@@ -112,6 +143,8 @@ def test_granting_more_than_the_algorithm_declares_is_allowed_and_less_is_not() 
 
     assert more.feedback is not None
     assert more.feedback.points == 3
+    assert more.question is not None
+    assert more.question.points == 2  # what the algorithm declares, whatever is granted
     assert refusal("feedback.points=1").startswith("feedback.points must be at least 2, because zhang2024 needs it;")
 
 

@@ -43,6 +43,14 @@ def test_a_path_in_a_setting_stays_as_it_is_too(here: Path) -> None:
     assert load_for_all("paper-short", [f"algorithm.name={absolute}"]).algorithm.name == absolute
 
 
+@pytest.mark.parametrize("seed", [None, 7, "random"])
+def test_a_seed_that_is_to_be_drawn_is_left_to_the_coordinator(seed: object, here: Path) -> None:
+    Path("mine.toml").write_text(paper(**{"adversary.seed": seed}).to_toml())
+
+    assert load_for_all("mine.toml").adversary.seed == seed
+    assert load_for_all("mine.toml").digest() == load_for_all("mine.toml").digest()
+
+
 def test_files_of_graphs_and_data_stay_as_they_are_too(here: Path) -> None:
     np.savez(here / "w.npz", W=np.full((1, 6, 6), 1 / 6))
     settings = ["run.agents=6", "graph.name=file", "graph.path=w.npz"]

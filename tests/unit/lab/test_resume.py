@@ -12,13 +12,15 @@ import numpy as np
 import pytest
 
 from slaternet.errors import BadSpec, Diverged
-from slaternet.model import Departure, Role, StopAt
+from slaternet.model import Departure, Question, Role, StopAt, Values
 from slaternet.spec import Spec
 from slaternet.storage.checkpoints import Checkpoints
 from slaternet.storage.journal import Durability
 from slaternet.storage.state_dir import StateDir
+from slaternet.tickets import spec_tag
+from slaternet_adversary.engine.events import Asked
 from slaternet_adversary.journal import journal as journals
-from slaternet_adversary.journal.entries import SeatingEntry
+from slaternet_adversary.journal.entries import Purchase, SeatingEntry
 from slaternet_adversary.journal.journal import JOURNAL, AdversaryJournal
 from slaternet_coordinator.engine.rules import LOST_AFTER, Policy
 from slaternet_coordinator.engine.saved import SavedGame, SavedMember
@@ -28,7 +30,7 @@ from slaternet_lab.games.manifest import Manifest, register_of, spec_of, states_
 from slaternet_lab.games.resume import extend, prepare
 from slaternet_lab.specs.resolve import load
 
-RUN = "run-1"
+RUN, SECRET = "run-1", bytes(range(32))
 SEATS = {"agent-1": np.array([0, 1]), "agent-2": np.array([2, 3])}
 MARK, PUBLISHED, ROUNDS = 64, 100, 100
 OVER = SavedGame("over", PUBLISHED, MARK)
@@ -38,6 +40,10 @@ CONCLUSIONS = ("summary.json", "loss.png", "violation.png", "regret.csv", "decis
 @functools.cache
 def spec_with(*settings: str) -> Spec:
     return load("paper-short", ["run.agents=4", f"run.rounds={ROUNDS}", *settings])
+
+
+def tag_of(spec: Spec) -> str:
+    return spec_tag(SECRET, spec.digest())
 
 
 def manifest_of(rounds: int | None) -> Manifest:
@@ -59,18 +65,22 @@ def leave_behind(folder: Path, memory: SavedGame = OVER, spec: Spec | None = Non
     manifest.write(folder)
     for name, role in manifest.roles.items():
         with StateDir.claim(states_of(folder), name, role=role) as state:
-            state.remember(RUN, spec.digest())
+            state.remember(RUN, spec.digest() if name == "coordinator" else tag_of(spec))
             if name == "adversary":
                 state.keep(folder)
             if memory.phase == "over":
                 state.close(ROUNDS)
             if name in manifest.agents and state.checkpoints is not None:
                 for round in (MARK, ROUNDS):
-                    Checkpoints(state.checkpoints, name, RUN, spec.digest()).write(round, name.encode())
+                    Checkpoints(state.checkpoints, name, RUN, tag_of(spec)).write(round, name.encode())
     journal = AdversaryJournal.open(folder, RUN)
     journal.append(SeatingEntry(tuple(SEATS.items())))
+    for host, agents in SEATS.items():  # all that is looked at: how far every agent has come
+        points = np.zeros((len(agents), 1, 1))
+        asked = Asked(host, Question(MARK, agents, points[:, 0], points))
+        journal.append(Purchase(asked, Values(points[:, :, 0], points)))
     journal.close()
-    with RegisterDb.open(register_of(folder), GameIdentity(RUN, bytes(32), spec.digest())) as archive:
+    with RegisterDb.open(register_of(folder), GameIdentity(RUN, SECRET, spec.digest())) as archive:
         members = {name: Role(role) for name, role in manifest.roles.items() if name != "coordinator"}
         archive.save(replace(memory, members=tuple(_entry(*each) for each in members.items())))
     for name in CONCLUSIONS if memory.phase == "over" else ():
@@ -117,8 +127,8 @@ def standing(folder: Path) -> Standing:
         states[name] = (held["spec"], held["over"])
     with RegisterDb.open(register_of(folder)) as archive:
         memory = archive.read()
-        assert archive.identity == GameIdentity(RUN, bytes(32), spec.digest())
-    kept = [Checkpoints(states_of(folder) / name / "checkpoints", name, RUN, spec.digest()) for name in manifest.agents]
+        assert archive.identity == GameIdentity(RUN, SECRET, spec.digest())
+    kept = [Checkpoints(states_of(folder) / name / "checkpoints", name, RUN, tag_of(spec)) for name in manifest.agents]
     ends = [entry for entry in journals.read(folder) if isinstance(entry, StopAt)]
     return Standing(
         manifest.rounds,
@@ -135,12 +145,12 @@ def standing(folder: Path) -> Standing:
 
 def longer(rounds: int) -> Standing:
     """Return how a run stands that was finished and is to be played on."""
-    spec = spec_with().replace(**{"run.rounds": rounds}).digest()
-    names = ("coordinator", "adversary", "agent-1", "agent-2")
+    spec = spec_with().replace(**{"run.rounds": rounds})
+    members = dict.fromkeys(("adversary", "agent-1", "agent-2"), (tag_of(spec), False))
     return Standing(
         rounds,
-        spec,
-        dict.fromkeys(names, (spec, False)),
+        spec.digest(),
+        {"coordinator": (spec.digest(), False), **members},
         replace(OVER, phase="playing"),
         [False] * 3,
         [MARK] * 3,
@@ -359,7 +369,7 @@ def test_a_host_that_was_given_up_is_neither_started_nor_missed(
     resumption = prepare(tmp_path, rounds=300)
     assert resumption.lost == {"agent-2"}
     assert resumption.spec.run.rounds == 300
-    kept = Checkpoints(states_of(tmp_path) / "agent-1" / "checkpoints", "agent-1", RUN, resumption.spec.digest())
+    kept = Checkpoints(states_of(tmp_path) / "agent-1" / "checkpoints", "agent-1", RUN, tag_of(resumption.spec))
     assert kept.read(MARK) == b"agent-1"
     with RegisterDb.open(register_of(tmp_path)) as archive:
         memory = archive.read()

@@ -13,12 +13,23 @@ HEADER = (
     "round,loss,violation,cumulative_loss,cumulative_violation,zero_loss,zero_violation,"
     "disagreement,agents,frames,bytes_sent,waited,seconds,digest"
 )
+SUMMARY = {
+    "algorithm": "zhang2024",
+    "agents": 20,
+    "rounds": 2,
+    "digest": "bb",
+    "seconds": 0.5,
+    "rounds_per_second": 4.0,
+    **dict.fromkeys(("cumulative_loss", "cumulative_violation", "zero_loss", "zero_violation"), 3.0),
+    "a key of a later version": {"with": ["a", "list"]},
+}
 SPEC = Spec.parse(shipped("paper-short").text, source="paper-short")
 
 
 def write(folder: Path, digests: list[str], x: np.ndarray | None = None) -> Run:
     folder.mkdir()
-    (folder / "spec.toml").write_text(SPEC.to_toml())
+    shape = {} if x is None else {"run.agents": x.shape[1], "run.dimension": x.shape[2]}
+    (folder / "spec.toml").write_text(SPEC.replace(**shape).to_toml())
     rows = [f"{t},1.5,0.25,{1.5 * t},{0.25 * t},{t},0.0,0.1,20,3,400,0.01,0.5,{d}" for t, d in enumerate(digests, 1)]
     (folder / "metrics.csv").write_text("\n".join([HEADER, *rows, ""]))
     if x is not None:
@@ -28,10 +39,10 @@ def write(folder: Path, digests: list[str], x: np.ndarray | None = None) -> Run:
 
 def test_an_opened_run_offers_spec_summary_and_metrics_by_column(tmp_path: Path) -> None:
     run = write(tmp_path / "a", ["aa", "bb"])
-    (run.folder / "summary.json").write_text(json.dumps({"digest": "bb"}))
+    (run.folder / "summary.json").write_text(json.dumps(SUMMARY))
 
     assert run.spec == SPEC
-    assert run.summary == {"digest": "bb"}
+    assert run.summary == SUMMARY
     assert run.rounds == 2
     np.testing.assert_array_equal(run.metrics["round"], [1, 2])
     np.testing.assert_array_equal(run.metrics["cumulative_loss"], [1.5, 3.0])
@@ -152,3 +163,42 @@ def test_two_zeros_of_different_sign_are_different_bits(tmp_path: Path) -> None:
 
 def test_a_run_that_is_the_beginning_of_another_parts_nowhere(tmp_path: Path) -> None:
     assert diff(write(tmp_path / "a", ["aa", "bb"]), write(tmp_path / "b", ["aa"])) == Difference(None, None, 1)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("agents", -1), ("agents", "20"), ("digest", 7), ("zero_loss", None), ("network", []), ("rounds", 1 << 70)],
+)
+def test_a_summary_has_the_documented_types(tmp_path: Path, key: str, value: object) -> None:
+    run = write(tmp_path / "a", ["aa"])
+    (run.folder / "summary.json").write_text(json.dumps({**SUMMARY, key: value}))
+
+    with pytest.raises(BadSpec, match=r"summary\.json is not JSON of a summary; restore it, or delete it"):
+        _ = run.summary
+
+
+@pytest.mark.parametrize(
+    ("row", "sentence"),
+    [
+        ("2,1.5\n", "has a line 3 that is no row of its columns"),
+        ("2" + ",1" * 12 + ",bb,cc\n", "has a line 3 that is no row of its columns"),
+        (f"{10**30}" + ",1" * 12 + ",bb\n", "has a cell in column round that is not a number"),
+        ("2" + ",1" * 12 + ",\x1b[31m\n", "has a cell in column digest that is not a digest"),
+        ("2" + ",1" * 12 + f",{'b' * 65}\n", "has a cell in column digest that is not a digest"),
+    ],
+)
+def test_a_row_that_is_none_is_refused(tmp_path: Path, row: str, sentence: str) -> None:
+    run = write(tmp_path / "a", ["aa"])
+    with (run.folder / "metrics.csv").open("a") as file:
+        file.write(row)
+
+    with pytest.raises(BadSpec, match=sentence):
+        _ = run.metrics
+
+
+def test_decisions_of_another_game_are_refused(tmp_path: Path) -> None:
+    run = write(tmp_path / "a", ["aa"], np.zeros((1, 3, 4)))
+    np.savez(run.folder / "decisions.npz", x=np.zeros((1, 4, 3)))
+
+    with pytest.raises(BadSpec, match=r"decisions\.npz holds 1 x 4 x 3 numbers where the run has 1 x 3 x 4"):
+        _ = run.decisions

@@ -65,6 +65,8 @@ name = "zhang2024"
 schedule = "table2"
 [feedback]
 points = 2
+[question]
+points = 2
 [graph]
 name = "paper"
 rho = 0.2
@@ -168,9 +170,12 @@ def test_a_simulation_needs_an_end(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-def test_a_spec_that_is_not_resolved_is_refused_before_anything_is_recorded(tmp_path: Path) -> None:
-    with pytest.raises(BadSpec, match=r"\[feedback\] is missing; a resolved spec says what is granted"):
-        simulate(SPEC.replace(feedback=None), out=tmp_path / "run")
+@pytest.mark.parametrize(("section", "what"), [("feedback", "granted"), ("question", "asked for")])
+def test_a_spec_that_is_not_resolved_is_refused_before_anything_is_recorded(
+    section: str, what: str, tmp_path: Path
+) -> None:
+    with pytest.raises(BadSpec, match=rf"\[{section}\] is missing; a resolved spec says what is {what}"):
+        simulate(SPEC.replace(**{section: None}), out=tmp_path / "run")
 
     assert list((tmp_path / "run").iterdir()) == []
 

@@ -45,7 +45,7 @@ def test_the_page_holds_all_that_an_operator_asks_for() -> None:
     lines = shown(STATUS)
 
     for expected in (
-        ["phase", "playing"],
+        ["phase", "playing (open game)"],
         ["round", "512 of 1000 (graphs published to 576)"],
         ["speed", "683.1 rounds/s"],
         ["waiting for", "agent-2, silent for 7 s: agent-1 waits for it"],
@@ -59,6 +59,18 @@ def test_the_page_holds_all_that_an_operator_asks_for() -> None:
         ["7 s ago", "agent-2 is silent"],
     ):
         assert expected in lines
+
+
+def test_a_game_is_sealed_or_open_and_scores_are_shown_or_said_to_be_the_operators() -> None:
+    assert ["loss", "1.50 (cumulative)"] in shown(STATUS)
+    withheld = replace(STATUS, sealed=True, cumulative_loss=None, cumulative_violation=None)
+    lines = shown(withheld)
+    assert ["phase", "playing (sealed game)"] in lines
+    for score in ("loss", "violation"):
+        assert [score, "for the operator's certificate alone"] in lines
+    told = as_json(GameStatus("run-1", withheld))
+    assert (told["sealed"], told["scores_withheld"], told["cumulative_loss"]) == (True, True, None)
+    assert as_json(GameStatus("run-1", STATUS))["scores_withheld"] is False
 
 
 def test_the_page_of_a_game_that_has_not_begun_or_has_failed_says_so() -> None:

@@ -60,7 +60,7 @@ def test_a_join_says_which_agents_it_wants_and_what_it_has_begun(agents: tuple[i
     head, found = codec.decode_join(codec.encode_join(STRANGER, wanted))
 
     assert head == STRANGER
-    assert (found.seats, found.agents.tolist(), found.spec) == (len(agents), list(agents), spec)
+    assert (found.seats, found.agents.tolist(), found.spec_tag) == (len(agents), list(agents), spec)
     assert found.agents.dtype == np.intp
 
 
@@ -72,7 +72,7 @@ def test_a_join_may_show_the_ticket_of_a_challenge(ticket: bytes) -> None:
 
 def test_a_number_of_seats_may_come_without_agents() -> None:
     found = codec.decode_join(join(seats=5))[1]
-    assert (found.seats, found.agents.size, found.spec) == (5, 0, "")
+    assert (found.seats, found.agents.size, found.spec_tag) == (5, 0, "")
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,8 @@ def test_a_number_of_seats_may_come_without_agents() -> None:
         {"agents": ids(1, LIMITS.agents)},
         {"agents": ids(1, 2) + b"\0"},
         {"seats": LIMITS.agents + 1},
-        {"spec": "ab" * 31},
-        {"spec": "AB" * 32},
+        {"spec_tag": "ab" * 31},
+        {"spec_tag": "AB" * 32},
         {"role": "spare"},
         {"ticket": bytes(31)},
     ],

@@ -34,6 +34,7 @@ def _varint(value: int) -> bytes:
     return bytes([*out, value])
 
 
+TAG = "5e" * 32
 STARTS, COLUMNS, WEIGHTS = (0, 2, 3, 5, 6), (0, 1, 1, 0, 2, 1), (0.5, 0.5, 1.0, 0.25, 0.75, 1.0)
 
 
@@ -142,11 +143,13 @@ def test_who_joins_belongs_to_no_run_yet(head: Head) -> None:
 @pytest.mark.parametrize(
     "welcome",
     [
-        model.Welcome(0, TICKET, "[run]"),
-        model.Welcome(1, TICKET[1:], "[run]"),
-        model.Welcome(1, TICKET + b"x", "[run]"),
-        model.Welcome(1, TICKET, ""),
-        model.Welcome(1, TICKET, "x" * (LIMITS.spec_bytes + 1)),
+        model.Welcome(0, TICKET, "[run]", TAG),
+        model.Welcome(1, TICKET[1:], "[run]", TAG),
+        model.Welcome(1, TICKET + b"x", "[run]", TAG),
+        model.Welcome(1, TICKET, "", TAG),
+        model.Welcome(1, TICKET, "x" * (LIMITS.spec_bytes + 1), TAG),
+        model.Welcome(1, TICKET, "[run]", ""),
+        model.Welcome(1, TICKET, "[run]", TAG.upper()),
         model.Challenge(b""),
         model.Challenge(TICKET[1:]),
     ],

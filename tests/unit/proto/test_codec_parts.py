@@ -14,7 +14,7 @@ from slaternet.codec.parts import split
 from slaternet.errors import Malformed, OverBudget
 from slaternet.limits import LIMITS
 from slaternet.model import Frame, Question
-from slaternet.v1 import agent_pb2, common_pb2
+from slaternet.v1 import adversary_pb2, agent_pb2, common_pb2
 
 
 def _large(seed: int = 1) -> Frame:
@@ -111,6 +111,55 @@ def test_parts_that_do_not_fit_together_are_refused(tampering: str) -> None:
     TAMPERINGS[tampering](parts)
     with pytest.raises(Malformed):
         _ = [decoder.decode(part.SerializeToString()) for part in parts]
+
+
+def _first_question(points: int, parts: int, *, gradient: bool = False) -> bytes:
+    agents = np.arange(2, dtype="<u4").tobytes()
+    question = adversary_pb2.Question(
+        agents=agents, points=points, data=bytes(LIMITS.part_bytes), parts=parts, loss_gradient=gradient
+    )
+    return adversary_pb2.RevealUp(head=PB_HEAD, question=question).SerializeToString()
+
+
+def test_a_payload_that_the_game_does_not_have_is_refused_with_its_first_part() -> None:
+    declared = codec.question_bytes(2, 30_000, 2, anchored=False)
+    questions = codec.RevealUpDecoder(30_000, largest=declared)
+    for first in (_first_question(2_500, 4096), _first_question(3, 4), _first_question(2, 4, gradient=True)):
+        with pytest.raises(OverBudget):
+            questions.decode(first)
+    assert questions.decode(_first_question(2, 3)) is None  # nothing of the others was kept
+
+    with pytest.raises(OverBudget):
+        codec.GossipDecoder(13_000, seats=29).decode(codec.encode_gossip(HEAD, _large())[0])
+    assert codec.GossipDecoder(13_000, seats=30).decode(codec.encode_gossip(HEAD, _large())[0]) is None
+
+    agents = np.arange(40)
+    values = model.Values(np.zeros((40, 50)), np.zeros((40, 50, 150)))
+    first = codec.encode_reveal_down(HEAD, model.Answer(7, agents, values))[0]
+    due = codec.answer_bytes(40, 50, 150, (False, False), 3)
+    assert codec.RevealDownDecoder(largest=due).decode(first) is None
+    with pytest.raises(OverBudget):
+        codec.RevealDownDecoder(largest=due - 8).decode(first)
+
+    first = codec.encode_control_down(HEAD, _complete(600))[0]
+    assert codec.ControlDownDecoder(600).decode(first) is None
+    with pytest.raises(Malformed):
+        codec.ControlDownDecoder(599).decode(first)
+
+
+@pytest.mark.parametrize("gradients", [(False, False), (True, False), (False, True), (True, True)])
+def test_the_largest_payloads_are_those_of_the_declared_question(gradients: tuple[bool, bool]) -> None:
+    k, s, m, p = 3, 2, 4, 5
+    anchor = np.zeros((k, p)) if any(gradients) else None
+    question = Question(7, np.arange(k), np.zeros((k, p)), np.ones((k, s, p)), anchor, *gradients)
+    loss = model.ValueAndGradient(np.zeros(k), np.zeros((k, p))) if gradients[0] else None
+    constraint = model.ValueAndGradient(np.zeros((k, m)), np.zeros((k, m, p))) if gradients[1] else None
+    answer = model.Answer(7, np.arange(k), model.Values(np.zeros((k, s)), np.zeros((k, s, m)), loss, constraint))
+
+    asked = adversary_pb2.RevealUp.FromString(codec.encode_reveal_up(HEAD, question)[0]).question.data
+    answered = adversary_pb2.RevealDown.FromString(codec.encode_reveal_down(HEAD, answer)[0]).answer.data
+    assert len(asked) == codec.question_bytes(k, p, s, anchored=any(gradients))
+    assert len(answered) == codec.answer_bytes(k, s, m, gradients, p)
 
 
 def test_a_topology_travels_in_parts() -> None:

@@ -2,6 +2,7 @@ import ast
 import inspect
 import itertools
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import grpc
@@ -13,7 +14,8 @@ from slaternet.limits import LIMITS, Limits
 
 README = Path(__file__).parents[3] / "proto" / "README.md"
 CLASSES = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, SlaternetError)]
-LEAVES = [kind for kind in CLASSES if not any(issubclass(other, kind) for other in CLASSES if other is not kind)]
+GROUPS = (errors.SlaternetError, errors.Refused, errors.Unready)  # no error is of these alone
+LEAVES = [kind for kind in CLASSES if kind not in GROUPS]
 ABSENT = {"BadSpec", "RunFailed"}  # never on the wire
 
 
@@ -76,3 +78,24 @@ def test_the_wire_contract_explains_every_limit_as_the_code_does() -> None:
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr)
     }
     assert {name: cells[1] for name, cells in _table("Limits").items()} == meanings
+
+
+SOURCES = [path for path in README.parents[1].glob("*/slaternet*/**/*.py") if "templates" not in path.parts]
+TRAVELLING = {kind.__name__ for kind in LEAVES if kind.status != "INTERNAL"}
+OUR_OWN = {("checkpoint_writer", "Mismatch"), ("service", "Mismatch")}
+"""Modules that say so to their own operator, before they take part in a game."""
+
+
+def _telling_paths(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the errors of a module whose text travels and names a file or folder."""
+    for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name | ast.Attribute):
+            name = call.func.id if isinstance(call.func, ast.Name) else call.func.attr
+            told = [part for part in ast.walk(call) if isinstance(part, ast.FormattedValue)]
+            if name in TRAVELLING and any(re.search(r"path|folder|file", ast.unparse(part.value)) for part in told):
+                yield path.stem, name
+
+
+def test_no_error_that_travels_names_a_file() -> None:
+    assert len(SOURCES) > 200
+    assert {found for path in SOURCES for found in _telling_paths(path)} == OUR_OWN

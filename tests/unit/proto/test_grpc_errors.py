@@ -45,7 +45,7 @@ def test_a_call_that_nobody_answers_in_time_has_timed_out() -> None:
     [
         ("CLIENT: Received message larger than max (1048577 vs. 1048576)", OverBudget),
         ("received metadata size exceeds hard limit (20066 vs. 8192)", OverBudget),
-        ("Concurrent RPC limit exceeded!", Unreachable),
+        ("Too many pending requests for this server", Unreachable),
         ("too_many_pings", Unreachable),
     ],
 )

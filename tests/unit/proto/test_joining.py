@@ -36,8 +36,6 @@ name = "zhang2024"
 schedule = "table2"
 [graph]
 name = "ring"
-[adversary]
-plugin = "linear-regression"
 """
 
 
@@ -47,7 +45,7 @@ class Coordinator:
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.joins: list[Join] = []
-        self.answers: list[Challenge | Welcome] = [Challenge(bytes([7] * 32)), Welcome(2, bytes(32), SPEC)]
+        self.answers: list[Challenge | Welcome] = [Challenge(bytes([7] * 32)), Welcome(2, bytes(32), SPEC, "5e" * 32)]
 
     async def start(self) -> Server:
         return await transport.serve(

@@ -72,6 +72,21 @@ def test_what_others_say_steers_no_terminal_and_passes_for_no_line_of_ours(
     assert last == "slaternet: the game failed: a: ?[31mwell?"
 
 
+@pytest.mark.parametrize("format", logs.FORMATS)
+def test_a_traceback_steers_no_terminal_either(log: Log, format: str) -> None:
+    configure_log(format=format)
+
+    try:
+        raise ArithmeticError("\x1b[2J\x9b31m\u202ewell\r")
+    except ArithmeticError:
+        structlog.get_logger().exception("a plugin failed", reason="\x9b\u202e")
+
+    lines = log.lines()
+    assert all(line.isprintable() for line in lines)
+    assert "ArithmeticError: ?[2J?31m?well?" in lines[-1]
+    assert (len(lines) > 1) is (format == "console")
+
+
 def test_programs_read_one_object_an_event(log: Log) -> None:
     configure_log(format="json")
 

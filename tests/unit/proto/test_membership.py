@@ -12,7 +12,17 @@ import pytest
 from structlog.testing import capture_logs
 
 from slaternet import codec
-from slaternet.errors import BadSpec, NotSeated, PluginFailed, RunFailed, SlaternetError, Superseded, Unreachable
+from slaternet.errors import (
+    BadSpec,
+    Malformed,
+    NotSeated,
+    PluginFailed,
+    RunFailed,
+    SlaternetError,
+    Superseded,
+    Unreachable,
+)
+from slaternet.limits import LIMITS
 from slaternet.model import (
     Acknowledged,
     Challenge,
@@ -55,9 +65,8 @@ name = "zhang2024"
 schedule = "table2"
 [graph]
 name = "ring"
-[adversary]
-plugin = "linear-regression"
 """
+TAG = "5e" * 32
 
 Control = Callable[[Stream], Awaitable[None]]
 
@@ -99,7 +108,7 @@ async def member(
     challenges: tuple[bytes, ...] = (),
 ) -> AsyncIterator[Membership]:
     """Join a game whose coordinator serves control streams this way, notes who joins, and challenges him first."""
-    answers: list[Challenge | Welcome] = [*map(Challenge, challenges), Welcome(1, bytes(32), SPEC)]
+    answers: list[Challenge | Welcome] = [*map(Challenge, challenges), Welcome(1, bytes(32), SPEC, TAG)]
 
     async def admit(data: bytes, caller: object) -> bytes:
         (joins if joins is not None else []).append(codec.decode_join(data)[1])
@@ -122,6 +131,23 @@ async def test_who_is_challenged_asks_again_with_the_newest_ticket() -> None:
         assert membership.incarnation == 1
 
     assert [join.ticket for join in joins] == [b"", bytes([1] * 32), bytes([2] * 32)]
+
+
+async def test_a_refusal_after_the_end_of_the_game_is_not_reported() -> None:
+    """It could be written while the coordinator ends the stream, and gRPC would lose that it did so in order."""
+    joined: list[Membership] = []
+
+    async def control(link: Stream) -> None:
+        await hear_opening(link)
+        await see_off(link)
+        joined[0].breaches.count(Malformed("said after the end"), "")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(3 * LIMITS.report_seconds):
+                await link.read()
+
+    async with member(control) as membership:
+        joined.append(membership)
+        await membership.attend()
 
 
 async def test_progress_reported_before_the_stream_opens_is_said_when_it_does() -> None:
@@ -192,8 +218,8 @@ async def test_a_failure_is_said_on_every_stream_and_raised_when_the_game_is_ove
 
     async with member(control) as membership:
         membership.report(Progress(3))
-        membership.fail_game(PluginFailed("a secret of the plugin"), reason="see its log")
-        membership.fail_game(RunFailed("what came of it"))  # the first failure is the cause
+        membership.fail(PluginFailed("a secret of the plugin"), reason="see its log")
+        membership.fail(RunFailed("what came of it"))  # the first failure is the cause
         with pytest.raises(PluginFailed, match="a secret of the plugin"):
             await membership.attend()
 
@@ -247,7 +273,7 @@ async def test_who_abandons_a_game_leaves_it_with_the_reason_and_without_a_word(
         with pytest.raises(RunFailed, match="the disk is full"):
             await membership.attend()
         assert membership.failed
-        membership.fail_game(PluginFailed("what came of it"))
+        membership.fail(PluginFailed("what came of it"))
 
     assert heard == []
 
@@ -287,11 +313,31 @@ async def test_who_joins_says_what_it_wants_and_what_it_has_begun(
             async with member(hang_up, state, parse(seats), joins):
                 pass
 
-    digest = Spec.parse(SPEC, source="spec").digest()
-    assert [(each.seats, each.agents.tolist(), each.spec, each.durable) for each in joins] == [
+    assert [(each.seats, each.agents.tolist(), each.spec_tag, each.durable) for each in joins] == [
         (parse(seats).count, agents, "", True),
-        (parse(seats).count, agents, digest, True),
+        (parse(seats).count, agents, TAG, True),
     ]
+
+
+@pytest.mark.parametrize("role", Role)
+async def test_the_adversary_is_told_the_whole_spec_and_a_host_that_is_told_more_than_its_part_refuses(
+    role: Role,
+) -> None:
+    whole = f'{SPEC}[adversary]\nplugin = "mine"\n'
+
+    async def admit(data: bytes, caller: object) -> bytes:
+        return codec.encode_welcome(HEAD, Welcome(1, bytes(32), whole, TAG))
+
+    server = await serve("127.0.0.1:0", service="slaternet.v1.Coordinator", unary={"Join": admit}, streams={}, hosts=1)
+    try:
+        joining = Membership.join(server.address, Applicant("one", role, "127.0.0.1:1"))
+        if role is Role.HOST:
+            with pytest.raises(BadSpec, match=r"the coordinator's spec: \[adversary\] is not a section"):
+                await joining
+        else:
+            assert (await joining).spec == Spec.parse(whole, source="test")
+    finally:
+        await server.stop()
 
 
 async def test_that_the_game_is_over_is_remembered_before_it_is_acknowledged(tmp_path: Path) -> None:

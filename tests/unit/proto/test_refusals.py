@@ -1,7 +1,7 @@
 import pytest
 
 from slaternet import codec, errors
-from slaternet.errors import AlreadyAsked, Malformed, OverBudget, SlaternetError
+from slaternet.errors import AlreadyAsked, Damaged, Diverged, Malformed, OverBudget, SlaternetError
 from slaternet.limits import LIMITS
 from slaternet.model import Head, Refusal, Refusals
 from slaternet.refusals import KINDS, RefusalCounter, is_refusal
@@ -82,3 +82,8 @@ def test_a_report_that_could_not_be_true_is_refused(breaches: list[pb.Breach]) -
 
     with pytest.raises(Malformed):
         codec.decode_control_up(message.SerializeToString())
+
+
+def test_a_damaged_file_of_ours_is_no_fault_of_a_caller() -> None:
+    assert is_refusal(Diverged("two frames differ"))
+    assert not is_refusal(Damaged("the journal is damaged"))

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS
-from slaternet.spec import Spec
+from slaternet.spec import PublicSpec, Spec
 from slaternet.spec.overrides import override
 
 TEXT = """
@@ -93,7 +93,9 @@ def test_the_digest_does_not_depend_on_the_order_of_keys() -> None:
     assert Spec.parse(turned, source="turned").digest() == spec().digest()
 
 
-@pytest.mark.parametrize("setting", ["run.seed=2", "graph.rho=0.2", "adversary.options.b=0.02", "set.lower=-5"])
+@pytest.mark.parametrize(
+    "setting", ["run.seed=2", "adversary.seed=1", "graph.rho=0.2", "adversary.options.b=0.02", "set.lower=-5"]
+)
 def test_every_change_changes_the_digest(setting: str) -> None:
     changed = Spec.load(override(TEXT, [setting]), source="a.toml")
 
@@ -111,6 +113,47 @@ def test_replace_changes_the_keys_named_and_no_other() -> None:
     assert changed.run.rounds == 50
     assert changed.adversary.sha256 == "a" * 64
     assert changed.replace(**{"run.rounds": 1000, "adversary.sha256": None}) == spec()
+
+
+def test_the_public_part_lacks_what_hosts_must_not_know_and_nothing_else() -> None:
+    whole = spec().replace(departures=[{"round": 2, "agents": [1]}])
+    tables = whole.tables()
+    del tables["adversary"], tables["record"]
+
+    public = whole.public
+
+    assert public.tables() == tables
+    assert PublicSpec.parse(public.to_toml(), source="again") == public
+    with pytest.raises(BadSpec, match=r"\[adversary\] is not a section"):
+        PublicSpec.parse(whole.to_toml(), source="host")
+    assert not hasattr(public, "digest")  # the plain digest of a spec is nothing that a host has
+
+
+@pytest.mark.parametrize(
+    ("seed", "draws", "sealed"), [(None, 1, False), (0, 0, True), (1, 1, False), (2**63 - 1, 2**63 - 1, True)]
+)
+def test_the_functions_have_a_seed_of_their_own_or_that_of_the_run(seed: int | None, draws: int, sealed: bool) -> None:
+    own = spec().replace(**{"adversary.seed": seed})
+
+    assert (own.run.seed, own.function_seed, own.sealed) == (1, draws, sealed)
+
+
+def test_a_seed_that_is_to_be_drawn_is_none_before() -> None:
+    drawn = spec().replace(**{"adversary.seed": "random"})
+
+    assert drawn.sealed
+    with pytest.raises(BadSpec, match=r'adversary\.seed = "random" is not drawn yet'):
+        _ = drawn.function_seed
+    assert drawn.with_drawn(5).function_seed == 5
+    assert drawn.with_drawn(5).with_drawn(6).function_seed == 5
+    assert spec().with_drawn(5) == spec()
+
+
+@pytest.mark.parametrize(("seed", "after"), [(None, None), (7, 9), ("random", "random")])
+def test_a_shift_moves_both_seeds(seed: object, after: object) -> None:
+    shifted = spec().replace(**{"adversary.seed": seed}).shifted(2)
+
+    assert (shifted.run.seed, shifted.adversary.seed) == (3, after)
 
 
 def test_the_feasible_set_has_the_dimension_of_the_run() -> None:
@@ -139,6 +182,18 @@ def test_the_feasible_set_has_the_dimension_of_the_run() -> None:
         ("algorithm.sha256=x", "a.toml: algorithm.sha256 must be 64 hexadecimal digits, not 'x'"),
         ("feedback.point=1", "a.toml: feedback.point is not a key of [feedback]; did you mean points?"),
         ("grpah.name=ring", "a.toml: [grpah] is not a section of a spec; did you mean graph?"),
+        (
+            "adversary.seed=-1",
+            f'a.toml: adversary.seed must be a whole number from 0 to {2**63 - 1}, or "random", not -1',
+        ),
+        (
+            "adversary.seed=true",
+            f'a.toml: adversary.seed must be a whole number from 0 to {2**63 - 1}, or "random", not True',
+        ),
+        (
+            "adversary.seed=any",
+            f"a.toml: adversary.seed must be a whole number from 0 to {2**63 - 1}, or \"random\", not 'any'",
+        ),
         ("adversary.isolation=thread", 'a.toml: adversary.isolation must be "process" or "none", not \'thread\''),
         (
             "adversary.options.day=2024-01-01",

@@ -7,7 +7,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from slaternet.errors import Unreachable
+from slaternet.errors import NotSeated, Replaced, SlaternetError, Superseded, Unreachable
 from slaternet.limits import LIMITS
 from slaternet.network.stream import Stream
 from slaternet.network.traffic import Traffic
@@ -118,3 +118,54 @@ async def test_a_link_closed_in_the_middle_of_a_write_leaves_nothing_behind() ->
     await link.flush()
 
     assert link.writing.cancelled()
+
+
+@pytest.mark.parametrize(
+    ("error", "left"),
+    [(Replaced("a newer stream"), []), (Superseded("a newer process"), []), (NotSeated("later"), [b"two"])],
+)
+async def test_what_a_stream_was_to_send_later_is_dropped_when_it_ends_and_all_of_it_where_it_has_a_successor(
+    error: SlaternetError, left: list[bytes]
+) -> None:
+    link = Frail()
+    link.send(b"one")
+    link.send(b"two")
+    link.send_later(lambda: [b"later"])
+    await asyncio.sleep(0)  # the first is being written, to a peer that takes nothing
+
+    link.end(error)
+    for _ in range(3):
+        await asyncio.sleep(0)
+        if not link.writing.done():
+            link.writing.set_result(None)
+    await link.flush()
+
+    assert link.taken == [b"one", *left]
+    with pytest.raises(type(error)):
+        await link.read()
+    link.close()
+
+
+async def test_whoever_asks_without_reading_waits_until_it_reads_or_the_stream_ends() -> None:
+    link = Frail()
+    for _ in range(LIMITS.burst + 2):
+        link.send(b"answer")
+    await asyncio.sleep(0)
+    assert link.crowded
+
+    waiting = asyncio.create_task(link.drained())
+    for _ in range(LIMITS.burst + 2):
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        link.writing.set_result(None)
+    await waiting
+    assert not link.crowded
+
+    link.send(b"answer")
+    waiting = asyncio.create_task(link.drained())
+    await asyncio.sleep(0)
+    link.end(Replaced("a newer stream"))
+    with pytest.raises(Replaced):
+        await waiting
+    link.close()
+    await link.flush()

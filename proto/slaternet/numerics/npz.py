@@ -1,0 +1,161 @@
+"""Arrays in .npz files, which somebody else may have written: what a file claims is compared with what it holds first.
+
+    with Archive(file) as archive:
+        archive.head("x").shape     # what the file says, and it has as many bytes
+        archive.array("x")
+
+An .npz is a zip file with an .npy in it for every array: a head of text, which gives type and shape, and the numbers.
+Nothing is unpickled: a file must not run code. Errors are those in DAMAGE, and KeyError where there is no such array.
+"""
+
+import io
+import math
+import struct
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+DAMAGE = (
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    RecursionError,
+    MemoryError,
+    EOFError,
+    NotImplementedError,
+    SyntaxError,  # numpy reads the head of an array with Python's own parser
+    tokenize.TokenError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What parsers raise on a file that does not hold what it should."""
+
+NUMBERS = "fiu"
+"""Kinds of types that are real numbers."""
+_BLOCK = 1 << 20
+"""Bytes that are read at once; the directory of a zip file, which is read whole, must not have more."""
+_LOCAL = struct.Struct("<26xHH")
+"""The head of a zip file's member, which ends with the lengths of its name and of an extra field."""
+_HEADS = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
+
+
+class WrongSize(ValueError):
+    """An array that has more or fewer numbers than it says."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayHead:
+    """What an array is: its type and shape, and where its numbers begin in its member."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    fortran: bool
+    start: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of its numbers."""
+        return self.dtype.itemsize * math.prod(self.shape)
+
+
+class Archive:
+    """An .npz file that is open."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._length = file.seek(0, io.SEEK_END)
+        self._zip = zipfile.ZipFile(_Sparing(file))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._zip.close()
+
+    def __contains__(self, name: str) -> bool:
+        return f"{name}.npy" in self._zip.namelist()
+
+    def head(self, name: str) -> ArrayHead:
+        """Return what an array is; WrongSize where it is of numbers, and the file does not hold as many as it says."""
+        info = self._zip.getinfo(f"{name}.npy")
+        with self._zip.open(info) as member:
+            shape, fortran, dtype = _HEADS[np.lib.format.read_magic(member)[0]](member)
+            head = ArrayHead(dtype, shape, fortran, member.tell())
+        stored = info.compress_type == zipfile.ZIP_STORED
+        room = self._length - info.header_offset if stored else info.file_size
+        whole = min(shape, default=0) >= 0 and head.start + head.size == info.file_size <= room
+        if dtype.kind in NUMBERS and not whole:
+            raise WrongSize(f"{name} holds more or fewer numbers than it says")
+        return head
+
+    def offset(self, name: str) -> int | None:
+        """Return where the numbers of an array begin in the file; None where they are compressed."""
+        info = self._zip.getinfo(f"{name}.npy")
+        if info.compress_type != zipfile.ZIP_STORED:
+            return None
+        self._file.seek(info.header_offset)
+        name_length, extra_length = _LOCAL.unpack(self._file.read(_LOCAL.size))
+        begin = info.header_offset + _LOCAL.size + int(name_length) + int(extra_length)
+        return begin + self.head(name).start
+
+    def array(self, name: str) -> NDArray[Any]:
+        """Return an array of numbers, for which as much memory is taken as it has bytes."""
+        head = self.head(name)
+        flat = np.empty(math.prod(head.shape), head.dtype)
+        at = 0
+        for piece in self._pieces(name, head):
+            flat[at : at + len(piece)] = piece
+            at += len(piece)
+        return flat.reshape(head.shape[::-1]).T if head.fortran else flat.reshape(head.shape)
+
+    def rows(self, name: str) -> Iterator[NDArray[Any]]:
+        """Yield an array as a few rows of its last axis after the other, (k, width)."""
+        head = self.head(name)
+        if head.fortran:
+            yield self.array(name).reshape(-1, head.shape[-1])
+            return
+        rest = np.empty(0, head.dtype)
+        for piece in self._pieces(name, head):
+            rest = np.concatenate((rest, piece))
+            whole = len(rest) - len(rest) % head.shape[-1]
+            yield rest[:whole].reshape(-1, head.shape[-1])
+            rest = rest[whole:]
+
+    def _pieces(self, name: str, head: ArrayHead) -> Iterator[NDArray[Any]]:
+        """Yield the numbers, some at a time; to the end, so that their checksum is compared."""
+        with self._zip.open(f"{name}.npy") as member:
+            member.read(head.start)
+            left, step = head.size, _BLOCK - _BLOCK % head.dtype.itemsize
+            while left and (data := _exactly(member, min(step, left))):
+                left -= len(data)
+                yield np.frombuffer(data, head.dtype)
+            if left or member.read(1):
+                raise ValueError(f"{name} ends early")
+
+
+def _exactly(member: IO[bytes], size: int) -> bytes:
+    data = member.read(size)
+    while len(data) < size and (more := member.read(size - len(data))):
+        data += more
+    return data
+
+
+class _Sparing:
+    """A file of which nobody reads much at once: zipfile reads as much of a directory as the file claims it to be."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._read, self.seek, self.tell, self.seekable = file.read, file.seek, file.tell, file.seekable
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._read(size if 0 <= size <= _BLOCK else _BLOCK + 1)
+        if len(data) > _BLOCK:
+            raise zipfile.BadZipFile("its directory is too long")
+        return data
