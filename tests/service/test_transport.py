@@ -1,6 +1,7 @@
 """Calls and links: typed errors, order, and ends that everyone hears of."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 from tests.support.wires import AGENT, GOSSIP, JOIN, echo, serving, soon
@@ -232,6 +233,29 @@ async def test_a_cancellation_from_outside_stays_one_though_the_link_ends_too() 
         reading.cancel()
         with pytest.raises(asyncio.CancelledError):
             await reading
+
+
+def when_its_call_fails(link: Stream, act: Callable[[], object]) -> None:
+    """Act in the moment in which the call behind a link fails by itself: then grpc.aio swallows a cancellation."""
+    link._call.add_done_callback(lambda _: act())  # type: ignore[attr-defined]  # of a client's link
+
+
+async def test_a_cancellation_from_outside_stays_one_though_the_call_fails_in_that_moment() -> None:
+    async with open_channel("127.0.0.1:1") as channel, dial(channel, GOSSIP) as link:
+        reading = asyncio.create_task(link.read())
+        when_its_call_fails(link, reading.cancel)
+        with pytest.raises(asyncio.CancelledError):
+            await soon(reading)
+
+
+async def test_ending_a_link_interrupts_its_reader_though_the_call_fails_in_that_moment() -> None:
+    async with open_channel("127.0.0.1:1") as channel, dial(channel, GOSSIP) as link, asyncio.timeout(20.0):
+        when_its_call_fails(link, lambda: link.end(Replaced("no longer wanted")))
+        with pytest.raises(Replaced):
+            await link.read()
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0  # an older interruption must not pass for a cancellation
 
 
 async def test_an_error_in_the_block_hangs_up_at_once() -> None:

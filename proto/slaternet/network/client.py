@@ -11,6 +11,7 @@ import grpc.aio
 from slaternet.limits import LIMITS, Limits
 from slaternet.network import certificates as tls
 from slaternet.network.addresses import check_address, check_plaintext
+from slaternet.network.cancellation import cancellable
 from slaternet.network.certificates import LOOPBACK, Plain, Security
 from slaternet.network.grpc_errors import error_of
 from slaternet.network.grpc_options import client_options
@@ -63,7 +64,8 @@ async def call(
     """Call a unary method ("/slaternet.v1.Coordinator/Join") and return the reply, or raise the typed error."""
     try:
         method_of: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.grpc.unary_unary(method)
-        return await method_of(data, timeout=timeout)
+        with cancellable():
+            return await method_of(data, timeout=timeout)
     except grpc.aio.AioRpcError as error:
         raise error_of(error.code(), error.details(), error.trailing_metadata(), channel.address) from None
 
@@ -93,7 +95,7 @@ class _ClientStream(Stream):
         await self.flush()
         if self._call.done():
             return
-        with suppress(TimeoutError, *STREAM_BROKEN):
+        with suppress(TimeoutError, *STREAM_BROKEN), cancellable():
             async with asyncio.timeout(self._limits.grace_seconds):
                 await self._call.done_writing()
                 while await self._call.read() is not grpc.aio.EOF:

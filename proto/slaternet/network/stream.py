@@ -10,6 +10,7 @@ import grpc.aio
 
 from slaternet.errors import OverBudget, Replaced, SlaternetError, Superseded, Unreachable
 from slaternet.limits import Limits
+from slaternet.network.cancellation import cancellable
 from slaternet.network.certificates import Caller
 from slaternet.network.grpc_errors import error_of
 from slaternet.network.traffic import PREFIX, Traffic
@@ -171,7 +172,8 @@ class Stream(ABC):
         """Let `end` interrupt what waits in the block, with its error."""
         self._waiter = asyncio.current_task()
         try:
-            yield
+            with cancellable():
+                yield
         except asyncio.CancelledError:
             self._explain_cancellation()
             raise
