@@ -91,6 +91,8 @@ class Limits:
     """How often one process may accuse others or dispute their rows, and how many disputes a host has open."""
     incidents: int = 4096
     """Lines of incidents.jsonl; what happens after so many is logged alone."""
+    incidents_alike: int = 256
+    """Lines about one process and of one kind among them."""
     scrapes: int = 8
     """Requests for metrics that are answered at the same time."""
     calls: int = 16

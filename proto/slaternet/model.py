@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from slaternet.status import DISTURBED as DISTURBED
 from slaternet.status import HostStatus as HostStatus
 from slaternet.status import Incident as Incident
 from slaternet.status import IncidentRecord as IncidentRecord
@@ -228,12 +229,12 @@ class Accusation:
 
 @dataclass(frozen=True, slots=True)
 class Dispute:
-    """DisputedRows that the sender has received twice, with different numbers."""
+    """The sender has received rows that are not those it has already, or that lie outside of their set."""
 
     round: int
-    host: str  # who sent the second
+    host: str  # who sent them
     agents: Agents
-    rows: Array  # (k, width): those that came second
+    rows: Array  # (k, width); width 0: they do not fit into a message
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,12 +74,16 @@ class Status:
     sealed: bool = False  # hosts do not know the seed of the functions
 
 
+DISTURBED = "disturbed"
+"""The kind of an incident after which the digest need not be that of a simulation."""
+
+
 @dataclass(frozen=True, slots=True)
 class IncidentRecord:
     """One line of incidents.jsonl."""
 
     round: int  # the last round scored when it happened
-    time: float  # seconds since 1970; each incident of a game has a later one
+    time: float  # seconds since 1970; no two incidents that one coordinator process records have the same
     process: str  # whom it is about
     kind: str
     sentence: str

@@ -20,6 +20,7 @@ import numpy as np
 
 from slaternet import codec, model
 from slaternet.errors import Diverged, Malformed, SlaternetError
+from slaternet.limits import LIMITS
 from slaternet.network.client import call, open_channel
 from slaternet.network.stream import Stream
 from slaternet.numerics.fingerprint import fingerprint
@@ -33,12 +34,25 @@ from slaternet_agent.shell.reveal import RevealStream
 from slaternet_agent.shell.service import HostService
 from slaternet_agent.shell.session import HostSession
 
-ACTS = ("addresses", "statuses", "false-first", "false-second", "impossible", "questions", "resends", "parts")
+ACTS = (
+    "addresses",
+    "statuses",
+    "false-first",
+    "false-second",
+    "impossible",
+    "ahead",
+    "questions",
+    "resends",
+    "parts",
+    "claims",
+    "accuses",
+)
 ENDS = ("fail", "vanish", "testify")
 FIRST, LAST = 5, 100
 """The rounds in which it misbehaves; the end comes a few rounds later."""
 REASON = "\x1b[2J\x1b]0;owned\x07\nTraceback [bold red]it is all over[/]\u202e"
 
+_AHEAD = 150  # rounds that are not published yet, and within what a host takes
 _FRAMES = 6  # rounds in a row, since it does not send rows to every host in every round
 _RESENDS = 20_000
 _POINTS, _PARTS = 25_000, 181
@@ -57,7 +71,7 @@ class Plan:
         """Return the plan of a seed; whatever the seed, every act and end is in some plan of ten."""
         random = Random(seed)
         first = [ACTS[seed % len(ACTS)]]
-        others = random.sample([act for act in ACTS if act not in first], 3)
+        others = random.sample([act for act in ACTS if act not in first], 4)
         end = ENDS[seed // len(ENDS) % len(ENDS)]  # so that nine games in a row, over three policies, have all pairs
         acts = sorted({*first, *others} | ({"false-second"} if end == "testify" else set()))
         random.shuffle(acts)
@@ -76,7 +90,7 @@ class Plan:
     def frames(self, round: int) -> str:
         """Return the act that falsifies frames of a round; empty: none."""
         recent = (self.acts.get(round - offset, "") for offset in range(_FRAMES))
-        return next((act for act in recent if act in ("false-first", "false-second", "impossible")), "")
+        return next((act for act in recent if act in ("false-first", "false-second", "impossible", "ahead")), "")
 
 
 class Hostile:
@@ -123,6 +137,9 @@ class Hostile:
                 honest(streams, index, false, later=later)
             case "impossible":
                 honest(streams, index, replace(frame, rows=np.full_like(frame.rows, 1e300)), later=later)
+            case "ahead":
+                for rows in (frame, false):
+                    honest(streams, index, replace(rows, round=frame.round + _AHEAD), later=later)
             case "false-second":
                 honest(streams, index, frame, later=later)
                 return honest(streams, index, false, later=later)
@@ -153,12 +170,13 @@ class Hostile:
     def _misbehave(self, reveal: RevealStream, question: model.Question) -> None:
         match self._plan.act(question.round):
             case "statuses":
-                peers = self.session.peers
-                for link in tuple(peers._accepted.values()) if peers is not None else ():
-                    link.end(Diverged(REASON))
-                self._refusals = 4
+                self._refuse()
             case "questions":
                 self._tell(reveal, question.round, self._wrong_question(question))
+            case "claims":
+                self._claim()
+            case "accuses":
+                self._accuse(question.round)
             case "resends":
                 self._start(self._resend())
             case "parts":
@@ -168,6 +186,30 @@ class Hostile:
             os._exit(9)
         if question.round == self._plan.last:  # whoever meant to be caught by its rows, and was not, fails as well
             self.session._membership.send(model.Failed(REASON))
+
+    def _refuse(self) -> None:
+        """End the streams that peers have opened, and their next ones, with false statuses."""
+        for link in tuple(self.session.peers._accepted.values()) if self.session.peers is not None else ():
+            link.end(Diverged(REASON))
+        self._refusals = 4
+
+    def _claim(self) -> None:
+        """Claim to have played, and stored, all that is published."""
+        host, membership = self.session.host, self.session._membership
+        assert host is not None
+        mark = host.known - host.known % LIMITS.checkpoint_every
+        membership.send(model.Progress(host.known), host.known)
+        if mark:
+            membership.send(model.Checkpointed(mark), mark)
+
+    def _accuse(self, round: int) -> None:
+        """Dispute rows of the round before that an honest peer has sent."""
+        host, membership = self.session.host, self.session._membership
+        assert host is not None
+        for peer in self.session._seating.peers:
+            agents = np.intersect1d(peer.seats, host._plans[round - 1].needed)
+            if agents.size:
+                membership.send(model.Dispute(round - 1, peer.name, agents, np.ones((agents.size, 3))), round - 1)
 
     def _tell(self, reveal: RevealStream, round: int, body: pb.Question) -> None:
         head = reveal._membership.head(round)

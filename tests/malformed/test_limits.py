@@ -107,6 +107,10 @@ REACHED = {
         f"{_COORDINATOR}disputes.py",
         "test_a_host_that_disputes_too_often_is_told_to_keep_what_came_first",
     ),
+    "incidents_alike": (
+        "unit/coordinator/test_monitor.py",
+        "test_a_host_that_comes_and_goes_leaves_room_for_other_incidents",
+    ),
     "incidents": ("unit/adversary/test_incident_file.py", "test_no_more_lines_are_written_than_the_limit"),
     "scrapes": (
         "unit/proto/test_metrics.py",

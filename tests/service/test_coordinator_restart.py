@@ -5,6 +5,7 @@ import json
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,12 @@ from slaternet.errors import BadSpec, RunFailed, Unreachable
 from slaternet.model import ControlDown, Description, GameOver, Head, Progress, Role, Status
 from slaternet.network.certificates import LOOPBACK as LOOPBACK_ONLY
 from slaternet.service.config import ProcessConfig
+from slaternet.service.main import DEGRADED
 from slaternet.service.membership import Applicant, Membership, call_until_answered
 from slaternet.spec import Spec
 from slaternet_adversary.shell.service import AdversaryService
 from slaternet_agent.shell.service import HostService
-from slaternet_coordinator.shell.register_db import REGISTER
+from slaternet_coordinator.shell.register_db import REGISTER, RegisterDb
 from slaternet_coordinator.shell.service import CoordinatorService
 
 
@@ -103,6 +105,25 @@ async def test_a_game_outlives_its_coordinator(tmp_path: Path) -> None:
         assert json.loads((coordinator.file.parent / "state.json").read_text())["over"]
 
     assert digest(played) == reference(spec, tmp_path / "simulated")
+
+
+async def test_that_a_game_is_disturbed_outlives_the_coordinator(tmp_path: Path) -> None:
+    async with (
+        mortal(small_spec(rounds=None), tmp_path / "state") as coordinator,
+        company(coordinator, tmp_path / "game") as game,
+    ):
+        await game.until(lambda status: status.round >= 20)
+        await coordinator.die()
+        with RegisterDb.open(coordinator.file) as register:
+            register.save(replace(register.read(), disturbed=True))
+        await coordinator.live()
+        await game.until(lambda status: status.disturbed and everyone(status))
+        await game.stop()
+        played = await game.over()
+        async with asyncio.timeout(DEADLINE):
+            assert await coordinator.life == DEGRADED
+
+    assert played.summary["disturbed"] is True
 
 
 def hard_of_hearing(body: ControlDown) -> None:

@@ -201,10 +201,14 @@ class Stage:
         """Wait for the host's next stream to the adversary."""
         self.reveal = await self._reveals.get()
 
-    async def play(self, rounds: int) -> None:
-        """Play rounds, and come to the next: the host has offered its row of it and lacks the peer's."""
-        for t in range(self.low_water + 1, rounds + 1):
-            assert (await self.peer.hear(Frame)).round == t
+    async def play(self, rounds: int, first: int = 0) -> None:
+        """Play rounds, and come to the next: the host has offered its row of it and lacks the peer's.
+
+        `first` is the round to which it has come before.
+        """
+        for t in range(first or self.low_water + 1, rounds + 1):
+            if t != first:
+                assert (await self.peer.hear(Frame)).round == t
             self.frame(t)
             assert (await self.reveal.hear(Question)).round == t
             self.answer(t)

@@ -60,9 +60,16 @@ class Play:
         policy: Policy = Policy.WAIT,
         departures: tuple[Departure, ...] = (),
         together: bool = False,
+        reproducible: bool = True,
     ) -> None:
         rules = Rules(
-            agents=agents, hosts=hosts, rounds=rounds, policy=policy, departures=departures, together=together
+            agents=agents,
+            hosts=hosts,
+            rounds=rounds,
+            policy=policy,
+            departures=departures,
+            together=together,
+            reproducible=reproducible,
         )
         self.coordinator = Coordinator(graph, rules, bytes(32), limits)
         self.told: dict[str, list[ControlDown]] = {}

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tests.support.coordinator_games import EVE, EVE_JOIN, HOST_JOIN, Play
+from tests.support.coordinator_games import EVE, EVE_JOIN, GRAPH, HOST_JOIN, Play
 
 from slaternet.limits import LIMITS
 from slaternet.model import (
@@ -15,6 +15,7 @@ from slaternet.model import (
 )
 from slaternet_coordinator.engine.events import Announce, Effect, Tell
 from slaternet_coordinator.engine.rules import Policy
+from slaternet_coordinator.graphs import Graph
 
 C, L = LIMITS.checkpoint_every, LIMITS.window
 LASTING = replace(HOST_JOIN, durable=True)
@@ -27,10 +28,20 @@ def begun(
     *,
     spares: Sequence[str] = (),
     together: bool = False,
+    reproducible: bool = True,
     departures: tuple[Departure, ...] = (),
+    graph: Graph = GRAPH,
 ) -> Play:
     """Begin a game of four hosts that seat two agents each, and spares."""
-    play = Play(rounds, hosts=4, policy=policy, departures=departures, together=together)
+    play = Play(
+        rounds,
+        hosts=4,
+        policy=policy,
+        departures=departures,
+        together=together,
+        reproducible=reproducible,
+        graph=graph,
+    )
     play.join(EVE, replace(EVE_JOIN, durable=True))
     play.open(EVE)
     for name in (*FOUR, *spares):

@@ -5,48 +5,49 @@ from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from slaternet.errors import Damaged
 from slaternet.limits import LIMITS
-from slaternet.model import IncidentRecord
-from slaternet.storage.disk import DISK, Disk
-from slaternet.storage.files import refusing
+from slaternet.model import DISTURBED, IncidentRecord
+from slaternet.storage.disk import DISK, Disk, read_file
+from slaternet.storage.files import FILE_LIMITS, refusing
 
-DISTURBED = "disturbed"
-"""The kind of an incident after which the digest need not be that of a simulation."""
+INCIDENTS = "incidents.jsonl"
+
+_INCIDENT = TypeAdapter(IncidentRecord)
+
+
+def read_incidents(folder: Path, *, disk: Disk = DISK) -> list[IncidentRecord]:
+    """Return the incidents in a run folder; a last line without an end is none. Damaged where another line is none."""
+    path = folder / INCIDENTS
+    if INCIDENTS not in disk.names(folder):
+        return []
+    lines = read_file(path, most=FILE_LIMITS.incident_bytes, disk=disk).split(b"\n")[:-1]
+    with refusing(f"{path} has a line that is no incident; put back the right one, or remove it", Damaged):
+        return [_INCIDENT.validate_json(line, strict=True) for line in lines]
 
 
 class IncidentFile:
     """Appends incidents; the coordinator sends them again on every stream, and each is written once."""
 
-    def __init__(self, path: Path, *, disk: Disk = DISK) -> None:
-        self._path = path
+    def __init__(self, folder: Path, *, disk: Disk = DISK) -> None:
+        """Continue the file of a previous process, if there is one; a line that it has not finished is cut off."""
+        self._path = folder / INCIDENTS
         self._disk = disk
-        self._lines = 0
-        self._newest = 0.0
-        self.disturbed = False
+        self._written = set(read_incidents(folder, disk=disk))
+        self.disturbed = any(each.kind == DISTURBED for each in self._written)
         """Whether some decisions of the game do not follow from the rules."""
-        if path.name in disk.names(path.parent):
-            self._read()
-
-    def _read(self) -> None:
-        """Continue the file of a previous process; a line that it has not finished is written again."""
-        with closing(self._disk.open(self._path, write=True)) as file:
-            whole, end, torn = file.read(0, file.size()).rpartition(b"\n")
-            if torn:
-                file.truncate(len(whole) + len(end))
-        with refusing(f"{self._path} has a line that is no incident; put back the right one, or remove it", Damaged):
-            for line in whole.splitlines():
-                self._count(IncidentRecord(**json.loads(line)))
-
-    def _count(self, incident: IncidentRecord) -> None:
-        self._lines += 1
-        self._newest = incident.time
-        self.disturbed |= incident.kind == DISTURBED
+        if INCIDENTS in disk.names(folder):
+            with closing(disk.open(self._path, write=True)) as file:
+                file.truncate(file.read(0, file.size()).rfind(b"\n") + 1)
 
     def append(self, incident: IncidentRecord) -> None:
-        """Write an incident that is newer than the last."""
-        if incident.time <= self._newest or self._lines >= LIMITS.incidents:
+        """Write an incident that is not written yet."""
+        self.disturbed |= incident.kind == DISTURBED  # also where there is no room for a line
+        if incident in self._written or len(self._written) >= LIMITS.incidents:
             return
-        with closing(self._disk.open(self._path, write=True) if self._lines else self._disk.create(self._path)) as file:
+        exists = INCIDENTS in self._disk.names(self._path.parent)
+        with closing(self._disk.open(self._path, write=True) if exists else self._disk.create(self._path)) as file:
             file.append(json.dumps(asdict(incident)).encode() + b"\n")
-        self._count(incident)
+        self._written.add(incident)

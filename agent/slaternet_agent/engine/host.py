@@ -33,7 +33,7 @@ from slaternet_agent.algorithms.state_vector import agents_of, saved, taken
 from slaternet_agent.engine import events
 from slaternet_agent.engine.questions import check_answer, question_of
 from slaternet_agent.engine.round_plan import RoundPlan, round_plans
-from slaternet_agent.engine.rows import Mixer, RowTable
+from slaternet_agent.engine.rows import Mixer, RowTable, sendable
 
 _SMALLEST_SCALE = 1e-6
 
@@ -93,9 +93,11 @@ class Host:
         self._plans: dict[int, RoundPlan] = {}
         self._boards = defaultdict[int, RowTable](partial(RowTable, agents, algorithm.width))
         self._sent: dict[int, tuple[model.Array, model.Agents]] = {}  # rows, and where each agent's stands
+        self._contested = defaultdict[int, dict[int, model.Array]](dict)
+        """By round whose topology is not known yet, and agent: a row that differs from the one that came first."""
         self._first_kept = since + 1 if since else 0  # of these three
         self.disputes: list[model.Dispute] = []
-        """Those without a ruling."""
+        """Those without a ruling, all of rounds whose topology is known: the coordinator hears no others."""
         self._disputed = 0  # how often
 
     def _end(self, rounds: int | None) -> int | None:
@@ -180,9 +182,10 @@ class Host:
             seats = self._attendance.of(self._seated, topology.round)
             for offset, plan in enumerate(round_plans(topology, seats, self._agents, len(self._peers))):
                 self._plans.setdefault(topology.round + offset, plan)
-        self.known = max(self.known, topology.round + topology.rounds - 1)
+        before, self.known = self.known, max(self.known, topology.round + topology.rounds - 1)
         self._forget(topology.low_water)
-        return self._go_on()
+        early = (round for round in range(before + 1, self.known + 1) if round in self._boards)
+        return [effect for round in early for effect in self._examine(round)] + self._go_on()
 
     def _forget(self, mark: int) -> None:
         for old in range(self._first_kept, min(mark, self.round)):
@@ -202,6 +205,16 @@ class Host:
             raise RoundNotOpen("a frame may not run ahead of the topology window")
         if frame.round < max(self._first_kept, 1):
             return []
+        if frame.round > self.known:
+            if (differs := self._boards[frame.round].put(frame.agents, frame.rows)) is not None:
+                for agent, row in zip(frame.agents[differs].tolist(), frame.rows[differs], strict=True):
+                    self._contested[frame.round].setdefault(agent, row)
+            return []
+        effects = self._put(peer, frame)
+        return effects + self._go_on() if frame.round == self.round else effects
+
+    def _put(self, peer: int, frame: model.Frame) -> list[events.Effect]:
+        """Store the rows of a frame; dispute those that cannot be right, and those that differ from earlier ones."""
         agents, rows, board = frame.agents, frame.rows, self._boards[frame.round]
         effects: list[events.Effect] = []
         if (outside := self._outside(frame)) is not None:
@@ -209,31 +222,51 @@ class Host:
             agents, rows = agents[~outside], rows[~outside]
         if (differs := board.put(agents, rows)) is not None:
             effects += self._dispute(peer, frame.round, agents[differs], rows[differs])
-        return effects + self._go_on() if frame.round == self.round else effects
+        return effects
+
+    def _examine(self, round: int) -> list[events.Effect]:
+        """Look at rows that came before the topology of their round, as if they came now."""
+        board, contested = self._boards[round], self._contested.pop(round, {})
+        needed = self._plans[round].needed if round in self._plans else self._seats[:0]
+        early = needed[board.known[needed]]
+        rows = board.rows[early]
+        board.known[early] = False
+        again = np.array(sorted(contested), np.intp)
+        effects: list[events.Effect] = []
+        for agents, values in ((early, rows), (again, np.array([contested[agent] for agent in again.tolist()]))):
+            for peer in np.unique(self._owner[agents]).tolist():
+                own = self._owner[agents] == peer
+                effects += self._put(peer, model.Frame(round, agents[own], values[own]))
+        return effects
 
     def _outside(self, frame: model.Frame) -> NDArray[np.bool_] | None:
         """Return which rows are not points of the shrunken set that they must lie in; None where none is, or may be."""
         scale = self._row_scale(frame.round)
         if scale is None or self._set is None:
             return None
-        points = frame.rows
+        points, tolerance = frame.rows, self._limits.tolerance
         if _SMALLEST_SCALE < scale < 1.0:  # below it, rounding is all that is left; X itself bounds the harm
-            points = self._set.centre + (points - self._set.centre) / scale
-        return None if self._set.encloses(points) else ~self._set.contains(points)
+            points, tolerance = self._set.centre + (points - self._set.centre) / scale, tolerance / scale
+        return None if self._set.encloses(points, tolerance) else ~self._set.contains(points, tolerance)
 
     def _mixed(self, round: int) -> bool:
         """Return whether the rows of a round have been mixed."""
         return round < self.round or (round == self.round and self.pending is not None)
 
     def _dispute(self, peer: int, round: int, agents: model.Agents, rows: model.Array) -> list[events.Effect]:
-        """Dispute rows, as many as travel in one message; a peer whose rows differ again and again is ignored."""
-        agents, rows = self._boards[round].undisputed(agents, rows)
+        """Dispute rows that are mixed here, as many as travel in one message.
+
+        A peer whose rows differ again and again is ignored.
+        """
+        mixed_here = np.isin(agents, self._plans[round].needed) if round in self._plans else np.zeros(len(agents), bool)
+        agents, rows = self._boards[round].undisputed(agents[mixed_here], rows[mixed_here])
         if self._disputed >= self._limits.complaints or not agents.size:
             return []
         self._disputed += 1
         most = max(1, self._limits.part_bytes // rows[0].nbytes)
-        self._boards[round].dispute(agents[:most], mixed=self._mixed(round))
-        dispute = model.Dispute(round, self._peers[peer], agents[:most], rows[:most])
+        agents, rows = agents[:most], rows[:most]
+        self._boards[round].dispute(agents, mixed=self._mixed(round))
+        dispute = model.Dispute(round, self._peers[peer], agents, sendable(rows, self._limits))
         self.disputes.append(dispute)
         return [dispute]
 
@@ -254,12 +287,12 @@ class Host:
         return [] if mixed or ruling.round != self.round else self._go_on()
 
     def _rows_sent(self, round: int, agents: model.Agents) -> model.Array:
-        """Return rows as this host has sent them; without numbers where it has not, or not any more."""
+        """Return rows as this host has sent them; without numbers where it cannot tell, or they are too many."""
         rows, place = self._sent.get(round, (np.empty((0, 0)), self._place))
         own = self._attendance.of(self._seated, round)
         if not len(rows) or not np.isin(agents, own).all():
             return np.empty((len(agents), 0))
-        return rows[place[agents]]
+        return sendable(rows[place[agents]], self._limits)
 
     def _ask_as_before(self, asked: model.Question) -> list[events.Effect]:
         """Ask what was asked before: rows that were mixed then, or the host that asked, did not follow the rules."""

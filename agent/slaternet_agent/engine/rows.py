@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from slaternet.limits import Limits
 from slaternet.model import Agents, Array
 from slaternet.numerics.randomness import stream
 from slaternet_agent.engine.round_plan import RoundPlan
@@ -94,6 +95,11 @@ class RowTable:
         kept[agents[~double]] = new[~double]
         self.known[agents[~double]] = True
         return differs
+
+
+def sendable(rows: Array, limits: Limits) -> Array:
+    """Return rows, or as many without numbers where they do not fit into one message to the coordinator."""
+    return rows if rows.nbytes <= limits.part_bytes else rows[:, :0]
 
 
 def row_hashes(rows: Array) -> NDArray[np.uint64]:

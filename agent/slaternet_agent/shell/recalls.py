@@ -53,7 +53,11 @@ class Recalls:
         """End recalls that are complete, and ask for the next."""
         while self._queue and self._queue[0][0].complete:
             _, done, _ = self._queue.popleft()
+            self._request()  # first: if `done` raises, a new stream must not ask for what is complete
             done()
+        self._request()
+
+    def _request(self) -> None:
         self._reveal.recall(self._queue[0][0] if self._queue else None)
 
     def refuse(self) -> bool:

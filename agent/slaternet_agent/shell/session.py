@@ -33,6 +33,7 @@ from slaternet_agent.algorithms.state_vector import agents_of, restored, saved
 from slaternet_agent.engine import events
 from slaternet_agent.engine.host import Host
 from slaternet_agent.engine.rebuild import StateRebuild
+from slaternet_agent.engine.rows import sendable
 from slaternet_agent.shell.build import build_algorithm
 from slaternet_agent.shell.checkpoint_writer import CheckpointWriter
 from slaternet_agent.shell.gossip import GossipStreams
@@ -337,11 +338,16 @@ class HostSession:
         round, agents = request.round, request.agents
 
         def answer(rows: model.Array) -> None:
-            self._membership.send(model.DisputedRows(round, agents, rows), round)
+            fitting = sendable(rows, self._membership.environment.limits)
+            self._membership.send(model.DisputedRows(round, agents, fitting), round)
 
         def rebuilt() -> None:
-            with plugin_edge("algorithm", self._membership.spec.algorithm.name, "outgoing"):
-                answer(self._algorithm.outgoing(rebuild.state, round))
+            try:
+                with plugin_edge("algorithm", self._membership.spec.algorithm.name, "outgoing"):
+                    rows = self._algorithm.outgoing(rebuild.state, round)
+            except PluginFailed:
+                rows = unknown
+            answer(rows)
 
         unknown = np.empty((len(agents), 0))
         try:

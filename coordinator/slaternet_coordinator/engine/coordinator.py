@@ -220,7 +220,7 @@ class Coordinator:
                 return self._disputes.answer(member, body)
             case model.Disturbed():
                 self._check_part(member, body.round)
-                return [*self._disputes.disturb(member, body), self._keep()]
+                return self._disputes.disturb(member, body)
             case model.Accusation():
                 return self._disputes.record(member, body)
             case model.Acknowledged():
@@ -269,11 +269,13 @@ class Coordinator:
     def _advance(self, member: Member, progress: model.Progress) -> list[events.Effect]:
         self._check_part(member, progress.round)
         member.round = max(member.round, progress.round)
+        judged: list[events.Effect] = []
         if member.role is model.Role.ADVERSARY and progress.round >= self._state.score.round:
             self._state.score = progress
+            judged = self._disputes.ask_judges()
         if member.round >= member.waits_in:
             member.waits_for = ()
-        return self._publish()
+        return self._publish() + judged
 
     def _wait(self, member: Member, waiting: model.Waiting) -> list[events.Effect]:
         """Record which processes a host waits for in a round; it has finished the round before."""

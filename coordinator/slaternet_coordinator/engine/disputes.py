@@ -1,8 +1,9 @@
-"""Disputes: a host has received two different rows of one agent and round from the host that plays the agent.
+"""Disputes: a host has received two different rows of one agent and round, or one that lies outside of its set.
 
 Rows follow from the adversary's journal. So a host that is not involved, the judge, rebuilds them, and the coordinator
 rules for what the judge has found. The host that sent the rows is asked to state them; if it states others than the
-judge, it is shut out. That a host was accused has no consequence but the judgement.
+judge, it is shut out. That a host was accused has no consequence but the judgement. Where nobody can judge, the rows
+that came first are used, and the game is disturbed: they may be the false ones.
 """
 
 import hashlib
@@ -32,7 +33,7 @@ class Case:
     round: int
     agents: model.Agents
     host: str  # that sent the rows
-    second: Array  # as the first accuser has received them
+    received: str  # a hash of the rows as the first accuser has them
     accusers: list[str]
     judges: list[str] = field(default_factory=list)  # all that were asked, the newest last
     rebuilt: Array | None = None  # by the judge; width 0: no host can
@@ -50,8 +51,9 @@ class Case:
     @property
     def evidence(self) -> str:
         """Hashes of the rows as each of those involved has them."""
-        rows = {"second": self.second, "rebuilt": self.rebuilt, "stated": self.stated}
-        return ", ".join(f"{name} {_hash(each)}" for name, each in rows.items() if each is not None)
+        rows = {"rebuilt": self.rebuilt, "stated": self.stated}
+        others = (f"{name} {_hash(each)}" for name, each in rows.items() if each is not None)
+        return ", ".join((f"received {self.received}", *others))
 
 
 class Disputes:
@@ -71,23 +73,27 @@ class Disputes:
 
     def open(self, accuser: Member, dispute: model.Dispute) -> list[events.Effect]:
         """Begin a case, or add a host to one; a host that complains too often is told to keep what came first."""
+        accused = self._roster.get(dispute.host)
+        if accused is None or accused is accuser or not np.isin(dispute.agents, accused.seats).all():
+            raise NotYours("a host disputes rows of agents that are seated at the host that sent them")
+        if not np.isin(dispute.agents, self._state.publication.mixed_by(accuser.seats, dispute.round)).all():
+            raise NotYours("a host disputes rows that its own agents mix: the ruling would tell it others'")
         about = (case for case in self._cases if case.is_about(dispute.round, dispute.agents))
         if (case := next(about, None)) is not None:
             if accuser.name not in case.accusers:
                 case.accusers.append(accuser.name)
             return [] if case.ruling is None else [events.Tell(accuser.name, case.ruling)]
-        accused = self._roster.get(dispute.host)
-        if accused is None or accused is accuser or not np.isin(dispute.agents, accused.seats).all():
-            raise NotYours("a host disputes rows of agents that are seated at the host that sent them")
         accuser.complaints += 1
         if accuser.complaints > self._limits.complaints:
-            first = model.DisputedRows(dispute.round, dispute.agents, dispute.rows[:, :0])
-            return [events.Tell(accuser.name, first)]
+            what = f"{accuser.name} disputes too many rows: those that came first are used"
+            marked = [] if self._state.disturbed else self._disturb(accuser.name, what)
+            return [*marked, events.Tell(accuser.name, _undecided(dispute.round, dispute.agents))]
         self._number += 1
-        case = Case(self._number, dispute.round, dispute.agents, accused.name, dispute.rows, [accuser.name])
+        received = _hash(dispute.rows)
+        case = Case(self._number, dispute.round, dispute.agents, accused.name, received, [accuser.name])
         self._cases.append(case)
-        what = f"{accuser.name} has received two different rows of {_agents(case)} in round {case.round}"
-        announce = events.Announce(accused.name, "dispute", f"{what} from {accused.name}", case.evidence)
+        what = f"{accuser.name} disputes rows of {_agents(case)} in round {case.round}"
+        announce = events.Announce(accused.name, "dispute", f"{what} that {accused.name} has sent", case.evidence)
         asked = events.Tell(accused.name, model.RowRequest(case.round, case.agents))
         return [announce, asked, *self._ask_judge(case)]
 
@@ -99,11 +105,25 @@ class Disputes:
         return [events.Announce(accusation.host, "accused", f"{accuser.name} says: {accusation.what}")]
 
     def disturb(self, member: Member, disturbed: model.Disturbed) -> list[events.Effect]:
-        """Record that decisions of a host do not follow from the rules, and stay."""
+        """Record that decisions of a host do not follow from the rules, and stay; of each host once."""
+        if member.disturbed:
+            return []
+        member.disturbed = True
+        agents = listed(map(str, disturbed.agents))
+        what = f"{member.name} cannot play round {disturbed.round} as the rules say, for {agents}"
+        return self._disturb(member.name, f"{what}: its decisions stay as they were asked")
+
+    def _disturb(self, process: str, what: str) -> list[events.Effect]:
+        """Mark the game: its digest need not be that of a simulation."""
+        announce = events.Announce(process, model.DISTURBED, f"{what}, and the game is disturbed")
+        if self._state.disturbed:
+            return [announce]
         self._state.disturbed = True
-        what = f"{member.name} cannot play round {disturbed.round} as it was played for {len(disturbed.agents)} agents"
-        sentence = f"{what}: its decisions stay as they were asked, and the game is disturbed"
-        return [events.Announce(member.name, "disturbed", sentence)]
+        return [events.Keep(self._state.saved()), announce]
+
+    def ask_judges(self) -> list[events.Effect]:
+        """Ask for judgements that had to wait until the journal holds all that the rows follow from."""
+        return [effect for case in tuple(self._cases) if not case.judges for effect in self._ask_judge(case)]
 
     def asked(self, name: str) -> Iterator[events.Effect]:
         """Return what a host that has reconnected must be asked again."""
@@ -119,7 +139,7 @@ class Disputes:
         if member.name == case.host:
             case.stated = rows.rows
             return self._close_if_settled(case)
-        if case.rebuilt is not None or member.name != case.judges[-1]:
+        if case.rebuilt is not None or [member.name] != case.judges[-1:]:
             return []
         if not rows.rows.shape[1]:
             return self._ask_judge(case)
@@ -135,14 +155,25 @@ class Disputes:
         return effects
 
     def _ask_judge(self, case: Case) -> list[events.Effect]:
-        """Ask the next host that is not involved to rebuild the rows; where there is none, what came first is kept."""
-        involved, adversary = {case.host, *case.accusers, *case.judges}, self._roster.adversary
-        able = [host for host in self._roster.survivors if host.connected and not host.shut_out]
-        judges = sorted(host.name for host in able if host.name not in involved)
-        if not judges or adversary is None or self._state.rules.together:
+        """Ask the next host that is not involved to rebuild the rows; where nobody can, what came first is kept.
+
+        Hosts whose arithmetic differs cannot judge each other.
+        """
+        if case.rebuilt is not None:
+            return []
+        able = {host.name for host in self._roster.survivors if host.connected and not host.shut_out}
+        able -= {case.host, *case.judges}
+        # two hosts that dispute the same rows are right, unless both are hostile: then each may judge
+        accusers = set(case.accusers) & able if len(case.accusers) > 1 else set()
+        judges = sorted(able.difference(case.accusers)) or sorted(accusers)
+        adversary = self._roster.adversary
+        rules = self._state.rules
+        if not judges or adversary is None or rules.together or not rules.reproducible:
             what = f"no host can tell which rows of {_agents(case)} in round {case.round} are right"
-            undecided = events.Announce(case.host, "undecided", f"{what}; those that came first are used")
-            return [undecided, *self._rule(case, case.second[:, :0])]
+            first = _undecided(case.round, case.agents).rows
+            return [*self._disturb(case.host, f"{what}: those that came first are used"), *self._rule(case, first)]
+        if self._state.score.round < case.round - 1:
+            return []  # the journal does not hold yet what the rows follow from
         judge = judges[0]
         case.judges.append(judge)
         ticket = tickets.recall_ticket(self._roster.ticket(adversary), judge, case.round, case.agents)
@@ -166,6 +197,11 @@ class Disputes:
             return []
         what = f"{case.host} states other rows of {_agents(case)} in round {case.round} than follow from the journal"
         return self._shut_out(self._roster[case.host], "false-rows", what, case.evidence)
+
+
+def _undecided(round: int, agents: model.Agents) -> model.DisputedRows:
+    """Return the ruling to keep what came first."""
+    return model.DisputedRows(round, agents, np.empty((len(agents), 0)))
 
 
 def _agents(case: Case) -> str:

@@ -4,6 +4,7 @@ C   Limits.checkpoint_every
 L   Limits.window
 M   the low-water mark: no host asks again for what came before it
 
+M         <= last scored round: what a host claims to have finished, others could not rebuild before it is bought
 published <= min(slowest finished round, last scored round, M + 2C) + L
 """
 
@@ -11,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from slaternet.attendance import Attendance
 from slaternet.limits import Limits
-from slaternet.model import Departure, Topology
+from slaternet.model import Agents, Departure, Topology
 from slaternet_coordinator.engine.roster import Member
 from slaternet_coordinator.engine.topology import Cutter
 from slaternet_coordinator.graphs import Graph
@@ -22,13 +23,13 @@ def slowest(players: Sequence[Member]) -> int:
     return min((host.round for host in players), default=0)
 
 
-def low_water(players: Sequence[Member], limits: Limits) -> int:
-    """Return the newest M that these hosts allow: the last round from which each of them can continue.
+def low_water(players: Sequence[Member], scored: int, limits: Limits) -> int:
+    """Return the newest M that is allowed: the last round, if it is scored, from which each host can continue.
 
     A host that writes checkpoints continues from one of them, any other from the last round it has finished. Where some
     write checkpoints, M is a round of which all of those have one.
     """
-    mark = min((host.mark if host.durable else host.round for host in players), default=0)
+    mark = min(scored, min((host.mark if host.durable else host.round for host in players), default=0))
     return mark - mark % limits.checkpoint_every if any(host.durable for host in players) else mark
 
 
@@ -71,7 +72,7 @@ class Publication:
         Nothing is published where too few rounds would be. BadSpec or PluginFailed where the graph is not valid.
         """
         limits, awaited = self._limits, self.awaited(players)
-        mark = max(self.low_water, low_water(awaited, limits))
+        mark = max(self.low_water, low_water(awaited, scored, limits))
         frontier = min(slowest(awaited), scored, mark + 2 * limits.checkpoint_every) + limits.window
         if end is not None:
             frontier = min(frontier, end)
@@ -83,6 +84,10 @@ class Publication:
         published = list(self._cut(self.last + 1, frontier, players))
         self.last = frontier
         return published
+
+    def mixed_by(self, seats: Agents, round: int) -> Agents:
+        """Return the agents whose rows some agents mix in a round that is published."""
+        return self._cutter.mixed_by(seats, round)
 
     def since(self, have: int, players: Sequence[Member]) -> Iterator[tuple[str, Topology]]:
         """Yield what is published after the round `have`: each host's name with its topology, batch by batch."""

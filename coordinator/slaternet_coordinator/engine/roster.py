@@ -29,7 +29,8 @@ class Member(SavedMember):
     holding: int | None = None  # its answer to Hold
     finished: bool = False
     refused: tuple[Refusal, ...] = ()  # at its own server
-    complaints: int = 0  # how often it has accused others, or disputed their rows
+    complaints: int = 0  # how often it has accused others, or disputed their rows, in all its incarnations
+    disturbed: bool = False  # whether it has reported that its decisions do not follow from the rules
 
     @property
     def plays(self) -> bool:
@@ -146,6 +147,8 @@ class Roster:
             raise Mismatch(f"the name {name} is taken by another role; choose another --name")
         incarnation, wish = 1 if known is None else known.incarnation + 1, SeatRequest(join.seats, join.agents)
         member = Member(name, join.role, join.address, incarnation, join.durable, wish)
+        if known is not None:
+            member.complaints, member.disturbed = known.complaints, known.disturbed
         if known is not None and self._begun and known.plays:
             member.wish, member.seats = known.wish, known.seats
         elif join.role is Role.HOST:

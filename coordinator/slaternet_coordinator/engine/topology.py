@@ -37,6 +37,12 @@ class Cutter:
             fitting = self._limits.part_bytes * matrix.rounds // (24 * len(matrix.columns))
             self._batch = max(1, min(fitting, self._limits.window // 4))
 
+    def mixed_by(self, seats: Agents, round: int) -> Agents:
+        """Return the agents whose rows some agents mix in a round."""
+        matrix = self._graph.matrices(round, 1)
+        own = np.isin(matrix.rows(), self._attendance.of(seats, round))
+        return np.unique(matrix.columns[own])
+
 
 def cut(first: int, matrix: Matrix, seats: Sequence[Agents], low_water: int) -> list[Topology]:
     """Return one topology per host for the consecutive rounds of a matrix, all rounds handled at once."""

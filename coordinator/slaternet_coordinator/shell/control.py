@@ -71,8 +71,12 @@ class Control:
         for name in names:
             self.observations.note_contact(name)
             self._absences.expect(name, self._limits.gathering_seconds)  # it may be starting, too
-        if not (phase := self._engine.view.phase).ended:
-            self._phase = phase
+        game = self._engine.view
+        if not game.phase.ended:
+            self._phase = game.phase
+        if game.disturbed:  # the adversary may not have written it yet
+            sentence = "the game was disturbed before the coordinator was started again"
+            self.observations.record(model.COORDINATOR, model.DISTURBED, sentence)
 
     def start(self) -> None:
         """Begin, or continue, the game; the server is up."""
@@ -156,7 +160,7 @@ class Control:
             self._check_address(head.sender, join.address)
             answer = self._admit(head.sender, join)
         except Mismatch as error:
-            self.observations.record(head.sender, "refused", str(error))
+            self.observations.record_refusal(model.COORDINATOR, head.sender, str(error))
             raise
         return codec.encode_welcome(self._head(), answer)
 
@@ -222,6 +226,8 @@ class Control:
 
     def _report_absence(self, name: str) -> None:
         phase, member = self._engine.view.phase, self._engine.member(name)
+        if member is not None and (member.lost or member.shut_out):
+            return  # that it goes was ordered
         if phase is Phase.GATHERING and not self.leaving:
             self.observations.warn(name, "gone", f"{name} has gone before the game has begun")
         elif phase.under_way and not self.leaving:
@@ -281,6 +287,6 @@ class Control:
         if self._engine.view.scored > game.scored:
             self.observations.note_score(self._engine.view.scored)
         if isinstance(body, model.Refusals):
-            self.observations.record_refusals(name, body.breaches)
+            self.observations.record_refusals(name, body.breaches, claimed=name != self._adversary)
         # a stream ends in order only when that is stored: else the acknowledgement is sent again after a restart
         return isinstance(body, model.Acknowledged) and self._writer.broken is None

@@ -1,13 +1,13 @@
 """What the coordinator observes with a clock: silence, speed and incidents, and hosts that are away for too long."""
 
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 
 import structlog
 
 from slaternet.limits import LIMITS, Limits
-from slaternet.model import COORDINATOR, HostStatus, Incident, IncidentRecord, Refusal
+from slaternet.model import COORDINATOR, DISTURBED, HostStatus, Incident, IncidentRecord, Refusal
 from slaternet.refusals import RefusalCounter
 from slaternet_coordinator.engine.status import Observed
 
@@ -61,8 +61,8 @@ class Observations:
         self._limits = limits
         self._now = now
         self._round = round
-        self.records: deque[IncidentRecord] = deque(maxlen=limits.incidents)
-        """What the adversary writes to incidents.jsonl."""
+        self._records: deque[IncidentRecord] = deque(maxlen=limits.incidents)
+        self._disturbed: IncidentRecord | None = None
         self.on_record: Callable[[IncidentRecord], None] = lambda record: None
         self._contacts: dict[str, float] = {}
         self._pace = Pace(limits.report_seconds)
@@ -72,7 +72,8 @@ class Observations:
         self._refused: dict[str, tuple[Refusal, ...]] = {}
         self._watched = -math.inf
         self._recorded_at = 0.0
-        self._refusal_sentences: set[str] = set()
+        self._refusal_sentences: dict[str, set[str]] = {}  # by the server that has refused
+        self._recorded: Counter[tuple[str, str]] = Counter()  # by process and kind
 
     def note_contact(self, name: str) -> None:
         """Record that a message of a process has arrived."""
@@ -94,30 +95,50 @@ class Observations:
         self._pace.advance(self._clock(), round)
 
     def record(self, process: str, kind: str, sentence: str, evidence: str = "") -> None:
-        """Record an incident; in a status, one that is recorded again has its newest time."""
+        """Record an incident, unless one process has had very many of its kind."""
+        self._show(sentence)
+        self._recorded[process, kind] += 1
+        if self._recorded[process, kind] > self._limits.incidents_alike and kind != DISTURBED:
+            return
+        # times grow, so that the adversary tells a new incident from one that is sent again
+        self._recorded_at = max(self._now(), math.nextafter(self._recorded_at, math.inf))
+        record = IncidentRecord(self._round(), self._recorded_at, process, kind, sentence, evidence)
+        self._records.append(record)
+        if kind == DISTURBED:
+            self._disturbed = record
+        self.on_record(record)
+
+    @property
+    def records(self) -> list[IncidentRecord]:
+        """The newest incidents, and however old it is, the last that disturbed the game: the summary depends on it."""
+        forgotten = [] if self._disturbed is None or self._disturbed in self._records else [self._disturbed]
+        return [*forgotten, *self._records]
+
+    def _show(self, sentence: str) -> None:
+        """Show an incident in the status; one that happens again has its newest time."""
         self._incidents.pop(sentence, None)
         self._incidents[sentence] = self._clock()
         while len(self._incidents) > self._limits.troubles:
             del self._incidents[next(iter(self._incidents))]
-        if kind == "refused":  # each once, and not so many that strangers leave no room for others
-            if sentence in self._refusal_sentences or len(self._refusal_sentences) >= self._limits.breaches:
-                return
-            self._refusal_sentences.add(sentence)
-        # times grow, also across restarts, so that the adversary knows which incidents it has written
-        self._recorded_at = max(self._now(), math.nextafter(self._recorded_at, math.inf))
-        record = IncidentRecord(self._round(), self._recorded_at, process, kind, sentence, evidence)
-        self.records.append(record)
-        self.on_record(record)
 
-    def record_refusals(self, server: str, refusals: tuple[Refusal, ...]) -> None:
-        """Record all that a server has refused until now."""
+    def record_refusal(self, server: str, process: str, sentence: str) -> None:
+        """Record that a server has refused a process, each sentence once, and not so many that no room is left."""
+        sentences = self._refusal_sentences.setdefault(server, set())
+        if sentence in sentences or len(sentences) >= self._limits.breaches:
+            self._show(sentence)
+            return
+        sentences.add(sentence)
+        self.record(process, "refused", sentence)
+
+    def record_refusals(self, server: str, refusals: tuple[Refusal, ...], *, claimed: bool = False) -> None:
+        """Record all that a server has refused until now; what is merely `claimed` is about the server itself."""
         known = set(self._refused.get(server, ()))
         self._refused[server] = refusals
         for each in refusals:
             # a refused Join is recorded in a sentence of its own, which the process receives, too
             if each not in known and not (server == COORDINATOR and each.kind == "Mismatch"):
                 what = f"{server} has refused a message of {each.host or 'a stranger'}: {each.kind}"
-                self.record(each.host or server, "refused", what)
+                self.record_refusal(server, server if claimed else each.host or server, what)
 
     def note_watcher(self) -> None:
         """Record that a user watches the game and will ask again."""

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slaternet.errors import Malformed, NotYours, RoundNotOpen, SlaternetError
-from slaternet.limits import LIMITS
+from slaternet.limits import LIMITS, Limits
 from slaternet.model import (
     Agents,
     Answer,
@@ -64,12 +64,12 @@ def topology(seating: Sequence[Agents], host: int, first: int, last: int, low_wa
     return Topology(first, last - first + 1, *rows, owed, low_water)
 
 
-def new_host(seating: Sequence[Agents], host: int, rounds: int | None = T) -> Host:
+def new_host(seating: Sequence[Agents], host: int, rounds: int | None = T, limits: Limits = LIMITS) -> Host:
     peers = tuple(Peer(f"host-{i}", "", 1, seats) for i, seats in enumerate(seating) if i != host)
     game = AlgorithmGame(N, P, 2, rounds, 5, BOX)
     algorithm = cast("Algorithm", Zhang2024(game, make_schedule("table2", {}, game)))
     adversary = Peer("adversary", "", 1, np.empty(0, np.intp))
-    return Host(algorithm, Seating(seating[host], peers, adversary), N, rounds, set=BOX)
+    return Host(algorithm, Seating(seating[host], peers, adversary), N, rounds, limits, set=BOX)
 
 
 def answer(question: Question) -> Answer:
@@ -488,14 +488,59 @@ def test_a_true_row_that_was_mixed_is_not_disturbed_by_a_false_one() -> None:
 
 
 def test_a_peer_whose_rows_differ_again_and_again_is_ignored() -> None:
-    host, _ = played_until(2)
-    agents, rows = SEATING[1][:1], np.zeros((1, P))
-    disputes = 0
-    for round in range(4, 4 + 2 * LIMITS.complaints):
-        host.handle(FrameArrived(0, Frame(round, agents, rows)))
-        disputes += len(host.handle(FrameArrived(0, Frame(round, agents, rows + 1.0))))
+    host = new_host(SEATING, 0, limits=replace(LIMITS, complaints=2))
+    host.handle(topology(SEATING, 0, 1, T))
+    later, disputes = sorted(set(FRAMES) - {1}), 0
+    assert len(later) > 2
+    for round in later:
+        host.handle(FrameArrived(0, FRAMES[round]))
+        disputes += len(host.handle(FrameArrived(0, false(FRAMES[round]))))
 
-    assert disputes == LIMITS.complaints
+    assert disputes == 2
+
+
+def test_rows_that_are_not_mixed_here_are_not_disputed() -> None:
+    host, _ = played_until(2)
+    others = np.setdiff1d(SEATING[1], FRAMES[3].agents)[:1]
+    assert others.size
+
+    for value in (0.0, 0.1, 9.0):
+        assert host.handle(FrameArrived(0, Frame(3, others, np.full((1, P), value)))) == []
+
+
+def test_rows_that_came_before_their_topology_are_disputed_when_it_is_known_and_no_flood_of_them_is_kept() -> None:
+    host = new_host(SEATING, 0)
+    effects = host.handle(topology(SEATING, 0, 1, 2))
+    for t in (1, 2):
+        effects = host.handle(FrameArrived(0, FRAMES[t])) if t in FRAMES else effects
+        effects = host.handle(answer(asked(effects)))
+    outside = replace(FRAMES[4], rows=np.full_like(FRAMES[4].rows, 9.0))
+    for frame in (FRAMES[3], false(FRAMES[3]), outside, *[false(false(FRAMES[3]))] * 100):
+        assert host.handle(FrameArrived(0, frame)) == []
+    assert host.disputes == []
+    assert {t: list(rows) for t, rows in host._contested.items()} == {3: FRAMES[3].agents.tolist()}
+
+    effects = host.handle(topology(SEATING, 0, 3, T))
+
+    assert [each.round for each in effects if isinstance(each, Dispute)] == [3, 4]
+    assert [each.rows.tobytes() for each in host.disputes] == [false(FRAMES[3]).rows.tobytes(), outside.rows.tobytes()]
+    assert not host._contested
+    question = asked(host.handle(DisputedRows(3, FRAMES[3].agents, FRAMES[3].rows)))
+    assert question.x.tobytes() == REFERENCE[2, SEATING[0]].tobytes()
+
+
+def test_rows_that_do_not_fit_into_a_message_are_disputed_and_stated_without_numbers() -> None:
+    host = new_host(SEATING, 0, limits=replace(LIMITS, part_bytes=8 * P - 1))
+    host.handle(topology(SEATING, 0, 1, T))
+
+    host.handle(FrameArrived(0, FRAMES[3]))
+    [dispute] = host.handle(FrameArrived(0, false(FRAMES[3])))
+    [stated] = host.handle(RowRequest(1, SEATING[0]))
+
+    assert isinstance(dispute, Dispute)
+    assert dispute.rows.shape == (1, 0)
+    assert isinstance(stated, DisputedRows)
+    assert stated.rows.shape == (len(SEATING[0]), 0)
 
 
 @pytest.mark.parametrize("row", [1e300, -1.0, 0.999], ids=["far away", "at the edge", "where exploring leaves X"])

@@ -5,18 +5,32 @@ import re
 from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
+from typing import TypeVar
 
 import numpy as np
 import pytest
-from tests.support.agent_stage import PEER, SPEC, P, Stage, playing, seated
+from tests.support.agent_stage import PEER, SPEC, TICKET, P, Stage, head, playing, seated
 
+from slaternet import codec
 from slaternet.errors import Mismatch, OutsideSet, PluginFailed
 from slaternet.limits import LIMITS
-from slaternet.model import Dispute, DisputedRows, Frame, Question, Waiting
+from slaternet.model import (
+    Answer,
+    Dispute,
+    DisputedRows,
+    Frame,
+    HistoryRequest,
+    Question,
+    RowRequest,
+    Values,
+    Waiting,
+)
 from slaternet.spec import Spec
 from slaternet.spec.plugins import load
 from slaternet_agent.registry import GROUP
 from slaternet_agent.shell.stall_report import StallReport
+
+T = TypeVar("T")
 
 
 def algorithm(folder: Path, method: str) -> Spec:
@@ -193,8 +207,36 @@ async def test_two_copies_of_a_row_that_differ_are_disputed_until_the_coordinato
     assert question.round == 4
 
 
+async def test_a_judge_for_whom_the_algorithm_raises_says_that_it_cannot_tell_and_plays_on(tmp_path: Path) -> None:
+    raising = """
+        def outgoing(self, state, t):
+            if 0 in state.agents:
+                raise ZeroDivisionError
+            return super().outgoing(state, t)
+        """
+    async with playing(algorithm(tmp_path, raising)) as stage:
+        await stage.play(1)
+        stage.tell(RowRequest(2, PEER, TICKET), 2)
+        await stage.reveal.hear(HistoryRequest)
+        asked = Question(1, PEER, np.zeros((1, P)), np.zeros((1, 2, P)))
+        answered = Answer(1, PEER, Values(np.zeros((1, 2)), np.full((1, 2, 1), -1.0)))
+        for message in (asked, answered):
+            stage.reveal.say(codec.encode_reveal_down(head("adversary", 1), message))
+        said = await heard(stage, DisputedRows)
+        stage.reveal.end()
+        await stage.reveals()
+        await stage.play(2, first=2)
+
+    assert (said.round, said.agents.tolist(), said.rows.shape) == (2, [0], (1, 0))
+
+
 async def disputed(stage: Stage) -> Dispute:
-    """Return the dispute that the coordinator hears of, whatever else it hears."""
-    while not isinstance(said := await stage.control.hear(object), Dispute):
+    """Return the dispute that the coordinator hears of."""
+    return await heard(stage, Dispute)
+
+
+async def heard(stage: Stage, kind: type[T]) -> T:
+    """Return the next message of a kind that the coordinator hears, whatever else it hears."""
+    while not isinstance(said := await stage.control.hear(object), kind):
         pass
     return said

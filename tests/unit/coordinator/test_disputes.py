@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.support.coordinator_games import EVE, Play
+from tests.support.coordinator_games import EVE, N, Play
 from tests.support.seating_games import FOUR, LASTING, announced, begun, hold, played, seated, told
 
 from slaternet import tickets
@@ -25,14 +25,16 @@ from slaternet.model import (
 from slaternet_coordinator.engine.events import Announce, Dismiss, Effect, JudgeExpired, SetTimer, Tell
 from slaternet_coordinator.engine.game_state import Phase
 from slaternet_coordinator.engine.rules import Policy
+from slaternet_coordinator.graphs.fixed import Complete, Ring
 
 AGENTS = np.array([2, 3])
 """Those of b."""
 TRUE, FALSE, UNKNOWN = np.zeros((2, 3)), np.ones((2, 3)), np.empty((2, 0))
 
 
-def playing(policy: Policy = Policy.WAIT) -> Play:
-    return played(begun(policy), 20)
+def playing(policy: Policy = Policy.WAIT, *, reproducible: bool = True) -> Play:
+    """Return a game in which every agent mixes the rows of all, 20 rounds of which are scored."""
+    return played(begun(policy, graph=Complete(N, 3), reproducible=reproducible), 20)
 
 
 def dispute(play: Play, accuser: str = "a", rows: Array = FALSE, round: int = 7) -> list[Effect]:
@@ -156,7 +158,7 @@ def test_a_dispute_asks_the_accused_for_its_rows_and_a_third_to_rebuild_them() -
 
     effects = dispute(play)
 
-    assert announced(effects) == ["a has received two different rows of agents 2 and 3 in round 7 from b"]
+    assert announced(effects) == ["a disputes rows of agents 2 and 3 in round 7 that b has sent"]
     [asked] = told(effects, "b", RowRequest)
     assert isinstance(asked, RowRequest)
     assert (asked.round, asked.agents.tolist(), asked.ticket) == (7, [2, 3], b"")
@@ -209,10 +211,13 @@ def test_a_judge_that_cannot_tell_or_goes_or_takes_too_long_is_followed_by_anoth
     assert judges(dispute(play)) == ["c"]
     assert judges(play.say("c", DisputedRows(7, AGENTS, UNKNOWN))) == ["d"]
     effects = play.close("d")
+    assert kinds(effects) == [("b", "disturbed")]
     assert announced(effects) == [
-        "no host can tell which rows of agents 2 and 3 in round 7 are right; those that came first are used"
+        "no host can tell which rows of agents 2 and 3 in round 7 are right: those that came first are used, and the "
+        "game is disturbed"
     ]
     assert rulings(effects) == [("a", [[], []])]
+    assert play.kept[-1].saved.disturbed
 
     play = playing()
     effects = dispute(play)
@@ -220,6 +225,18 @@ def test_a_judge_that_cannot_tell_or_goes_or_takes_too_long_is_followed_by_anoth
     assert isinstance(timer.event, JudgeExpired)
     assert judges(play.coordinator.handle(timer.event)) == ["d"]
     assert play.coordinator.handle(timer.event) == []  # it was about c
+
+
+def test_of_several_hosts_that_dispute_the_same_rows_one_judges_where_no_other_is_left() -> None:
+    play = playing()
+    dispute(play, round=22)
+    for name in ("c", "d"):
+        assert dispute(play, name, round=22) == []
+
+    assert judges(play.advance(21, EVE)) == ["a"]
+    assert judges(play.say("a", DisputedRows(22, AGENTS, UNKNOWN))) == ["c"]
+    effects = play.say("c", DisputedRows(22, AGENTS, TRUE))
+    assert rulings(effects) == [(name, TRUE.tolist()) for name in ("a", "c", "d")]
 
 
 def test_who_disputes_again_hears_the_ruling_again_and_others_join_the_case() -> None:
@@ -248,10 +265,15 @@ def test_a_host_that_disputes_too_often_is_told_to_keep_what_came_first() -> Non
     for round in range(1, LIMITS.complaints + 1):
         assert judges(dispute(play, round=round)) == ["c"]
 
+    play.close("a")
+    play.join("a", LASTING)
+    play.open("a")
+
     effects = dispute(play, round=LIMITS.complaints + 1)
 
     assert rulings(effects) == [("a", [[], []])]
-    assert len(effects) == 1
+    assert kinds(effects) == [("a", "disturbed")]  # what came first may be false
+    assert len(dispute(play, round=LIMITS.complaints + 2)) == 1
 
 
 def test_only_rows_of_the_host_that_sent_them_are_disputed_and_of_rounds_that_are_open() -> None:
@@ -263,10 +285,37 @@ def test_only_rows_of_the_host_that_sent_them_are_disputed_and_of_rounds_that_ar
         dispute(play, round=10_000)
 
 
-def test_where_all_agents_are_one_learner_no_host_can_judge() -> None:
-    play = played(begun(Policy.WAIT, together=True), 20)
+def test_no_host_learns_by_a_dispute_rows_that_are_not_for_it() -> None:
+    play = played(begun(graph=Ring(N, 3)), 20)
+    assert judges(play.say("a", Dispute(7, "b", AGENTS[:1], FALSE[:1]))) == ["c"]
 
-    assert rulings(dispute(play)) == [("a", [[], []])]
+    for agents in (AGENTS, AGENTS[1:]):
+        with pytest.raises(NotYours, match="a host disputes rows that its own agents mix"):
+            play.say("a", Dispute(7, "b", agents, FALSE[: len(agents)]))
+    with pytest.raises(NotYours, match="a host disputes rows that its own agents mix"):
+        play.say("d", Dispute(7, "b", AGENTS[:1], FALSE[:1]))  # it would join the case
+
+
+def test_a_judge_is_asked_once_the_journal_has_all_that_the_rows_follow_from() -> None:
+    play = playing()
+
+    assert judges(dispute(play, round=22)) == []
+    assert judges(play.advance(20, EVE)) == []
+    assert judges(play.advance(21, EVE)) == ["c"]
+    assert judges(play.advance(22, EVE)) == []
+
+
+@pytest.mark.parametrize("kind", ["together", "reproducible"])
+def test_where_agents_are_one_learner_or_hosts_compute_differently_no_host_can_judge(kind: str) -> None:
+    together = kind == "together"
+    play = played(begun(Policy.REPLACE, together=together, reproducible=together, graph=Complete(N, 3)), 20)
+
+    effects = dispute(play) + play.say("b", DisputedRows(7, AGENTS, TRUE))
+
+    assert rulings(effects) == [("a", [[], []])]
+    assert kinds(effects) == [("b", "dispute"), ("b", "disturbed")]
+    assert play.coordinator.view.disturbed
+    assert not any(each.lost or each.shut_out for each in play.coordinator.status().hosts)
 
 
 def test_a_new_seating_ends_all_disputes() -> None:
@@ -290,5 +339,7 @@ def test_a_disturbed_game_goes_on_and_says_so() -> None:
     assert play.coordinator.status().disturbed
     assert play.coordinator.view.disturbed
     assert play.kept[-1].saved.disturbed
+    assert play.say("a", Disturbed(8, np.array([0, 1]))) == []  # of each host once
+    assert kinds(play.say("c", Disturbed(8, np.array([4])))) == [("c", "disturbed")]
     assert play.say("a", Progress(21)) is not None
     assert play.say("a", Acknowledged()) == []

@@ -3,7 +3,7 @@ from structlog.testing import capture_logs
 
 from slaternet.errors import Malformed, Mismatch, OverBudget
 from slaternet.limits import LIMITS
-from slaternet.model import Incident, IncidentRecord, Refusal
+from slaternet.model import DISTURBED, Incident, IncidentRecord, Refusal
 from slaternet.refusals import RefusalCounter
 from slaternet_coordinator.shell.monitor import Observations, Pace
 
@@ -143,9 +143,37 @@ def test_incidents_are_recorded_in_the_order_of_their_times_each_refusal_once(ob
 
 def test_strangers_leave_room_for_other_incidents(observations: Observations) -> None:
     for number in range(2 * LIMITS.breaches):
-        observations.record("coordinator", "refused", f"agent-{number} is refused")
+        observations.record_refusal("coordinator", f"agent-{number}", f"agent-{number} is refused")
 
     assert len(observations.records) == LIMITS.breaches
+    assert observations.observed().troubles[-1].what == f"agent-{2 * LIMITS.breaches - 1} is refused"
+
+
+def test_a_host_that_comes_and_goes_leaves_room_for_other_incidents(observations: Observations) -> None:
+    for number in range(2 * LIMITS.incidents_alike):
+        observations.record("a", "gone" if number % 2 else "back", f"time {number}")
+    observations.record("a", "gone", "once more")
+    observations.record("b", "gone", "b has gone")
+
+    assert len(observations.records) == 2 * LIMITS.incidents_alike + 1
+    assert observations.records[-1].process == "b"
+
+
+def test_that_a_game_was_disturbed_is_sent_again_however_long_ago_it_was(observations: Observations) -> None:
+    observations.record("a", DISTURBED, "the game is disturbed")
+    disturbed = observations.records[0]
+    for number in range(LIMITS.incidents + 1):
+        observations.record(f"host-{number}", "gone", "it has gone")
+
+    assert observations.records[0] == disturbed
+    assert len(observations.records) == LIMITS.incidents + 1
+
+
+def test_what_a_host_claims_to_have_refused_is_about_that_host(observations: Observations) -> None:
+    observations.record_refusals("a", (Refusal("Malformed", "b", 1),), claimed=True)
+
+    [record] = observations.records
+    assert (record.process, record.sentence) == ("a", "a has refused a message of b: Malformed")
 
 
 def test_the_pace_is_observed(clock: Clock, observations: Observations) -> None:
