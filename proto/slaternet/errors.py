@@ -29,6 +29,9 @@ values of a function, or paths: those of status INTERNAL, and those never on the
 
 from typing import ClassVar
 
+NO_MEMORY = "there is not enough memory for this; make the game smaller, or take a machine that has more"
+"""What is said of a MemoryError, wherever it is raised."""
+
 
 class SlaternetError(Exception):
     """Base of all errors that a user or peer may see."""

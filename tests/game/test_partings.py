@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.game.processes import Service, eventually, slaternet, write_spec
+from tests.game.processes import Service, eventually, recorded, slaternet, write_spec
 
 pytestmark = pytest.mark.slow
 
@@ -37,6 +37,10 @@ class Game:
             return any(each["name"] == name and each["connected"] for each in status["hosts"])
 
         eventually(connected)
+
+    def plays(self) -> None:
+        """Wait until a round is recorded: then all have their streams."""
+        eventually(lambda: recorded(self._folder / "run") > 0)
 
     def _arguments(self, name: str) -> tuple[object, ...]:
         there = ("--coordinator", self._address or "127.0.0.1:1")
@@ -88,8 +92,7 @@ def test_a_service_that_is_asked_to_end_in_the_middle_says_what_it_leaves_and_al
 ) -> None:
     with game(tmp_path) as services:
         services.start(COORDINATOR, ADVERSARY, FIRST, SECOND)
-        for name in (ADVERSARY, FIRST, SECOND):
-            services[name].says("seated")
+        services.plays()
 
         services[leaver].ends()
 

@@ -141,7 +141,8 @@ class Tap:
 
     def _connect(self, client: socket.socket) -> None:
         host, _, port = self._server().rpartition(":")
-        with client, socket.create_connection((host, int(port))) as server:
+        # a server that has left refuses
+        with suppress(ConnectionRefusedError), client, socket.create_connection((host, int(port))) as server:
             back = threading.Thread(target=_pass_on, args=(server, client, self.to_client))
             back.start()
             _pass_on(client, server, self.to_server)

@@ -34,11 +34,20 @@ class Worker:
 
     def kill(self, depth: int) -> None:
         """Kill one of its processes, 0 being the outermost, as soon as a worker that was not killed before has it."""
-        eventually(lambda: self._game.process.poll() is not None or len(self._fresh()) > depth)
+        eventually(lambda: self._game.process.poll() is not None or self._struck(depth))
         assert self._game.process.poll() is None, self._game.outcome()
+
+    def _struck(self, depth: int) -> bool:
+        """Kill a process of a fresh worker; return whether there was one: processes come and go while it starts."""
         chain = self._fresh()
-        os.kill(chain[depth], signal.SIGKILL)
+        if len(chain) <= depth:
+            return False
+        try:
+            os.kill(chain[depth], signal.SIGKILL)
+        except ProcessLookupError:
+            return False
         self._killed.update(chain)
+        return True
 
     def _fresh(self) -> list[int]:
         chain = [self._game.children().get("adversary", 0)]

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tracemalloc
 import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -17,6 +18,8 @@ import numpy as np
 import pytest
 from tests.malformed import file_corpus
 from tests.malformed.file_cases import Case, make_sound
+
+from slaternet.numerics.npz import Archive
 
 Command = Callable[..., file_corpus.Outcome]
 
@@ -82,13 +85,43 @@ def test_the_same_seed_spoils_the_same_file_in_the_same_way(sound: Path, tmp_pat
     assert one != different
 
 
+def packed(array: bytes, method: int = zipfile.ZIP_STORED) -> bytes:
+    """Return a decisions.npz with these bytes in the place of its array."""
+    out = BytesIO()
+    with zipfile.ZipFile(out, "w", method) as archive:
+        archive.writestr("x.npy", array)
+    return out.getvalue()
+
+
 def shaped(shape: tuple[int, ...]) -> bytes:
     """Return a decisions.npz whose only array claims a shape."""
     head = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}}}\n".encode()
-    out = BytesIO()
-    with zipfile.ZipFile(out, "w") as archive:
-        archive.writestr("x.npy", b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head + bytes(800))
-    return out.getvalue()
+    return packed(b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head + bytes(800))
+
+
+def encrypted(archive: bytes) -> bytes:
+    """Return a zip file whose directory says that its members are encrypted."""
+    flags = archive.rindex(b"PK\x01\x02") + 8
+    return archive[:flags] + b"\x01" + archive[flags + 1 :]
+
+
+def without(column: str) -> Callable[[bytes], bytes]:
+    return lambda table: table.replace(column.encode(), b"x" * len(column), 1)
+
+
+def test_a_head_that_claims_to_be_long_is_not_read() -> None:
+    array = b"\x93NUMPY\x02\x00" + (10**9).to_bytes(4, "little") + bytes(1 << 25)
+    file = BytesIO(packed(array, zipfile.ZIP_DEFLATED))
+    del array
+    tracemalloc.start()
+    try:
+        with Archive(file) as archive, pytest.raises(ValueError, match="x has a head of 1000000000 bytes"):
+            archive.head("x")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 1 << 22
 
 
 @pytest.mark.parametrize(
@@ -102,12 +135,22 @@ def shaped(shape: tuple[int, ...]) -> bytes:
         ("decisions.npz", shaped((10**12,)), ("export --format npz", "regret")),
         ("decisions.npz", shaped((100, 1, 1)), ("export", "regret")),
         ("decisions.npz", b"", ("export", "regret")),
+        ("decisions.npz", encrypted(shaped((100, 1, 1))), ("export",)),
+        ("decisions.npz", packed(b"x" * 100, zipfile.ZIP_LZMA), ("export",)),
+        ("decisions.npz", packed(b"x" * 100, zipfile.ZIP_BZIP2), ("export",)),
+        ("metrics.csv", without("zero_loss"), ("show", "regret")),
+        ("metrics.csv", without("seconds"), ("show",)),
+        ("metrics.csv", lambda table: table.replace(b"\n2,", b"\n2,1.0,1.0,inf,", 1), ("regret", "plot")),
     ],
+    ids=lambda value: None if isinstance(value, str | tuple) else "content",
 )
 def test_a_hostile_file_of_a_run_is_named_in_a_sentence(
-    file: str, content: bytes, commands: tuple[str, ...], slaternet: Command, here: Path
+    file: str, content: bytes | Callable[[bytes], bytes], commands: tuple[str, ...], slaternet: Command, here: Path
 ) -> None:
-    (here / "played" / file).write_bytes(content)
+    path = here / "played" / file
+    path.write_bytes(content(path.read_bytes()) if callable(content) else content)
+    if file == "metrics.csv":
+        (here / "played" / "summary.json").unlink()
     for command in commands:
         name, *options = command.split()
         others = ["simulated"] if name == "diff" else ["--out", "exported"] if name == "export" else []

@@ -13,6 +13,7 @@ from slaternet.limits import LIMITS, Limits
 from slaternet.model import Role
 from slaternet.storage import journal
 from slaternet.storage.disk import DISK, Disk, refuse_link
+from slaternet.storage.files import refusing
 from slaternet.storage.journal import Durability, Journal
 from slaternet_adversary.engine.events import Commit
 from slaternet_adversary.journal.entries import Entry, EntryKind, Purchase, SeatingEntry, decode, encode
@@ -39,19 +40,17 @@ def held_rounds(folder: Path, *, least: int = 0, disk: Disk = DISK) -> range:
     not ask again for what came before it, so a game could never go on.
     """
     first, last, attendance = 0, np.zeros(0, np.int64), Attendance(0)
-    for record in journal.read(folder / JOURNAL, torn=True, disk=disk):
-        entry = decode(record)
-        if isinstance(entry, Snapshot):
-            first = entry.round
-        elif isinstance(entry, SeatingEntry):
-            attendance = Attendance(sum(len(agents) for _, agents in entry.hosts), entry.departures)
-            last = last if last.size else np.full(attendance.ends.size, first)  # by agent, the last round bought
-        elif isinstance(entry, Purchase):
-            question = entry.asked.question
-            if not question.agents.max(initial=0) < last.size:
-                raise Damaged(f"{folder / JOURNAL} has a question of an agent that has no seat; put back the right one")
-            last[question.agents] = question.round
-    playing = last[last < attendance.ends - 1]
+    with refusing(f"{folder / JOURNAL} names agents that have no seat; put back the right one", Damaged):
+        for record in journal.read(folder / JOURNAL, torn=True, disk=disk):
+            entry = decode(record)
+            if isinstance(entry, Snapshot):
+                first = entry.round
+            elif isinstance(entry, SeatingEntry):
+                attendance = Attendance(sum(len(agents) for _, agents in entry.hosts), entry.departures)
+                last = last if last.size else np.full(attendance.ends.size, first)  # by agent, the last round bought
+            elif isinstance(entry, Purchase):
+                last[entry.asked.question.agents] = entry.asked.question.round
+        playing = last[last < attendance.ends - 1]
     reach = int(playing.min()) if playing.size else int(last.max(initial=first))
     if reach < least:
         raise Damaged(

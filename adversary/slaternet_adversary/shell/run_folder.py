@@ -15,26 +15,16 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from slaternet.errors import BadSpec, Damaged
-from slaternet.model import Departure, IncidentRecord
-from slaternet.numerics.npz import Archive
+from slaternet.model import DISTURBED, Departure, IncidentRecord
 from slaternet.refusals import RefusalCounter
 from slaternet.spec import PublicSpec, Spec
-from slaternet.storage.disk import (
-    DISK,
-    Disk,
-    create_anew,
-    is_link,
-    open_regular,
-    refuse_link,
-    replace_file,
-    replacing,
-)
-from slaternet.storage.files import DAMAGE, opened, read_json
+from slaternet.storage.disk import DISK, Disk, is_link, open_data, refuse_link, replace_file, replacing
+from slaternet.storage.files import read_decisions, read_json, read_spec
 from slaternet_adversary.engine.events import Commit, RecordRound, Summarise
 from slaternet_adversary.engine.host_costs import NetworkTotals
 from slaternet_adversary.journal.journal import JOURNAL
 from slaternet_adversary.journal.snapshot import Snapshot
-from slaternet_adversary.shell.incident_file import DISTURBED, IncidentFile
+from slaternet_adversary.shell.incident_file import INCIDENTS, IncidentFile
 from slaternet_adversary.shell.resumable_csv import ResumableCsv
 
 COLUMNS = (
@@ -63,17 +53,17 @@ TOTALS = ("cumulative_loss", "cumulative_violation", "zero_loss", "zero_violatio
 _PASSING = ("frames", "bytes_sent", "bytes_received", "waited", "skew", "seconds")
 """Columns of metrics.csv about the network, which may differ between two plays of the same game."""
 
+_SPEC = "spec.toml"
 _SUMMARY = "summary.json"
 _DECISIONS = "decisions.f64"
 """Decisions round by round, raw float64; packed when the game is over."""
 _PACKED = "decisions.npz"
 
-_INCIDENTS = "incidents.jsonl"
 _JSON = TypeAdapter(dict[str, Any])
 
 _CONCLUSIONS = (_SUMMARY, _PACKED, "assumptions.txt", "loss.png", "violation.png", "regret.csv", "regret.png")
 """Files that are written when a game is over."""
-_FILES = ("spec.toml", "metrics.csv", "commitments.csv", _INCIDENTS, str(JOURNAL), _DECISIONS, *_CONCLUSIONS)
+_FILES = (_SPEC, "metrics.csv", "commitments.csv", INCIDENTS, str(JOURNAL), _DECISIONS, *_CONCLUSIONS)
 _STATE = "state"
 """States of the processes of a run. It alone does not make a run: `slaternet run` creates it first."""
 
@@ -117,8 +107,10 @@ def remove_conclusions(folder: Path) -> None:
     held = DISK.names(folder)
     if _PACKED in held and _DECISIONS not in held:
         # unpack the decisions: those of the first rounds may be nowhere else
-        with suppress(BadSpec, *DAMAGE), opened(folder / _PACKED) as file, Archive(file) as archive:
-            replace_file(folder / _DECISIONS, archive.array("x").tobytes())
+        with suppress(BadSpec):
+            run = read_spec(folder / _SPEC).run
+            shape = run.rounds or 0, run.agents, run.dimension
+            replace_file(folder / _DECISIONS, read_decisions(folder / _PACKED, shape).data.cast("B"))
     for name in _CONCLUSIONS:
         if name in held:
             DISK.remove(folder / name)
@@ -156,16 +148,14 @@ class RunFolder:
         """Whether the folder had its summary already."""
         self._metrics = ResumableCsv(folder / "metrics.csv", COLUMNS, passing=_PASSING, again=again, disk=disk)
         self._commitments = ResumableCsv(folder / "commitments.csv", ("round", "commitment"), again=again, disk=disk)
-        self._incidents = IncidentFile(folder / _INCIDENTS, disk=disk)
+        self._incidents = IncidentFile(folder, disk=disk)
         self._decisions: IO[bytes] | None = None
         if not self.complete:
             self._write_spec(spec)
             # with `again`, decisions are written once more from the journal; those cut from it are in the file
             raw = folder / _DECISIONS
             if spec.record.decisions:
-                old = again and raw.exists()
-                descriptor = open_regular(raw, os.O_RDWR | os.O_NOFOLLOW) if old else create_anew(raw)
-                self._decisions = os.fdopen(descriptor, "r+b")
+                self._decisions = open_data(raw, anew=not (again and raw.exists()))
 
     def depart(self, departures: Sequence[Departure]) -> None:
         """Add departures to the spec, so that it gives the same game when played again."""
@@ -174,7 +164,7 @@ class RunFolder:
 
     def _write_spec(self, spec: Spec) -> None:
         self._spec = spec
-        replace_file(self.folder / "spec.toml", spec.to_toml().encode(), disk=self._disk)
+        replace_file(self.folder / _SPEC, spec.to_toml().encode(), disk=self._disk)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Continue after the last round that was cut from the journal; its rows are written."""

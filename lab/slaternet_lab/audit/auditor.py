@@ -7,7 +7,7 @@ the window by which hosts may run ahead of each other.
 """
 
 import struct
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing
 from dataclasses import replace
@@ -28,6 +28,7 @@ from slaternet_adversary.journal.journal import JOURNAL, begun
 from slaternet_adversary.journal.snapshot import Snapshot
 from slaternet_adversary.scoring import Scored
 from slaternet_adversary.shell.build import build_referee
+from slaternet_adversary.shell.incident_file import INCIDENTS, read_incidents
 from slaternet_adversary.shell.run_folder import lasting_summary
 from slaternet_lab.audit.commitments import CommitmentCheck
 from slaternet_lab.audit.decisions import Decisions
@@ -137,10 +138,17 @@ class _Auditor:
             self._leave_unchecked(f"not checked beyond record {replayed}", *list(_UNITS)[1:])
         else:
             self._check_end(reader.title.get("run", ""), torn=max(0, size - reader.end))
+        self._note_incidents()
         if self._spec.algorithm.mode != "local" and self._checked:  # where every agent is alone, nothing connects
             self._checks["graphs"].note = str(self._graphs)
         checks, notes = tuple(self._checks.values()), tuple(self._notes)
         return AuditReport(str(self._run.folder), self._checked, self._digest.hex(), checks, notes)
+
+    def _note_incidents(self) -> None:
+        """Note what incidents.jsonl says of the game: nothing of it is checked."""
+        if kinds := Counter(each.kind for each in read_incidents(self._run.folder)):
+            counts = ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items()))
+            self._notes.append(f"{INCIDENTS} has incidents of these kinds, as the coordinator saw them: {counts}")
 
     def _leave_unchecked(self, reason: str, *names: str) -> None:
         for name in names:

@@ -246,5 +246,5 @@ def _show_regret(result: "Regret", run: Run, paths: list[str]) -> None:
         fields.append(("tolerant", f"{tolerant:.2f} (norm of [sum of g]_+: slack of one round pays for another)"))
         fields.append(("L1", f"{l1:.2f} (sum of all entries of [g]_+, not divided by n)"))
     fields += [("note", note) for note in result.notes]
-    fields.append(("files", "\n".join(paths)))
+    fields += [("file", path) for path in paths]
     print_fields(fields)

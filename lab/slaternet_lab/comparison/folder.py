@@ -23,6 +23,17 @@ from slaternet_lab.runs.run import Run
 FILE, TABLE = "comparison.json", "comparison.csv"
 
 
+class _HeldGame(BaseModel):
+    """A game of comparison.json."""
+
+    model_config = ConfigDict(strict=True)
+
+    label: str
+    seed: int
+    folder: str
+    spec: str
+
+
 class _Held(BaseModel):
     """The keys of comparison.json that are read."""
 
@@ -30,7 +41,7 @@ class _Held(BaseModel):
 
     hosts: int | None = None
     adversary_seed: int | None = None
-    games: list[dict[str, str | int]]
+    games: list[_HeldGame]
     optima: dict[str, float] = {}
 
 
@@ -116,7 +127,7 @@ class ComparisonFolder:
             held = read_json(self.path / FILE, _HELD, "is damaged")
         except BadSpec:
             raise BadSpec(f"{self.path} holds other files than a comparison's; {remedy}") from None
-        before = {str(game["folder"]): game for game in held.games}
+        before = {game.folder: game.model_dump() for game in held.games}
         if held.hosts != self._hosts:
             how = "over the network" if held.hosts else "without a network"
             raise BadSpec(f"{self.path} holds a comparison that is played {how}, otherwise than this one; {remedy}")

@@ -101,7 +101,7 @@ def review(run: Run, label: str, optimum: float | None) -> tuple[Outcome, Curves
     loss = summary["cumulative_loss"]
     ended = Outcome(
         label,
-        summary["seed"],
+        run.spec.run.seed,
         loss,
         summary["cumulative_violation"],
         None if optimum is None else loss - optimum,

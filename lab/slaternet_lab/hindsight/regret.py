@@ -26,6 +26,7 @@ from slaternet_lab.functions.replay import replay
 from slaternet_lab.hindsight.comparator import programmes
 from slaternet_lab.hindsight.programme import Optimum
 from slaternet_lab.runs.run import Run
+from slaternet_lab.specs.resolve import resolve
 
 COLUMNS = ("round", "optimum", "regret", "residual", "slack", "tolerant_violation", "l1_violation")
 """Of regret.csv."""
@@ -172,7 +173,9 @@ def _played_again(run: Run, rounds: int, watch: Watch) -> tuple[Array, str]:
     from slaternet_lab.games.simulation import Simulation
 
     unscored = rounds + 1
-    spec = run.spec.replace(**{"run.rounds": rounds, "record.decisions": True, "record.score_every": unscored})
+    # a spec of an older version has no [question]
+    spec = run.spec if run.spec.question is not None else resolve(run.spec, run.folder)
+    spec = spec.replace(**{"run.rounds": rounds, "record.decisions": True, "record.score_every": unscored})
     with tempfile.TemporaryDirectory(prefix="slaternet-") as folder:
         game = Simulation(spec, Path(folder), lambda t, *scores: watch("decisions", t, rounds))
         with closing(game):

@@ -15,14 +15,16 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from slaternet.errors import BadSpec
-from slaternet.model import Array
-from slaternet.numerics.npz import Archive
 from slaternet.storage.files import FILE_LIMITS, opened, read_json, refusing
 from slaternet.texts import printable
+from slaternet_adversary.shell.run_folder import COLUMNS
 
 _WHOLE = {"round", "agents", "frames", "bytes_sent", "bytes_received"}
 _TEXT = {"digest"}
-_NEEDED = {"round", "loss", "violation", "cumulative_loss", "cumulative_violation", "digest"}
+_SCORES = {"loss", "violation", "disagreement"}
+"""Columns that are empty in rounds that were not scored."""
+_NEEDED = {*COLUMNS} - {"bytes_received", "skew"}
+"""The columns that all versions have written."""
 _BLOCK_ROWS = 1 << 14
 """Rows of metrics.csv whose cells are in memory as text at a time."""
 
@@ -153,22 +155,7 @@ def _column(name: str, cells: Sequence[str], path: Path) -> NDArray[Any]:
     with refusing(f"{path} has a cell in column {name} that is not a number; restore the file"):
         if name in _WHOLE:
             return np.array(array("q", map(int, cells)), dtype=np.int64)
-        return np.array(array("d", (float(cell) if cell else np.nan for cell in cells)))
-
-
-def read_decisions(path: Path, shape: tuple[int, int, int]) -> Array:
-    """Return decisions.npz, an array of this shape."""
-    remedy = "restore it, or delete it to read the run without decisions"
-    with (
-        opened(path) as file,
-        refusing(f"{path} is damaged; {remedy}"),
-        Archive(file) as archive,
-    ):
-        head = archive.head("x")
-        if head.dtype != np.float64 or head.fortran or archive.offset("x") is None:
-            raise ValueError("not as a run writes it")
-        if head.shape != shape:
-            found, due = (" x ".join(map(str, each)) for each in (head.shape, shape))
-            raise BadSpec(f"{path} holds {found} numbers where the run has {due}; {remedy}")
-        x: Array = archive.array("x")
-    return x
+        numbers = np.array(array("d", (float(cell) if cell or name not in _SCORES else np.nan for cell in cells)))
+        if np.isfinite(numbers).sum() < len(cells) - (cells.count("") if name in _SCORES else 0):
+            raise ValueError("not finite")
+        return numbers

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from slaternet.errors import BadSpec
 from slaternet.model import Array
 from slaternet.spec import Spec
-from slaternet.storage.files import read_spec
+from slaternet.storage.files import read_decisions, read_spec
 from slaternet_lab.runs import reader
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Run:
         path = self.folder / "decisions.npz"
         if not path.exists():
             return None
-        return reader.read_decisions(path, (self.rounds, self.spec.run.agents, self.spec.run.dimension))
+        return read_decisions(path, (self.rounds, self.spec.run.agents, self.spec.run.dimension))
 
     @property
     def rounds(self) -> int:

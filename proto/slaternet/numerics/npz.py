@@ -5,7 +5,8 @@
         archive.array("x")
 
 An .npz is a zip file with an .npy in it for every array: a head of text, which gives type and shape, and the numbers.
-Nothing is unpickled: a file must not run code. Errors are those in DAMAGE, and KeyError where there is no such array.
+Nothing is unpickled: a file must not run code. Errors are those in DAMAGE, and MemoryError; KeyError where there is no
+such array.
 """
 
 import io
@@ -27,7 +28,6 @@ DAMAGE = (
     LookupError,
     ArithmeticError,
     RecursionError,
-    MemoryError,
     EOFError,
     NotImplementedError,
     SyntaxError,  # numpy reads the head of an array with Python's own parser
@@ -44,7 +44,14 @@ _BLOCK = 1 << 20
 """Bytes that are read at once; the directory of a zip file, which is read whole, must not have more."""
 _LOCAL = struct.Struct("<26xHH")
 """The head of a zip file's member, which ends with the lengths of its name and of an extra field."""
+_LENGTHS = {1: struct.Struct("<H"), 2: struct.Struct("<I")}
+"""How a version of .npy gives the length of its head."""
 _HEADS = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
+_HEAD_BYTES = 10_000
+"""The longest head that numpy itself accepts; it reads a longer one before it says so."""
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""Those that numpy writes."""
+_ENCRYPTED = 1
 
 
 class WrongSize(ValueError):
@@ -83,11 +90,23 @@ class Archive:
     def __contains__(self, name: str) -> bool:
         return f"{name}.npy" in self._zip.namelist()
 
+    def _member(self, name: str) -> zipfile.ZipInfo:
+        """Return the file of an array; BadZipFile where it is not one that numpy may have written."""
+        info = self._zip.getinfo(f"{name}.npy")
+        if info.compress_type not in _METHODS or info.flag_bits & _ENCRYPTED:
+            raise zipfile.BadZipFile(f"{name} is encrypted, or compressed in another way than numpy's")
+        return info
+
     def head(self, name: str) -> ArrayHead:
         """Return what an array is; WrongSize where it is of numbers, and the file does not hold as many as it says."""
-        info = self._zip.getinfo(f"{name}.npy")
+        info = self._member(name)
         with self._zip.open(info) as member:
-            shape, fortran, dtype = _HEADS[np.lib.format.read_magic(member)[0]](member)
+            version = np.lib.format.read_magic(member)[0]
+            layout = _LENGTHS[version]
+            (length,) = layout.unpack(claim := member.read(layout.size))
+            if length > _HEAD_BYTES:
+                raise ValueError(f"{name} has a head of {length} bytes")
+            shape, fortran, dtype = _HEADS[version](io.BytesIO(claim + member.read(length)))
             head = ArrayHead(dtype, shape, fortran, member.tell())
         stored = info.compress_type == zipfile.ZIP_STORED
         room = self._length - info.header_offset if stored else info.file_size
@@ -98,7 +117,7 @@ class Archive:
 
     def offset(self, name: str) -> int | None:
         """Return where the numbers of an array begin in the file; None where they are compressed."""
-        info = self._zip.getinfo(f"{name}.npy")
+        info = self._member(name)
         if info.compress_type != zipfile.ZIP_STORED:
             return None
         self._file.seek(info.header_offset)
@@ -131,7 +150,7 @@ class Archive:
 
     def _pieces(self, name: str, head: ArrayHead) -> Iterator[NDArray[Any]]:
         """Yield the numbers, some at a time; to the end, so that their checksum is compared."""
-        with self._zip.open(f"{name}.npy") as member:
+        with self._zip.open(self._member(name)) as member:
             member.read(head.start)
             left, step = head.size, _BLOCK - _BLOCK % head.dtype.itemsize
             while left and (data := _exactly(member, min(step, left))):

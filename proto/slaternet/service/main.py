@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import structlog
 
-from slaternet.errors import BadSpec, RunFailed, SlaternetError
+from slaternet.errors import NO_MEMORY, BadSpec, RunFailed, SlaternetError
 from slaternet.network.file_limit import raise_file_limit
 from slaternet.service.logs import print_final_error
 from slaternet.storage import failpoints
@@ -116,8 +116,7 @@ def main(program: str, work: Callable[[], object]) -> NoReturn:
     except BrokenPipeError:  # nobody reads on
         _leave(program, "", 1)
     except MemoryError:
-        sentence = "there is not enough memory for this; make the game smaller, or take a machine that has more"
-        _leave(program, sentence, BadSpec.exit_code)
+        _leave(program, NO_MEMORY, BadSpec.exit_code)
     except Exception as error:
         if isinstance(error, OSError) and error.errno in FULL:
             where = f"{error.filename or 'the output'}: {error.strerror}"

@@ -29,7 +29,7 @@ import structlog
 
 from slaternet.errors import BadSpec, PluginFailed, SlaternetError
 from slaternet.fields import options_of
-from slaternet.spec.sources import Sources, execute, of_file, of_module
+from slaternet.spec.sources import OURS, Sources, execute, of_file, of_module
 from slaternet.suggestions import suggestion
 from slaternet.texts import cleaned
 
@@ -39,8 +39,6 @@ FOREIGN = "grpc://"
 
 log = structlog.get_logger()
 
-_OURS = ("slaternet", "slaternet_agent", "slaternet_coordinator", "slaternet_adversary")
-"""The packages of built-ins."""
 _imported: dict[str, str] = {}
 """The hashes that modules had when they were imported: a process executes a module once."""
 
@@ -207,7 +205,7 @@ def _read_file(where: str, key: str) -> Sources:
 
 
 def _hash_module(where: str, key: str) -> str:
-    return _hash_built_in(where, key) if where.partition(".")[0] in _OURS else _hash_found(where, key)
+    return _hash_built_in(where, key) if where.partition(".")[0] in OURS else _hash_found(where, key)
 
 
 @functools.cache

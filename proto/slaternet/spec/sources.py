@@ -20,6 +20,9 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 
+OURS = ("slaternet", "slaternet_agent", "slaternet_coordinator", "slaternet_adversary")
+"""The packages of built-ins. There is one copy of them in a process: a plugin's base class is one of theirs."""
+
 _IMPORTERS = ("import_module", "__import__")
 _INIT = "__init__.py"
 _NAME_BYTES = 250
@@ -121,7 +124,9 @@ def _is_installed(name: str, folder: Path) -> bool:
     path = [each for each in sys.path if each and Path(each).resolve() != folder]
     for finder in sys.meta_path:
         found = finder.find_spec(name, path if finder is PathFinder else None)
-        if found is not None and (found.origin is None or not Path(found.origin).resolve().is_relative_to(folder)):
+        if found is None or found.origin is None:  # a folder without __init__.py: Python prefers any module to it
+            continue
+        if not Path(found.origin).resolve().is_relative_to(folder):
             return True
     return False
 
@@ -225,9 +230,8 @@ class _PluginFinder:
         file, data = self.plugins[root].files.get(module, (None, None)) if root in self.plugins else (None, None)
         if file is None:
             return None
-        loader = _Loader(
-            file, data or b"", root, frozenset(each.partition(".")[0] for each in self.plugins[root].files)
-        )
+        siblings = {each.partition(".")[0] for each in self.plugins[root].files}
+        loader = _Loader(file, data or b"", root, frozenset(siblings.difference(OURS)))
         found = ModuleSpec(name, loader, origin=str(file), is_package=data is None or file.name == _INIT)
         found.has_location = data is not None  # sets __file__
         return found
@@ -267,10 +271,16 @@ class _Loader(importlib.abc.Loader):
                 case ast.ImportFrom(level=0) if self._is_sibling(node.module):
                     node.module = f"{self.root}.{node.module}"
                 case ast.Call(args=[ast.Constant(value=str(name)) as argument, *_]) if _is_importer(node.func):
-                    argument.value = f"{self.root}.{name}" if self._is_sibling(name) else name
+                    if self._is_sibling(name):
+                        argument.value = f"{self.root}.{name}"
+                        if ast.unparse(node.func) == "__import__" and not node.keywords:
+                            # or it would return the first of the names, which is not the plugin's
+                            names = ast.List([ast.Constant(name)], ast.Load())
+                            node.keywords.append(ast.keyword("fromlist", names))
             for block in ("body", "orelse", "finalbody"):
                 if isinstance(statements := getattr(node, block, None), list):
                     statements[:] = (new for each in statements for new in self._renamed(each))
+        ast.fix_missing_locations(tree)
 
     def _renamed(self, statement: ast.stmt) -> Iterator[ast.stmt]:
         """Yield an import of siblings as imports from the package made for them; it binds the same names."""

@@ -155,6 +155,12 @@ def create_anew(path: Path, flags: int = 0) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC | flags, 0o644)
 
 
+def open_data(path: Path, *, anew: bool) -> IO[bytes]:
+    """Open a file to read and write, `anew` in place of any file of its name; BadSpec where it is no ordinary one."""
+    with _Using(path):
+        return open(create_anew(path) if anew else open_regular(path, os.O_RDWR | os.O_NOFOLLOW), "r+b")
+
+
 def open_log(path: Path) -> IO[bytes]:
     """Open a file to append to, without a buffer; BadSpec where it is a link."""
     with _Using(path):
@@ -300,6 +306,8 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     """
     beside = path.with_name(path.name + DRAFT)
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):  # to replace /dev/null would be a calamity
+            raise OSError(errno.EINVAL, "It is no ordinary file")
         descriptor = create_anew(beside)
         try:
             with open(descriptor, "w+b") as file:

@@ -14,11 +14,13 @@ from io import BufferedReader
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
 from pydantic import TypeAdapter
 
-from slaternet.errors import BadSpec, SlaternetError
+from slaternet.errors import NO_MEMORY, BadSpec, SlaternetError
 from slaternet.fields import too_deep
 from slaternet.limits import LIMITS
+from slaternet.model import Array
 from slaternet.numerics import npz
 from slaternet.spec import Spec
 from slaternet.storage.disk import DISK, Disk, open_regular, read_file
@@ -41,6 +43,8 @@ class FileLimits:
     """A row of metrics.csv, which takes up to 300."""
     cell_letters: int = 64
     """Of a text in metrics.csv: the column takes memory for its longest."""
+    incident_bytes: int = 1 << 25
+    """incidents.jsonl: so many lines of two texts each take 24 MiB where JSON writes every letter in six bytes."""
     graph_bytes: int = 1 << 28
     """A file of graphs, of which one of a million edges takes 12 MB as text."""
 
@@ -55,6 +59,8 @@ def refusing(sentence: str, kind: type[SlaternetError] = BadSpec) -> Iterator[No
         yield
     except DAMAGE as error:
         raise kind(sentence) from error
+    except MemoryError as error:  # nothing is wrong with the file
+        raise BadSpec(NO_MEMORY) from error
 
 
 @contextmanager
@@ -86,6 +92,24 @@ def read_spec_text(path: Path) -> str:
     data = read_bytes(path, most=LIMITS.spec_bytes)
     with refusing(f"{path} is not TOML: it is not text in UTF-8; name a spec file"):
         return data.decode()
+
+
+def read_decisions(path: Path, shape: tuple[int, int, int]) -> Array:
+    """Return decisions.npz, an array of this shape."""
+    remedy = "restore it, or delete it to read the run without decisions"
+    with (
+        opened(path) as file,
+        refusing(f"{path} is damaged; {remedy}"),
+        npz.Archive(file) as archive,
+    ):
+        head = archive.head("x")
+        if head.dtype != np.float64 or head.fortran or archive.offset("x") is None:
+            raise ValueError("not as a run writes it")
+        if head.shape != shape:
+            found, due = (" x ".join(map(str, each)) for each in (head.shape, shape))
+            raise BadSpec(f"{path} holds {found} numbers where the run has {due}; {remedy}")
+        x: Array = archive.array("x")
+    return x
 
 
 def read_json(path: Path, kind: TypeAdapter[T], sentence: str, *, disk: Disk = DISK) -> T:

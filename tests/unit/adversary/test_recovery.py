@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.support.adversary_games import (
     KINDS,
@@ -25,13 +26,13 @@ from tests.support.adversary_games import (
 )
 from tests.support.telling import Telling, Told
 
-from slaternet.errors import BadSpec, Diverged
+from slaternet.errors import BadSpec, Damaged, Diverged
 from slaternet.limits import LIMITS
-from slaternet.model import Finished, StopAt
+from slaternet.model import Departure, Finished, StopAt
 from slaternet.storage.disk import read_file
 from slaternet_adversary.engine.commitments import Commitments
 from slaternet_adversary.engine.events import Asked, Commit, Reply, Used
-from slaternet_adversary.journal.entries import Purchase, SeatingEntry
+from slaternet_adversary.journal.entries import Entry, Purchase, SeatingEntry, encode
 from slaternet_adversary.journal.journal import JOURNAL, AdversaryJournal, held_rounds
 from slaternet_adversary.scoring import Scored
 
@@ -216,6 +217,32 @@ def test_a_journal_that_ends_before_the_low_water_mark_is_refused_and_nothing_is
 
     assert read_file(path, disk=life.disk) == before
     assert held_rounds(life.folder, least=2, disk=life.disk) == range(1, 3)
+
+
+@pytest.mark.parametrize("what", ["seats", "departure", "question"])
+def test_a_forged_journal_that_names_agents_without_a_seat_is_refused(what: str, tmp_path: Path) -> None:
+    life, hosts = Life(Kind(), tmp_path / "run"), Hosts(Kind())
+    life.run(hosts.play)
+    journal = AdversaryJournal.open(life.folder, "id", disk=life.disk, again=True)
+    *_, purchase = (each for each in journal.replay() if isinstance(each, Purchase))
+    strange = np.array([10_000], np.intp)
+    entries: dict[str, Entry] = {
+        "seats": SeatingEntry((("a", np.arange(2)),), 2),
+        "departure": SeatingEntry(tuple(SEATS.items()), 2, (Departure(2, strange),)),
+        "question": replace(
+            purchase,
+            asked=replace(
+                purchase.asked,
+                question=replace(purchase.asked.question, agents=purchase.asked.question.agents + 10_000),
+            ),
+        ),
+    }
+    kind, round, payload = encode(entries[what])
+    journal.file.append(kind, round, *payload)
+    journal.close()
+
+    with pytest.raises(Damaged, match="names agents that have no seat"):
+        held_rounds(life.folder, disk=life.disk)
 
 
 def test_another_seating_stops_the_run(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from slaternet.storage import disk
 from slaternet_adversary.engine.events import Commit, RecordRound, Summarise
 from slaternet_adversary.journal.journal import AdversaryJournal
 from slaternet_adversary.scoring import Scored
-from slaternet_adversary.shell.run_folder import COLUMNS, RunFolder, claim, new_folder
+from slaternet_adversary.shell.run_folder import COLUMNS, RunFolder, claim, new_folder, remove_conclusions
 
 TEXT = """
 [run]
@@ -326,3 +326,36 @@ def test_what_hosts_have_spent_counts_in_the_row_that_is_open_and_once_whatever_
     rows = [[float(each[name]) for name in COLUMNS[9:13]] for each in read(results.folder)]
     assert rows == [[0, 0, 0, 0], [3, 120, 12, 0.75], [4, 9, 5, 0.25], [0, 0, 0, 0]]
     assert results.network.spent == (7, 129, 17, 1.0)
+
+
+def test_decisions_that_a_run_has_not_written_so_are_not_unpacked_to_be_played_on(tmp_path: Path) -> None:
+    for number, (shape, save) in enumerate((((4, 3, 2), np.savez_compressed), ((9, 3, 2), np.savez))):
+        folder = tmp_path / str(number)
+        begin(folder, SPEC.replace(**{"run.rounds": 4})).close()
+        (folder / "decisions.f64").unlink()
+        save(folder / "decisions.npz", x=np.zeros(shape))
+
+        remove_conclusions(folder)
+
+        assert not (folder / "decisions.f64").exists()
+
+
+def test_decisions_are_unpacked_to_be_played_on(tmp_path: Path) -> None:
+    begin(tmp_path / "run", SPEC.replace(**{"run.rounds": 4})).close()
+    (tmp_path / "run" / "decisions.f64").unlink()
+    x = np.arange(24.0).reshape(4, 3, 2)
+    np.savez(tmp_path / "run" / "decisions.npz", x=x)
+
+    remove_conclusions(tmp_path / "run")
+
+    assert (tmp_path / "run" / "decisions.f64").read_bytes() == x.tobytes()
+    assert not (tmp_path / "run" / "decisions.npz").exists()
+
+
+def test_what_is_no_ordinary_file_in_the_place_of_decisions_is_refused(tmp_path: Path) -> None:
+    begin(tmp_path / "run").close()
+    (tmp_path / "run" / "decisions.f64").unlink()
+    os.mkfifo(tmp_path / "run" / "decisions.f64")
+
+    with pytest.raises(BadSpec, match=r"decisions\.f64"):
+        RunFolder(tmp_path / "run", SPEC, run="run-id", again=True)

@@ -165,8 +165,13 @@ def test_a_folder_of_another_comparison_is_refused(
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [("notes.txt", "[]"), ("comparison.json", "[]"), ("comparison.json", "[" * 100_000)],
-    ids=["notes", "list", "deep"],
+    [
+        ("notes.txt", "[]"),
+        ("comparison.json", "[]"),
+        ("comparison.json", '{"games": [{}]}'),
+        ("comparison.json", "[" * 100_000),
+    ],
+    ids=["notes", "list", "no games", "deep"],
 )
 def test_a_folder_of_anything_else_is_refused(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)

@@ -8,6 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from slaternet.spec import Spec
+from slaternet_adversary.shell.run_folder import COLUMNS
 from slaternet_lab.runs import plots
 from slaternet_lab.runs.run import Run
 from slaternet_lab.specs.shipped import shipped
@@ -20,10 +21,11 @@ def write(
 ) -> Run:
     folder.mkdir()
     (folder / "spec.toml").write_text(spec.replace(**{"algorithm.name": name}).to_toml())
-    lines = ["round,loss,violation,cumulative_loss,cumulative_violation,zero_loss,zero_violation,digest"]
+    lines = [",".join(COLUMNS)]
     for t in range(1, rounds + 1):
-        score = f"{slope},0.5,{slope * t},{0.5 * t},{1.0 * t},0.0" if t % every == 0 else ",,,,,"
-        lines.append(f"{t},{score},{t:016x}")
+        (loss, away), last = (f"{slope},0.5", "0.25") if t % every == 0 else (",", ""), t - t % every
+        totals = f"{slope * last},{0.5 * last},{1.0 * last},0.0"
+        lines.append(f"{t},{loss},{totals},{away},6,0,0,0,0.0,0.0,0.0,{t:016x}")
     (folder / "metrics.csv").write_text("\n".join([*lines, ""]))
     return Run.open(folder)
 
@@ -104,10 +106,10 @@ def test_long_runs_are_thinned_without_losing_their_end(tmp_path: Path) -> None:
 
 
 def test_unscored_rounds_leave_no_gaps(tmp_path: Path) -> None:
-    rounds, values = plots.thinned(write(tmp_path / "a", 10, every=4), "cumulative_loss")
+    rounds, values = plots.thinned(write(tmp_path / "a", 10, every=4), "loss")
 
     np.testing.assert_array_equal(rounds, [4, 8])
-    np.testing.assert_array_equal(values, [8.0, 16.0])
+    np.testing.assert_array_equal(values, [2.0, 2.0])
 
 
 @pytest.mark.parametrize("module", ["slaternet_lab", "slaternet_lab.runs.plots", "slaternet_lab.cli"])

@@ -142,6 +142,8 @@ def test_the_command_writes_a_table_and_a_figure_and_prints_what_they_say(
     found = regret(played, points=5)
     assert left.value.code == 0
     assert f"Net-Reg({T})" in out
+    assert [line.split()[0] for line in out.splitlines()].count("file") == 2
+    assert "?" not in out
     assert f"{found.regret[-1]:.6f}" in out
     assert "[g]_+" in out
     with (run.folder / "regret.csv").open() as file:

@@ -121,7 +121,7 @@ def test_a_path_that_is_no_folder_is_no_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "text", "sentence"),
     [
-        ("metrics.csv", "round,loss\n1,2\n", "has no column cumulative_loss"),
+        ("metrics.csv", "round,loss\n1,2\n", "has no column agents"),
         ("metrics.csv", HEADER + "\n" + "x" + "," * 13 + "\n", "has a cell in column round that is not a number"),
         ("summary.json", "{", "is not JSON"),
     ],

@@ -205,3 +205,15 @@ def test_a_file_that_is_longer_than_allowed_is_not_read(tmp_path: Path) -> None:
 
     with pytest.raises(BadSpec, match="file is longer than the 4096 bytes that such a file may have"):
         read_file(tmp_path / "file", most=4096)
+
+
+def test_what_is_no_ordinary_file_is_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "device"
+    os.mkfifo(path)
+
+    with pytest.raises(OSError, match="It is no ordinary file") as refused, replacing(path):
+        pass
+
+    assert refused.value.filename == str(path)
+    assert path.is_fifo()
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["device"]

@@ -13,6 +13,8 @@ import pytest
 from slaternet.errors import BadSpec, PluginFailed
 from slaternet.spec.plugins import Loaded, digest, load
 from slaternet.spec.sources import of_module
+from slaternet_coordinator import graphs
+from slaternet_coordinator.graphs.fixed import Ring
 
 GROUP, KEY = "slaternet.graphs", "graph.name"
 MINE = "class Mine:\n    def answer(self):\n        {use}\n        return {value}\n"
@@ -50,6 +52,7 @@ def answer(found: Loaded) -> Any:
         ("", "from helper import NUMBER", "NUMBER"),
         ("try:\n    import helper\nexcept ImportError:\n    helper = None", "", "helper.NUMBER"),
         ("import importlib", "", "importlib.import_module('helper').NUMBER"),
+        ("", "", "__import__('helper').NUMBER"),
         ("from importlib import import_module", "", "import_module('.helper', __package__).NUMBER"),
         ("import between", "", "between.helper.NUMBER"),
         ("import tools.numbers", "", "tools.numbers.NUMBER"),
@@ -128,6 +131,24 @@ def test_a_file_beside_a_plugin_never_takes_the_place_of_an_installed_module(tmp
 
     assert answer(loaded(mine)) == "[true]"
     assert loaded(mine).sha256 == hashlib.sha256(mine.read_bytes()).hexdigest()
+
+
+def test_a_folder_elsewhere_never_takes_the_place_of_a_file_beside_a_plugin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "acme_data").mkdir()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    lines = "from acme_data import NUMBER\n\n" + MINE.format(use="", value="NUMBER")
+
+    assert answer(loaded(write(tmp_path / "deep", mine=lines, acme_data="NUMBER = 7\n"))) == 7
+
+
+def test_a_file_of_our_own_packages_is_a_plugin_of_their_classes() -> None:
+    path = Path(graphs.__file__).parent / "fixed.py"
+
+    ring = load(GROUP, f"{path}:Ring", key=KEY).factory
+
+    assert ring.__mro__[-2] in Ring.__mro__
 
 
 def test_a_module_whose_name_is_computed_is_not_executed(tmp_path: Path) -> None:
