@@ -253,7 +253,7 @@ async def test_a_host_is_not_dialled_by_those_it_dials(tmp_path: Path) -> None:
         first, *_, last = await game.hosts()
         visit = Visit(GOSSIP, await game.insider(last.name, first.name, incarnation=2))
         await game.outlives_its_window()
-        verdict = await converse(visit.insider.address, GOSSIP.method, [visit.opens(), b""])
+        verdict = await converse(visit.insider.address, GOSSIP.method, [visit.opens()])
         await game.ends_as_its_simulation(tmp_path / "simulation")
 
     assert (verdict.code, verdict.error) == (grpc.StatusCode.PERMISSION_DENIED, "NotYours")

@@ -196,10 +196,12 @@ async def _at_the_coordinator(game: Game) -> Insider:
 
 
 async def _at_the_adversary(game: Game) -> Insider:
+    await game.until(lambda status: status.round > 0)  # then it knows its hosts
     return await game.insider((await game.hosts())[0].name, "adversary", incarnation=2)
 
 
 async def _at_a_host(game: Game) -> Insider:
+    await game.until(lambda status: status.round > 0)  # then it has its seats
     first, *_, last = await game.hosts()
     return await game.insider(first.name, last.name, incarnation=2)
 
