@@ -27,7 +27,7 @@ HOSTS = 6
 ROUNDS = 200
 GROWTH = 50.0
 """MiB that an honest process may grow by."""
-DEADLINE = 240.0
+DEADLINE = 100.0
 HOSTILE = "agent-3"
 """In the middle: some peers dial it, and it dials the others."""
 

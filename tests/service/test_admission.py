@@ -150,7 +150,7 @@ async def test_a_host_has_so_many_streams_and_no_more_though_each_shows_its_tick
 
 
 async def test_beyond_so_many_connections_none_is_accepted_and_soon_there_is_room_again() -> None:
-    full = Limits(connections=8, opening_seconds=0.5)
+    full = Limits(connections=8, opening_seconds=3.0)
     most = 4 * HOSTS + 16 + full.connections
     async with serving(Hall(), limits=full) as server:
         host, _, port = server.address.rpartition(":")
