@@ -33,6 +33,11 @@ def disagreement(x: Array) -> float:
     return float(np.add.reduce(np.sqrt(np.einsum("np,np->n", away, away)))) / len(x)
 
 
+def scored_points(x: Array, centre: Array) -> Array:
+    """Return the points at which a round is scored: the decisions, and last the baseline."""
+    return np.concatenate((x, centre[None]))
+
+
 class NetworkScore:
     """Average loss, and norm of the stacked violations, of some agents at points (N, p), computed piece by piece."""
 
@@ -85,7 +90,7 @@ class Scoring:
         self._round = round
         self._x = x
         agents = np.arange(len(x)) if agents is None else agents
-        self._network = NetworkScore(functions, agents, np.concatenate((x, centre[None])), constraints)
+        self._network = NetworkScore(functions, agents, scored_points(x, centre), constraints)
 
     def step(self) -> Scored | None:
         """Do one piece of the work; return the score when it was the last."""

@@ -43,7 +43,7 @@ from slaternet.network.stream import Stream
 from slaternet.service.config import ProcessConfig
 from slaternet.service.membership import Applicant, Membership
 from slaternet.spec import Spec
-from slaternet_adversary.engine.ledger import select_agents
+from slaternet_adversary.engine.batches import select_agents
 from slaternet_adversary.shell.service import AdversaryService
 from slaternet_agent.shell.service import HostService
 from slaternet_lab.cli import app

@@ -209,7 +209,7 @@ class Due:
 
     progress = Progress(0)
 
-    def seat(self, epoch: int, hosts: object, departures: object) -> None:
+    async def seat(self, epoch: int, hosts: object, departures: object) -> None:
         pass
 
 

@@ -27,7 +27,7 @@ from slaternet.storage.disk import read_file
 from slaternet.storage.journal import read
 from slaternet_adversary.engine.events import Commit, RecordRound, Summarise
 from slaternet_adversary.engine.referee import Referee
-from slaternet_adversary.journal.entries import Entry, Purchase, decode
+from slaternet_adversary.journal.entries import Entry, decode, purchases
 from slaternet_adversary.journal.journal import JOURNAL, AdversaryJournal
 from slaternet_adversary.scoring import Scored
 from slaternet_adversary.shell.run_folder import RunFolder
@@ -137,23 +137,22 @@ class Witness:
     # the adversary
 
     def _before_entry(self, journal: AdversaryJournal, entry: Entry) -> None:
-        match entry:
-            case Purchase(asked):
-                t, agents = asked.question.round, asked.question.agents.tolist()
-                self._require(t in self._committed, f"values of round {t} are bought before it is committed to")
-                twice = [agent for agent in agents if (agent, t) in self._bought]
-                self._require(not twice, f"agents {twice} buy twice in round {t}")
+        for each in purchases(entry):
+            t, agents = each.asked.question.round, each.asked.question.agents.tolist()
+            self._require(t in self._committed, f"values of round {t} are bought before it is committed to")
+            twice = [agent for agent in agents if (agent, t) in self._bought]
+            self._require(not twice, f"agents {twice} buy twice in round {t}")
 
     def _after_entry(self, _: None, journal: AdversaryJournal, entry: Entry) -> None:
         self._enter(entry)
 
     def _enter(self, entry: Entry) -> None:
-        match entry:
-            case Commit(first, commitments):
-                self._committed.update(range(first, first + len(commitments)))
-            case Purchase(asked, values):
-                for row, agent in enumerate(asked.question.agents.tolist()):
-                    self._bought[agent, asked.question.round] = _values(values.f, values.g, row)
+        if isinstance(entry, Commit):
+            self._committed.update(range(entry.round, entry.round + len(entry.commitments)))
+        for each in purchases(entry):
+            question, values = each.asked.question, each.values
+            for row, agent in enumerate(question.agents.tolist()):
+                self._bought[agent, question.round] = _values(values.f, values.g, row)
 
     def _replayed(self, entries: Iterator[Entry]) -> Iterator[Entry]:
         self._bought.clear()
@@ -221,10 +220,10 @@ class Witness:
 
     def _verdict_on_journal(self, entries: list[Entry]) -> str:
         bought = [
-            (agent, entry.asked.question.round)
+            (agent, each.asked.question.round)
             for entry in entries
-            if isinstance(entry, Purchase)
-            for agent in entry.asked.question.agents.tolist()
+            for each in purchases(entry)
+            for agent in each.asked.question.agents.tolist()
         ]
         ends = self.register.attendance().ends
         whole = {(agent, t) for agent, end in enumerate(ends) for t in range(1, min(end, self.rounds + 1))}

@@ -14,8 +14,8 @@ from tests.simulation.games import KINDS, departed, reference
 
 from slaternet.model import Values
 from slaternet.storage.journal import Durability, Journal
-from slaternet_adversary.engine.events import Asked, Commit
-from slaternet_adversary.journal.entries import Purchase
+from slaternet_adversary.engine.events import Batch, Commit
+from slaternet_adversary.journal.entries import Entry, bought, purchases
 from slaternet_adversary.shell.resumable_csv import ResumableCsv
 from slaternet_adversary.shell.runtime import Runtime
 from slaternet_coordinator.engine.coordinator import Coordinator
@@ -66,14 +66,14 @@ def instead(owner: Any, name: str, make: Callable[[Any], Any]) -> Any:
 
 @mutant("Values go out, and are written down when the next ones are bought.")
 def answered_before_journalled() -> Iterator[Any]:
-    def late(runtime: Runtime, asked: Asked) -> Values:
-        values = runtime._functions.evaluate(asked.question)
+    async def late(runtime: Runtime, batch: Batch) -> Values:
+        values = await runtime._functions.evaluate(batch.question)
         for entry in owed:
             runtime._enter(entry)
-        owed[:] = [Purchase(asked, values)]
+        owed[:] = [bought(batch, values)]
         return values
 
-    owed: list[Purchase] = []
+    owed: list[Entry] = []
     yield mock.patch.object(Runtime, "_buy", late)
 
 
@@ -95,11 +95,10 @@ def committed_after_granted() -> Iterator[Any]:
         return lambda runtime, effect: late.append(effect)
 
     def make_work(work: Any) -> Any:
-        def working(runtime: Runtime) -> Any:
-            result = work(runtime)
+        async def working(runtime: Runtime) -> None:
+            await work(runtime)
             if len(late) > 2:
                 commit(runtime, late.pop(0))
-            return result
 
         return working
 
@@ -112,7 +111,11 @@ def committed_after_granted() -> Iterator[Any]:
 @mutant("What was bought is forgotten with the process.")
 def volatile_ledger() -> Iterator[Any]:
     def make(apply_entry: Any) -> Any:
-        return lambda runtime, entry: None if isinstance(entry, Purchase) else apply_entry(runtime, entry)
+        async def forgetting(runtime: Runtime, entry: Entry) -> None:
+            if not purchases(entry):
+                await apply_entry(runtime, entry)
+
+        return forgetting
 
     yield instead(Runtime, "apply_entry", make)
 

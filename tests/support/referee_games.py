@@ -66,9 +66,9 @@ def question(host: str, t: int) -> Question:
 
 
 def evaluated(effect: Evaluate) -> Evaluated:
-    asked = effect.asked.question
+    asked = effect.batch.question
     f = asked.points.sum(axis=2) + asked.round
-    return Evaluated(effect.asked.host, asked.round, asked.agents, Values(f, np.stack((f, -f), axis=2)))
+    return Evaluated(effect.batch, Values(f, np.stack((f, -f), axis=2)))
 
 
 def scored(t: int) -> Scored:

@@ -2,6 +2,10 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
+from slaternet.errors import SlaternetError
 from slaternet.model import Agents, Answer, Array, LowWater, Question, StopAt, Usage, Values
 from slaternet_adversary.engine.host_costs import Lags
 from slaternet_adversary.scoring import Scored
@@ -14,6 +18,26 @@ class Asked:
     host: str
     question: Question
     at: float = 0.0  # seconds by the caller's clock; the referee has none
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """All questions that have arrived, of any hosts and rounds; a wrong one is refused alone."""
+
+    asked: tuple[Asked, ...]
+
+
+Rows = slice | NDArray[np.bool_] | NDArray[np.intp]
+"""Chooses rows of an array."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Questions of one round that are answered together, as one."""
+
+    asked: tuple[Asked, ...]
+    question: Question  # all of them, agents in index order
+    rows: tuple[Rows, ...]  # of each question asked, in the joint one
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +65,13 @@ class Played:
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """The values of a question."""
+    """The values of a batch."""
 
-    host: str
-    round: int
-    agents: Agents
+    batch: Batch
     values: Values
 
 
-Event = Asked | Granted | Used | Played | Evaluated | Scored | LowWater | StopAt
+Event = Asked | Questions | Granted | Used | Played | Evaluated | Scored | LowWater | StopAt
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +99,9 @@ class Play:
 
 @dataclass(frozen=True, slots=True)
 class Evaluate:
-    """Evaluate a round's functions at the points of a question, and gradients at its anchor where it asks for them."""
+    """Evaluate a round's functions at the points of a batch, and gradients at its anchor where it asks for them."""
 
-    asked: Asked
+    batch: Batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +113,25 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
+class Refuse:
+    """End a host's stream: its question breaks the rules, or comes too early."""
+
+    host: str
+    error: SlaternetError
+
+
+@dataclass(frozen=True, slots=True)
 class Score:
     """Score the decisions (n, p) that `agents` played in a round."""
 
     round: int
     x: Array
     agents: Agents
+
+    @property
+    def decisions(self) -> Array:
+        """Those of `agents`, (k, p)."""
+        return self.x if len(self.agents) == len(self.x) else self.x[self.agents]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,4 +166,4 @@ class Summarise:
     digest: str
 
 
-Effect = Enter | Commit | Play | Evaluate | Reply | Score | RecordRound | Summarise
+Effect = Enter | Commit | Play | Evaluate | Reply | Refuse | Score | RecordRound | Summarise

@@ -4,14 +4,13 @@ All questions of a game ask about as many points, and for the same gradients. So
 the round before, at another host: for them it is a repetition.
 """
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
 from slaternet.attendance import Attendance
 from slaternet.errors import AlreadyAsked, Forgotten, RoundNotOpen
 from slaternet.model import Agents, Array, Question, ValueAndGradient, Values
+from slaternet_adversary.engine.batches import select_agents
 
 
 class GradientPage:
@@ -117,15 +116,21 @@ class Ledger:
         for round, page in self._pages.items():
             self._mark_departed(page, round)
 
-    def grant(self, question: Question) -> Question | None:
-        """Record a question; return its new part, None if all of it was asked before with the same numbers."""
+    def grant_new(self, question: Question) -> bool:
+        """Record a question, unless some of its agents have asked about the round before, or not about earlier ones."""
         if len(self._attendance.of(question.agents, question.round)) < len(question.agents):
             left = self._attendance.ends[question.agents].min()
             raise RoundNotOpen(f"a question speaks for an agent that has left the game in round {left}")
-        last = self._last[question.agents]
-        if not np.count_nonzero(last != question.round - 1):
+        new = not np.count_nonzero(self._last[question.agents] != question.round - 1)
+        if new:
             self._enter(question)
+        return new
+
+    def grant(self, question: Question) -> Question | None:
+        """Record a question; return its new part, None if all of it was asked before with the same numbers."""
+        if self.grant_new(question):
             return question
+        last = self._last[question.agents]
         if not np.count_nonzero(last < question.round):
             self._compare(question)
             return None
@@ -205,11 +210,3 @@ class Ledger:
         for old in range(self._forgotten, mark):
             self._pages.pop(old, None)
         self._forgotten = max(self._forgotten, mark)
-
-
-def select_agents(question: Question, chosen: NDArray[np.bool_]) -> Question:
-    """Return the part of a question that is about the agents chosen."""
-    anchor = None if question.anchor is None else question.anchor[chosen]
-    return replace(
-        question, agents=question.agents[chosen], x=question.x[chosen], points=question.points[chosen], anchor=anchor
-    )

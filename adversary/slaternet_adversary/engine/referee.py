@@ -3,6 +3,8 @@
 A question asks for exactly what the algorithm declares, for all agents of its host that play the round: so whatever is
 granted can be replayed by a host that adopts them.
 
+Questions that have arrived together are granted as one where all of them are new; else each by itself.
+
 It never evaluates a function: `Play`, `Evaluate` and `Score` are effects whose results return as events, so the rules
 do not depend on the plugin. A round's functions are fixed (`Played`) before its first question is evaluated.
 
@@ -12,21 +14,22 @@ hosts that have their agents now. From a departure on, rounds are played by the 
 
 import hashlib
 from collections import defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slaternet.attendance import Attendance
-from slaternet.errors import Malformed, NotYours, OutsideSet, OverBudget, Refused, RoundNotOpen
+from slaternet.errors import Malformed, NotYours, OutsideSet, OverBudget, Refused, RoundNotOpen, Unready
 from slaternet.limits import LIMITS, Limits
 from slaternet.model import Agents, Answer, Array, Departure, LowWater, Question, StopAt
 from slaternet.numerics.sets import FeasibleSet
 from slaternet_adversary.engine import events
+from slaternet_adversary.engine.batches import answers, joined, select_agents, single
 from slaternet_adversary.engine.commitments import Commitments
 from slaternet_adversary.engine.host_costs import HostCostBook
-from slaternet_adversary.engine.ledger import Ledger, select_agents
+from slaternet_adversary.engine.ledger import Ledger
 from slaternet_adversary.scoring import Scored
 
 
@@ -80,7 +83,8 @@ class Referee:
         self._cuts: deque[tuple[int, int | None]] = deque()
         """The round before each burst not recorded yet, and the game's last round as known then."""
 
-        self._waiting: defaultdict[int, list[events.Evaluate]] = defaultdict(list)
+        self._waiting: defaultdict[int, list[events.Asked]] = defaultdict(list)
+        """By round whose functions are not fixed yet."""
         self._chain = [bytes(32)]  # d_t of the last recorded round and of those after it
         self._chained = 0
         self._recorded = 0
@@ -137,25 +141,24 @@ class Referee:
         names, waiting = list(self._hosts), self._waiting
         self._waiting = defaultdict(list)
         self._apart.clear()
-        for round, evaluate in [(round, each) for round, some in waiting.items() for each in some]:
-            question, owners = evaluate.asked.question, self._owner[evaluate.asked.question.agents]
+        for round, asked in [(round, each) for round, some in waiting.items() for each in some]:
+            question, owners = asked.question, self._owner[asked.question.agents]
             plays = self._attendance.ends[question.agents] > round
             for owner in np.unique(owners[plays]):
                 name = names[owner]
                 piece = select_agents(question, plays & (owners == owner))
-                self._waiting[round].append(events.Evaluate(events.Asked(name, piece, evaluate.asked.at)))
+                self._waiting[round].append(events.Asked(name, piece, asked.at))
                 self._apart[name, round] = None
 
-    def handle(self, event: events.Event) -> list[events.Effect]:
+    def handle(self, event: events.Event) -> list[events.Effect]:  # noqa: C901 - one case for each event
         """Process one event and return its effects, in order."""
         match event:
-            case events.Asked(host, question):
-                self._check(host, question)
-                self._check_whole(host, question)
-                return self._grant(event)
+            case events.Asked():
+                return self._grant(event, whole=True)
+            case events.Questions(asked):
+                return self._grant_all(asked)
             case events.Granted(asked):
-                self._check(asked.host, asked.question)
-                return self._grant(asked)
+                return self._grant(asked, whole=False)
             case events.Evaluated():
                 return self._reply(event)
             case Scored(round):
@@ -163,7 +166,10 @@ class Referee:
                 return self._record()
             case events.Played(round):
                 self._played = round
-                return list(self._waiting.pop(round, ()))
+                if not (waiting := self._waiting.pop(round, [])):
+                    return []
+                batch = joined(waiting)
+                return [events.Evaluate(each) for each in ([batch] if batch else map(single, waiting))]
             case events.Used():
                 return self._book(event)
             case LowWater(mark):
@@ -184,30 +190,69 @@ class Referee:
             raise RoundNotOpen("a host reports usage of rounds that it has played")
         return [events.Enter(used), *self._record()] if self._accounts.note_usage(used.host, used.usage.round) else []
 
-    def _grant(self, asked: events.Asked) -> list[events.Effect]:
+    def _grant_all(self, asked: Sequence[events.Asked]) -> list[events.Effect]:
+        """Grant what has arrived, as much as possible together; a wrong question is refused alone."""
+        effects: list[events.Effect] = []
+        by_round: defaultdict[int, list[events.Asked]] = defaultdict(list)
+        for each in asked:
+            by_round[each.question.round].append(each)
+        for some in by_round.values():
+            if len(some) > 1 and (batch := self._grant_together(some)) is not None:
+                effects += self._proceed(batch)
+                continue
+            for each in some:
+                try:
+                    effects += self._grant(each, whole=True)
+                except (Refused, Unready) as error:
+                    effects.append(events.Refuse(each.host, error))
+        return effects
+
+    def _grant_together(self, asked: Sequence[events.Asked]) -> events.Batch | None:
+        """Grant questions of one round as one; None, and nothing is granted, where one of them needs a closer look."""
+        if (batch := joined(asked)) is None:
+            return None
+        owners = np.empty(len(batch.question.agents), np.intp)
+        try:
+            for each, rows in zip(batch.asked, batch.rows, strict=True):
+                owners[rows] = self._hosts[each.host]
+                self._check_whole(each.host, each.question)
+            self._check(owners, batch.question)
+            return batch if self._ledger.grant_new(batch.question) else None
+        except (Refused, Unready):
+            return None
+
+    def _grant(self, asked: events.Asked, *, whole: bool) -> list[events.Effect]:
         host, question = asked.host, asked.question
+        self._check(self._hosts[host], question)
+        if whole:
+            self._check_whole(host, question)
         new = self._ledger.grant(question)
         if new is not question:
             if new is None:
                 return self._reply_again(host, question)
             self._apart[host, question.round] = question
             asked = replace(asked, question=new)
-        self._accounts.ask(host, question.round, asked.at)
-        evaluate = events.Evaluate(asked)
+        return self._proceed(single(asked))
+
+    def _proceed(self, granted: events.Batch) -> list[events.Effect]:
+        """Order what follows from questions that are granted."""
+        round = granted.question.round
+        for each in granted.asked:
+            self._accounts.ask(each.host, round, each.at)
         effects: list[events.Effect] = []
-        if question.round <= self._played:
-            effects.append(evaluate)
+        if round <= self._played:
+            effects.append(events.Evaluate(granted))
         else:
-            self._waiting[question.round].append(evaluate)
+            self._waiting[round] += granted.asked
         effects += self._chain_on()
-        if not self._history and question.round >= self._playing:
-            effects += self._prepare(question.round + 1)
+        if not self._history and round >= self._playing:
+            effects += self._prepare(round + 1)
         return effects + self._record() if self._recorded < self._chained else effects
 
-    def _check(self, host: str, question: Question) -> None:
-        """Apply those rules that need nothing but the question."""
+    def _check(self, owner: int | NDArray[np.intp], question: Question) -> None:
+        """Apply those rules that need nothing but the question; `owner` is the host that asks, of each agent or all."""
         agents = question.agents  # ascending
-        if agents[-1] >= self._agents or np.count_nonzero(self._owner[agents] != self._hosts[host]):
+        if agents[-1] >= self._agents or np.count_nonzero(self._owner[agents] != owner):
             raise NotYours("a host may ask only for the agents seated there")
         points, gradients = question.points.shape[1], (question.loss_gradient, question.constraint_gradient)
         if points != self._points or gradients != self._gradients:
@@ -247,12 +292,16 @@ class Referee:
         return [events.Reply(host, Answer(question.round, question.agents, values))]
 
     def _reply(self, done: events.Evaluated) -> list[events.Effect]:
-        key = done.host, done.round
-        self._ledger.fill(done.round, done.agents, done.values)
-        if key in self._apart:
-            question = self._apart[key]
-            return [] if question is None else self._reply_again(done.host, question)
-        return [events.Reply(done.host, Answer(done.round, done.agents, done.values))]
+        round = done.batch.question.round
+        self._ledger.fill(round, done.batch.question.agents, done.values)
+        effects: list[events.Effect] = []
+        for asked, values in answers(done.batch, done.values):
+            key = asked.host, round
+            if key not in self._apart:
+                effects.append(events.Reply(asked.host, Answer(round, asked.question.agents, values)))
+            elif (question := self._apart[key]) is not None:
+                effects += self._reply_again(asked.host, question)
+        return effects
 
     def _prepare(self, round: int) -> list[events.Effect]:
         """Commit to the functions up to a round and order them; without history, a burst of rounds ahead."""

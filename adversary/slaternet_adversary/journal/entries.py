@@ -13,7 +13,8 @@ from slaternet.errors import Diverged
 from slaternet.model import Agents, Array, Departure, Question, StopAt, Usage, ValueAndGradient, Values
 from slaternet.storage.files import refusing
 from slaternet.storage.record_file import SealedRecord
-from slaternet_adversary.engine.events import Asked, Commit, RefereeSnapshot, Used
+from slaternet_adversary.engine.batches import answers, select_agents
+from slaternet_adversary.engine.events import Asked, Batch, Commit, RefereeSnapshot, Rows, Used
 from slaternet_adversary.engine.host_costs import Total
 from slaternet_adversary.journal.snapshot import Snapshot
 from slaternet_adversary.scoring import Scored
@@ -24,6 +25,8 @@ _COUNT = struct.Struct("<I")
 _LENGTH = struct.Struct("<H")
 _ROUND = struct.Struct("<Q")
 _QUESTION = struct.Struct("<IIIIBd")
+_ASKED_AT = struct.Struct("<d")
+_OWNER = np.dtype("<u4")
 _SCORE = struct.Struct("<5d")
 _USAGE = struct.Struct("<QQQQQd")
 _STANDING = struct.Struct("<Q32s5d")
@@ -40,6 +43,7 @@ class EntryKind(IntEnum):
     USAGE = 5
     STOP = 6
     SNAPSHOT = 7
+    BATCH = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,31 @@ class Purchase:
     values: Values
 
 
-Entry = SeatingEntry | Commit | Purchase | Scored | Used | StopAt | Snapshot
+@dataclass(frozen=True, slots=True)
+class BatchPurchase:
+    """Questions of several hosts that were granted together, and the values: all of it is recorded, or nothing."""
+
+    batch: Batch
+    values: Values
+
+
+def purchases(entry: "Entry") -> tuple[Purchase, ...]:
+    """Return what each host has bought with an entry."""
+    match entry:
+        case Purchase():
+            return (entry,)
+        case BatchPurchase(batch, values):
+            return tuple(Purchase(asked, some) for asked, some in answers(batch, values))
+        case _:
+            return ()
+
+
+def bought(batch: Batch, values: Values) -> "Purchase | BatchPurchase":
+    """Return the entry of a batch."""
+    return BatchPurchase(batch, values) if len(batch.asked) > 1 else Purchase(batch.asked[0], values)
+
+
+Entry = SeatingEntry | Commit | Purchase | BatchPurchase | Scored | Used | StopAt | Snapshot
 
 
 def encode(entry: Entry) -> tuple[EntryKind, int, tuple[bytes, ...]]:
@@ -82,7 +110,16 @@ def encode(entry: Entry) -> tuple[EntryKind, int, tuple[bytes, ...]]:
         case Commit(round, commitments):
             return EntryKind.COMMITMENT, round, tuple(map(bytes.fromhex, commitments))
         case Purchase(asked, values):
-            return EntryKind.PURCHASE, asked.question.round, _purchase_bytes(asked, values)
+            head = _question_bytes(asked.question, values, asked.at) + _name_bytes(asked.host)
+            return EntryKind.PURCHASE, asked.question.round, (head, *_numbers_bytes(asked.question, values))
+        case BatchPurchase(batch, values):
+            head = _question_bytes(batch.question, values, 0.0) + _COUNT.pack(len(batch.asked))
+            askers = [_ASKED_AT.pack(each.at) + _name_bytes(each.host) for each in batch.asked]
+            owners = np.zeros(len(batch.question.agents), _OWNER)
+            for number, rows in enumerate(batch.rows):
+                owners[rows] = number
+            pieces = head, *askers, owners.tobytes(), *_numbers_bytes(batch.question, values)
+            return EntryKind.BATCH, batch.question.round, pieces
         case Scored():
             numbers = entry.loss, entry.violation, entry.zero_loss, entry.zero_violation, entry.disagreement
             return EntryKind.SCORE, entry.round, (_SCORE.pack(*numbers),)
@@ -95,9 +132,13 @@ def encode(entry: Entry) -> tuple[EntryKind, int, tuple[bytes, ...]]:
             return EntryKind.SNAPSHOT, entry.round, (start, *(_total_bytes(*item) for item in totals.items()))
 
 
-def _purchase_bytes(asked: Asked, values: Values) -> tuple[bytes, ...]:
-    question, (k, s, m) = asked.question, values.g.shape
+def _question_bytes(question: Question, values: Values, at: float) -> bytes:
+    k, s, m = values.g.shape
     flags = question.loss_gradient + 2 * question.constraint_gradient + 4 * question.x_is_first_point
+    return _QUESTION.pack(k, s, question.x.shape[1], m, flags, at)
+
+
+def _numbers_bytes(question: Question, values: Values) -> list[bytes]:
     arrays = [question.points, values.f, values.g]
     if not question.x_is_first_point:
         arrays.insert(0, question.x)
@@ -106,11 +147,7 @@ def _purchase_bytes(asked: Asked, values: Values) -> tuple[bytes, ...]:
     for tangent in (values.loss, values.constraint):
         if tangent is not None:
             arrays += tangent.value, tangent.gradient
-    return (
-        _QUESTION.pack(k, s, question.x.shape[1], m, flags, asked.at) + _name_bytes(asked.host),
-        question.agents.astype("<i8").tobytes(),
-        *[np.asarray(each, "<f8").tobytes() for each in arrays],
-    )
+    return [question.agents.astype("<i8").tobytes(), *[np.asarray(each, "<f8").tobytes() for each in arrays]]
 
 
 def _name_bytes(name: str) -> bytes:
@@ -148,6 +185,8 @@ def _decoded(record: SealedRecord) -> Entry:
             return Commit(record.round, tuple(record.payload[at : at + _DIGEST_BYTES].hex() for at in digests))
         case EntryKind.PURCHASE:
             return payload.purchase(record.round)
+        case EntryKind.BATCH:
+            return payload.batch(record.round)
         case EntryKind.SCORE:
             return Scored(record.round, *payload.numbers(_SCORE))
         case EntryKind.USAGE:
@@ -203,8 +242,23 @@ class _PayloadReader:
             yield Departure(self.whole(_ROUND), self.agents(self.whole(_COUNT)))
 
     def purchase(self, round: int) -> Purchase:
-        k, s, p, m, flags, at = self.numbers(_QUESTION)
-        host, agents = self.name(), self.agents(k)
+        *shape, at = self.numbers(_QUESTION)
+        host = self.name()
+        question, values = self.bought(round, *shape)
+        return Purchase(Asked(host, question, at), values)
+
+    def batch(self, round: int) -> BatchPurchase:
+        k, *shape, _ = self.numbers(_QUESTION)
+        hosts = [(self.numbers(_ASKED_AT)[0], self.name()) for _ in range(self.whole(_COUNT))]
+        self.at += _OWNER.itemsize * k
+        owners = np.frombuffer(self.data, _OWNER, k, self.at - _OWNER.itemsize * k)
+        question, values = self.bought(round, k, *shape)
+        rows: list[Rows] = [np.flatnonzero(owners == number) for number in range(len(hosts))]
+        asked = [Asked(host, select_agents(question, some), at) for (at, host), some in zip(hosts, rows, strict=True)]
+        return BatchPurchase(Batch(tuple(asked), question, tuple(rows)), values)
+
+    def bought(self, round: int, k: int, s: int, p: int, m: int, flags: int) -> tuple[Question, Values]:
+        agents = self.agents(k)
         gradients, first = (bool(flags & 1), bool(flags & 2)), bool(flags & 4)
         x = None if first else self.array(k, p)
         points, f, g = self.array(k, s, p), self.array(k, s), self.array(k, s, m)
@@ -212,7 +266,7 @@ class _PayloadReader:
         loss = ValueAndGradient(self.array(k), self.array(k, p)) if flags & 1 else None
         constraint = ValueAndGradient(self.array(k, m), self.array(k, m, p)) if flags & 2 else None
         question = Question(round, agents, points[:, 0] if x is None else x, points, anchor, *gradients, first)
-        return Purchase(Asked(host, question, at), Values(f, g, loss, constraint))
+        return question, Values(f, g, loss, constraint)
 
     def snapshot(self, round: int) -> Snapshot:
         rounds, digest, loss, violation, zero_loss, zero_violation, skew = self.numbers(_STANDING)

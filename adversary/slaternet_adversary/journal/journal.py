@@ -15,8 +15,17 @@ from slaternet.storage import journal
 from slaternet.storage.disk import DISK, Disk, refuse_link
 from slaternet.storage.files import refusing
 from slaternet.storage.journal import Durability, Journal
-from slaternet_adversary.engine.events import Commit
-from slaternet_adversary.journal.entries import Entry, EntryKind, Purchase, SeatingEntry, decode, encode
+from slaternet_adversary.engine.events import Asked, Batch, Commit
+from slaternet_adversary.journal.entries import (
+    BatchPurchase,
+    Entry,
+    EntryKind,
+    Purchase,
+    SeatingEntry,
+    decode,
+    encode,
+    purchases,
+)
 from slaternet_adversary.journal.snapshot import Snapshot
 
 JOURNAL = Path("journal") / "adversary"
@@ -29,8 +38,10 @@ def begun(folder: Path, *, disk: Disk = DISK) -> bool:
 
 
 def read(folder: Path, *, disk: Disk = DISK) -> Iterator[Entry]:
-    """Return the entries of the journal in a run folder, read-only."""
-    return map(decode, journal.read(folder / JOURNAL, disk=disk))
+    """Yield the entries of the journal in a run folder, read-only, and of a batch each purchase."""
+    for record in journal.read(folder / JOURNAL, disk=disk):
+        entry = decode(record)
+        yield from purchases(entry) or (entry,)
 
 
 def held_rounds(folder: Path, *, least: int = 0, disk: Disk = DISK) -> range:
@@ -48,8 +59,8 @@ def held_rounds(folder: Path, *, least: int = 0, disk: Disk = DISK) -> range:
             elif isinstance(entry, SeatingEntry):
                 attendance = Attendance(sum(len(agents) for _, agents in entry.hosts), entry.departures)
                 last = last if last.size else np.full(attendance.ends.size, first)  # by agent, the last round bought
-            elif isinstance(entry, Purchase):
-                last[entry.asked.question.agents] = entry.asked.question.round
+            for each in purchases(entry):
+                last[each.asked.question.agents] = each.asked.question.round
         playing = last[last < attendance.ends - 1]
     reach = int(playing.min()) if playing.size else int(last.max(initial=first))
     if reach < least:
@@ -128,16 +139,21 @@ class AdversaryJournal:
         a host that continues from one must find here all that came before.
         """
         kind, round, payload = encode(entry)
-        counts = kind == EntryKind.SEATING or (kind == EntryKind.PURCHASE and round % LIMITS.checkpoint_every == 0)
+        sold = kind in (EntryKind.PURCHASE, EntryKind.BATCH)
+        counts = kind == EntryKind.SEATING or (sold and round % LIMITS.checkpoint_every == 0)
         self.file.append(kind, round, *payload, sync=counts and self._completes(entry))
 
     def _completes(self, entry: Entry) -> bool:
         """Count purchases in a checkpoint round; return whether this was the last."""
         if isinstance(entry, SeatingEntry):
             self._attendance = Attendance(sum(len(agents) for _, agents in entry.hosts), entry.departures)
-        if not isinstance(entry, Purchase) or entry.asked.question.round % self.limits.checkpoint_every:
+        match entry:
+            case Purchase(Asked(_, question)) | BatchPurchase(Batch(_, question)):
+                round, agents = question.round, question.agents
+            case _:
+                return False
+        if round % self.limits.checkpoint_every:
             return False
-        round, agents = entry.asked.question.round, entry.asked.question.agents
         bought = self._bought.setdefault(round, set())
         bought.update(agents.tolist())
         if not bought.issuperset(self._attendance.players(round).tolist()):

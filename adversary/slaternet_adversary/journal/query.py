@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from slaternet.errors import Damaged
 from slaternet.model import Agents, Answer, Array, Question, ValueAndGradient, Values
 from slaternet.storage.disk import DISK, Disk
-from slaternet_adversary.engine.ledger import select_agents
+from slaternet_adversary.engine.batches import select_agents, select_values
 from slaternet_adversary.journal.entries import Purchase
 from slaternet_adversary.journal.journal import JOURNAL, read
 
@@ -40,11 +40,8 @@ def purchases_of(
 
 def _some(purchase: Purchase, own: NDArray[np.bool_]) -> Purchase:
     """Return the part of a purchase that is about some of its agents."""
-    values = purchase.values
-    return Purchase(
-        replace(purchase.asked, question=select_agents(purchase.asked.question, own)),
-        Values(values.f[own], values.g[own], _rows(values.loss, own), _rows(values.constraint, own)),
-    )
+    question = select_agents(purchase.asked.question, own)
+    return Purchase(replace(purchase.asked, question=question), select_values(purchase.values, own))
 
 
 def merge_purchases(pieces: list[Purchase]) -> tuple[Question, Answer]:
@@ -74,7 +71,3 @@ def merge_purchases(pieces: list[Purchase]) -> tuple[Question, Answer]:
     f, g = rows(each.f for each in values), rows(each.g for each in values)
     loss, constraint = tangent(each.loss for each in values), tangent(each.constraint for each in values)
     return question, Answer(question.round, question.agents, Values(f, g, loss, constraint))
-
-
-def _rows(tangent: ValueAndGradient | None, own: NDArray[np.bool_]) -> ValueAndGradient | None:
-    return None if tangent is None else ValueAndGradient(tangent.value[own], tangent.gradient[own])

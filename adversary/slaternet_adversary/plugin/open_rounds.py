@@ -47,8 +47,7 @@ class OpenRounds:
             if self._scoring is None:
                 functions, agents = self._rounds[effect.round].functions, effect.agents
                 centre, constraints = self._plugin.game.set.centre, self._plugin.constraints
-                x = effect.x if len(agents) == len(effect.x) else effect.x[agents]
-                self._scoring = Scoring(functions, effect.round, x, centre, constraints, agents)
+                self._scoring = Scoring(functions, effect.round, effect.decisions, centre, constraints, agents)
             scored = self._scoring.step()
         if scored is None:
             return None

@@ -8,14 +8,12 @@ An instance that is lost, because its process was killed or has forgotten it, is
 1. On the way some of its answers are asked for once more: Diverged where one is another than before.
 """
 
-import math
 import tempfile
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
-import grpc
 import numpy as np
 import structlog
 
@@ -26,22 +24,13 @@ from slaternet.model import Agents, Array
 from slaternet.texts import cleaned
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
 from slaternet_adversary.plugin.calls import InstanceLost, Served, contradiction, first_difference
+from slaternet_adversary.plugin.connections import CallFailed, Connection, FrameConnection, connect
 from slaternet_adversary.plugin.kept_answers import KeptAnswers
+from slaternet_adversary.plugin.remote_round import RemoteRound, cuts, joined
 
 log = structlog.get_logger()
 
-_OPTIONS = [
-    ("grpc.max_receive_message_length", LIMITS.plugin_message_bytes),
-    ("grpc.max_send_message_length", LIMITS.plugin_message_bytes),
-    ("grpc.max_metadata_size", LIMITS.metadata_bytes),
-    ("grpc.enable_http_proxy", 0),
-    ("grpc.enable_retries", 0),
-    ("grpc.service_config_disable_resolution", 1),
-    # a connection of its own: failures of another game at this address must not affect us
-    ("grpc.use_local_subchannel_pool", 1),
-]
-
-_BROKEN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL, grpc.StatusCode.CANCELLED)
+_BROKEN = ("UNAVAILABLE", "UNKNOWN", "INTERNAL", "CANCELLED")
 """How a call ends where its connection breaks."""
 
 _CALLS: dict[type, tuple[str, Callable[[Any], bytes]]] = {
@@ -51,6 +40,7 @@ _CALLS: dict[type, tuple[str, Callable[[Any], bytes]]] = {
 }
 
 T = TypeVar("T")
+R = TypeVar("R", messages.PlayRequest, messages.EvaluateRequest, messages.ScoreRequest)
 
 
 class Remote(Adversary):
@@ -65,10 +55,10 @@ class Remote(Adversary):
         self._describe = describe
         self._deadline = deadline
         self._address = ""
-        self._channel: grpc.Channel | None = None
+        self._connection: Connection | None = None
         self._instance = ""  # empty: there is none, or it is lost
         self._kept = KeptAnswers()
-        self._methods: dict[str, Any] = {}  # of gRPC, made once: that is a good part of a call
+        self._ahead: dict[int, messages.Methods] = {}  # of rounds that `fetch` has played
         self._played = 0
         self._rounds: weakref.WeakValueDictionary[int, RemoteRound] = weakref.WeakValueDictionary()
         # of every round, for a plugin with history: a replay needs all; on disk when they grow
@@ -105,22 +95,27 @@ class Remote(Adversary):
 
     def close(self) -> None:
         """Close the connection; rounds that were played cannot be asked any more."""
-        if self._channel is not None:
-            self._channel.close()
+        if self._connection is not None:
+            self._connection.close()
         self._decisions.close()
 
-    def play(self, round: int, past: History | None) -> "RemoteRound":
+    def play(self, round: int, past: History | None) -> RemoteRound:
         """Have the functions of a round fixed; rounds come in order."""
+        methods = self._ahead.pop(round, None)
+        if methods is None:
+            methods = self._ask(self._play_request(round, past, self._needed(round)), messages.decode_played)
+        functions = RemoteRound(self, round, methods)
+        self._rounds[round] = functions
+        self._played = round
+        return functions
+
+    def _play_request(self, round: int, past: History | None, needed: int) -> messages.PlayRequest:
         decisions = np.empty(0) if past is None else past.decisions
         if len(decisions):
             newest = np.ascontiguousarray(decisions[-1]).tobytes()
             self._decisions.seek((round - 2) * len(newest))
             self._decisions.write(newest)
-        methods = self._ask(messages.PlayRequest("", round, self._needed(round), decisions), messages.decode_played)
-        functions = RemoteRound(self, round, methods)
-        self._rounds[round] = functions
-        self._played = round
-        return functions
+        return messages.PlayRequest("", round, needed, decisions)
 
     def evaluate(self, asked: messages.EvaluateRequest, row: int) -> list[messages.EvaluateReply]:
         """Return the answers to a question, cut by agents so that no call carries much more than it may.
@@ -128,7 +123,7 @@ class Remote(Adversary):
         `row` is how many numbers one agent takes, in the question or in the answer.
         """
         answers = []
-        for here in _cuts(len(asked.agents), row):
+        for here in cuts(len(asked.agents), row):
             part = replace(asked, agents=asked.agents[here], points=asked.points[here])
             answers.append(self._ask(part, messages.decode_evaluated, part, self.game.dimension, self.constraints))
             self._kept.keep(part, answers[-1])
@@ -138,9 +133,62 @@ class Remote(Adversary):
         """Return loss and violation of points (N, p), in as many calls as their number takes."""
         parts = [
             self._ask(messages.ScoreRequest("", round, agents, points[here]), messages.decode_scored, len(points[here]))
-            for here in _cuts(len(points), self.game.dimension)
+            for here in cuts(len(points), self.game.dimension)
         ]
-        return _joined([each.loss for each in parts]), _joined([each.violation for each in parts])
+        return joined([each.loss for each in parts]), joined([each.violation for each in parts])
+
+    # Calls ahead: what they bring is kept, and the methods above and those of rounds find it there
+
+    async def play_ahead(self, rounds: Sequence[tuple[int, History | None]]) -> bool:
+        """Have the functions of rounds fixed; False where that takes a call that blocks."""
+        needed = self._needed(rounds[0][0])
+        replies = await self._fetch([self._play_request(*each, needed) for each in rounds])
+        for request, reply in replies:
+            where = f"Play of round {request.round}"
+            self._ahead[request.round] = self._decoded(where, reply, messages.decode_played)
+        return bool(replies)
+
+    async def evaluate_ahead(self, round: int, agents: Agents, points: Array) -> bool:
+        """Have the values of a round at some points; False where that takes calls that block."""
+        asked = messages.EvaluateRequest("", round, agents, points, values=True)
+        if len(cuts(len(agents), points.shape[1] * max(points.shape[2], 1 + self.constraints))) > 1:
+            return False
+        replies = await self._fetch([asked])
+        for _, reply in replies:
+            sizes = asked, self.game.dimension, self.constraints
+            answer = self._decoded(f"Evaluate of round {round}", reply, messages.decode_evaluated, *sizes)
+            self._kept.keep(asked, answer)
+            self._rounds[round].keep_values(agents, points, answer)
+        return bool(replies)
+
+    async def score_ahead(self, wanted: Sequence[tuple[int, Agents, Array]]) -> bool:
+        """Have points of rounds scored; False where that takes calls that block."""
+        if any(len(cuts(len(points), self.game.dimension)) > 1 for _, _, points in wanted):
+            return False
+        replies = await self._fetch([messages.ScoreRequest("", *each) for each in wanted])
+        for request, reply in replies:
+            where, count = f"Score of round {request.round}", len(request.points)
+            scored = self._decoded(where, reply, messages.decode_scored, count)
+            self._rounds[request.round].keep_score(request.agents, request.points, scored)
+        return bool(replies)
+
+    async def _fetch(self, requests: Sequence[R]) -> list[tuple[R, bytes]]:
+        """Return requests with their replies; none where calls must block, or the instance is lost: then they do."""
+        connection = self._connection
+        if not isinstance(connection, FrameConnection) or not self._instance:
+            return []
+        method, encode = _CALLS[type(requests[0])]
+        data = [(method, encode(replace(each, instance=self._instance))) for each in requests]
+        try:
+            replies = await connection.exchange(data, self._deadline)
+        except CallFailed as error:
+            if error.code == "NOT_FOUND" or error.code in _BROKEN:
+                return []
+            where = f"{method} of round {requests[error.place].round}"
+            raise self._raised(where, error.code, error.details) from None
+        except ValueError:  # the connection is closed
+            return []
+        return list(zip(requests, replies, strict=True))
 
     # Instances
 
@@ -161,10 +209,9 @@ class Remote(Adversary):
     def _new_instance(self) -> messages.DescribeReply:
         address = self._served.address()
         if address != self._address:
-            if self._channel is not None:
-                self._channel.close()
-            self._address, self._channel = address, grpc.insecure_channel(address, options=_OPTIONS)
-            self._methods.clear()
+            if self._connection is not None:
+                self._connection.close()
+            self._address, self._connection = address, connect(address)
         described = self._call("Describe", 0, messages.encode_describe(self._describe), messages.decode_described)
         self._instance = described.instance
         return described
@@ -224,35 +271,35 @@ class Remote(Adversary):
 
     def _call(self, method: str, round: int, data: bytes, decode: Callable[..., T], *sizes: object) -> T:
         where = f"{method} of round {round}" if round else method
-        assert self._channel is not None  # there is one since the first instance was made
+        assert self._connection is not None  # there is one since the first instance was made
         try:
-            if method not in self._methods:
-                self._methods[method] = self._channel.unary_unary(f"/{messages.SERVICE}/{method}")
-            reply = self._methods[method](data, timeout=self._deadline)
-        except grpc.RpcError as error:
-            call = cast("grpc.Call", error)
-            raise self._raised(where, call.code(), call.details() or "") from None
-        except ValueError:  # gRPC's error for a closed channel
+            reply = self._connection.call(method, data, self._deadline)
+        except CallFailed as error:
+            raise self._raised(where, error.code, error.details) from None
+        except ValueError:
             raise self.failed(f"{where} came after the connection was closed") from None
+        return self._decoded(where, reply, decode, *sizes)
+
+    def _decoded(self, where: str, reply: bytes, decode: Callable[..., T], *sizes: object) -> T:
         try:
             return decode(reply, *sizes)
         except Malformed as error:
             raise self.failed(f"{where} answered with what is none: {error}") from None
 
-    def _raised(self, where: str, code: grpc.StatusCode, details: str) -> Exception:
-        said = cleaned(details) or code.name
+    def _raised(self, where: str, code: str, details: str) -> Exception:
+        said = cleaned(details) or code
         match code:
-            case grpc.StatusCode.INVALID_ARGUMENT:
+            case "INVALID_ARGUMENT":
                 return CannotPlay(said)
-            case grpc.StatusCode.NOT_FOUND:
+            case "NOT_FOUND":
                 return InstanceLost(
                     str(self.failed(f"{where} does not know the instance that was described and played"))
                 )
-            case grpc.StatusCode.DEADLINE_EXCEEDED:
+            case "DEADLINE_EXCEEDED":
                 return self.failed(f"{where} has not answered within {self._deadline:g} seconds")
             case _ if code in _BROKEN and self._served.killed(self._address):
                 return InstanceLost(str(self.failed(f"{where} lost its process ({said})")))
-            case grpc.StatusCode.UNAVAILABLE:
+            case "UNAVAILABLE":
                 return self.failed(f"{where} found no one at {self._address}, or the connection broke ({said})")
             case _:
                 return self.failed(f"{where}: {said}")
@@ -260,95 +307,3 @@ class Remote(Adversary):
     def failed(self, what: str) -> PluginFailed:
         """Return the error that names the plugin."""
         return PluginFailed(f"the adversary plugin {self.name} failed: {what}")
-
-
-class RemoteRound:
-    """The functions of a round that was played elsewhere, with the optional methods that the plugin offers."""
-
-    def __init__(self, remote: Remote, round: int, methods: messages.Methods) -> None:
-        self._remote = remote
-        self._round = round
-        optional = ("loss_gradient", "constraint_gradient", "quadratic", "linear")
-        self._offered = {f"_{name}" for name in optional if getattr(methods, name)}
-        if methods.network:
-            self._offered |= {"_network_loss", "_network_violation"}
-        self._kept: dict[tuple[str, bytes], Array] = {}
-        self._scored: tuple[bytes, dict[bytes, int], Array, Array] | None = None
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - an optional method
-        # looked up, not set in __init__: a round that refers to its own methods would outlive its last user
-        if f"_{name}" in self.__dict__.get("_offered", ()):
-            return object.__getattribute__(self, f"_{name}")
-        raise AttributeError(f"the functions of round {self._round} have no {name}")
-
-    def loss(self, agents: Agents, points: Array) -> Array:
-        """Return f_i at the points, (k, s)."""
-        return self._value("f", agents, points)
-
-    def constraint(self, agents: Agents, points: Array) -> Array:
-        """Return g_i at the points, (k, s, m)."""
-        return self._value("g", agents, points)
-
-    def _value(self, name: str, agents: Agents, points: Array) -> Array:
-        """Return f or g at the points and cache the other, which a later call will ask for."""
-        asked = agents.tobytes() + points.tobytes()
-        if (name, asked) in self._kept:
-            return self._kept.pop((name, asked))
-        if len(self._kept) >= self._remote.game.agents:
-            self._kept.clear()
-        answers = self._evaluate(agents, 1 + self._remote.constraints, points, values=True)
-        f, g = _joined([each.f for each in answers]), _joined([each.g for each in answers])
-        value, other, kept = (f, "g", g) if name == "f" else (g, "f", f)
-        self._kept[other, asked] = kept
-        return value
-
-    def _loss_gradient(self, agents: Agents, points: Array) -> Array:
-        answers = self._evaluate(agents, points.shape[2], points, loss_gradient=True)
-        return _joined([each.loss_gradient for each in answers])
-
-    def _constraint_gradient(self, agents: Agents, points: Array) -> Array:
-        answers = self._evaluate(agents, self._remote.constraints * points.shape[2], points, constraint_gradient=True)
-        return _joined([each.constraint_gradient for each in answers])
-
-    def _quadratic(self, agents: Agents) -> tuple[Array, Array, float]:
-        return cast("tuple[Array, Array, float]", self._evaluate(agents, 0, quadratic=True)[0].quadratic)
-
-    def _linear(self, agents: Agents) -> tuple[Array, Array]:
-        row = self._remote.constraints * (self._remote.game.dimension + 1)
-        parts = [each.linear for each in self._evaluate(agents, row, linear=True)]
-        return _joined([part and part[0] for part in parts]), _joined([part and part[1] for part in parts])
-
-    def _evaluate(
-        self, agents: Agents, numbers: int, points: Array | None = None, **asked: bool
-    ) -> list[messages.EvaluateReply]:
-        """Ask about agents; `numbers` is how many the answer holds for a point, or for an agent without points."""
-        row = numbers if points is None else points.shape[1] * max(points.shape[2], numbers)
-        points = np.empty((len(agents), 0, 0)) if points is None else points
-        return self._remote.evaluate(messages.EvaluateRequest("", self._round, agents, points, **asked), row)
-
-    def _network_loss(self, agents: Agents, points: Array) -> Array:
-        return self._score(agents, points)[0]
-
-    def _network_violation(self, agents: Agents, points: Array) -> Array:
-        return self._score(agents, points)[1]
-
-    def _score(self, agents: Agents, points: Array) -> tuple[Array, Array]:
-        """Return loss and violation at the points, from the last call where it was about all of them."""
-        asked, rows = agents.tobytes(), [row.tobytes() for row in points]
-        if self._scored is None or self._scored[0] != asked or not self._scored[1].keys() >= set(rows):
-            loss, violation = self._remote.score(self._round, agents, points)
-            self._scored = (asked, {row: place for place, row in enumerate(rows)}, loss, violation)
-        _, places, loss, violation = self._scored
-        here = [places[row] for row in rows]
-        return loss[here], violation[here]
-
-
-def _cuts(count: int, numbers: int) -> list[slice]:
-    """Cut `count` rows of that many numbers into pieces that one call may carry; at least a row each."""
-    size = max(1, LIMITS.plugin_call_bytes // (8 * max(numbers, 1)))
-    return [slice(i * size, (i + 1) * size) for i in range(math.ceil(count / size))]
-
-
-def _joined(parts: list[Array | None]) -> Array:
-    arrays = cast("list[Array]", parts)
-    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)

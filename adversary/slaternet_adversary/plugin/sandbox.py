@@ -38,6 +38,7 @@ from slaternet.errors import PluginFailed
 from slaternet.limits import LIMITS, Limits
 from slaternet_adversary.plugin import sandbox_child
 from slaternet_adversary.plugin.calls import InstanceLost
+from slaternet_adversary.plugin.connections import FRAMES
 from slaternet_adversary.plugin.sandbox_child import Bounds
 
 _NAMESPACES = ("unshare", "--user", "--map-current-user", "--net", "--pid", "--fork", "--kill-child")
@@ -89,7 +90,7 @@ class SandboxedWorker:
         command = (sys.executable, "-u", "-P", "-m", sandbox_child.__name__, json.dumps(vars(bounds)))
         try:
             self._process = subprocess.Popen(
-                [*(() if hindrance else _NAMESPACES), *command, "--socket", self._socket, self._target],
+                [*(() if hindrance else _NAMESPACES), *command, "--frames", self._socket, self._target],
                 stdin=subprocess.PIPE,
                 stdout=_STDERR,  # a plugin's output must not mix with a command's own
                 stderr=_STDERR,
@@ -106,7 +107,7 @@ class SandboxedWorker:
         return str(self._folder / _SOCKET)
 
     def listening(self, seconds: float) -> str:
-        """Wait until it serves slaternet.v1.Plugin, and return where; start it again first where it was killed.
+        """Wait until it serves, and return where; start it again first where it was killed.
 
         InstanceLost where it is killed meanwhile, PluginFailed where it ends by itself or takes longer.
         """
@@ -122,11 +123,11 @@ class SandboxedWorker:
             if time.monotonic() > until:
                 raise PluginFailed(f"the adversary plugin {self._target} could not be asked within {seconds:g} seconds")
             time.sleep(_LOOK_SECONDS)  # there is no portable event for a socket that begins to listen
-        return f"unix:{self._socket}"
+        return f"{FRAMES}{self._socket}"
 
     def killed(self, address: str) -> bool:
         """Whether the worker that served at an address was killed, and not by us; wait for one that is just ending."""
-        if address != f"unix:{self._socket}":
+        if address != f"{FRAMES}{self._socket}":
             return True  # it was started again since
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(LIMITS.grace_seconds)

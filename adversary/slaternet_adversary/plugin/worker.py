@@ -2,6 +2,7 @@
 
     python -m slaternet_adversary.plugin.worker --socket PATH TARGET         serves when the socket is there
     python -m slaternet_adversary.plugin.worker --listen HOST:PORT TARGET    prints `ready HOST:PORT`
+    python -m slaternet_adversary.plugin.worker --frames PATH TARGET         the same messages in frames, without gRPC
 
 One call at a time. The plugin's output goes to standard error, and so do tracebacks of its errors. Where standard input
 is a pipe, the process ends when that is closed: no worker outlives the game that has started it.
@@ -14,7 +15,9 @@ if __name__ == "__main__" and not sys.flags.safe_path:
 
 import argparse
 import os
+import selectors
 import signal
+import socket
 import stat
 import threading
 import time
@@ -23,9 +26,8 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-import grpc
 import numpy as np
 
 from slaternet.codec import plugin as messages
@@ -38,7 +40,11 @@ from slaternet.storage.failpoints import failpoint
 from slaternet.texts import cleaned
 from slaternet_adversary.api import Adversary, Game, History
 from slaternet_adversary.plugin.calls import CheckedRound, new_instance
+from slaternet_adversary.plugin.connections import answer_frame, items, read_frame
 from slaternet_adversary.scoring import NetworkScore
+
+if TYPE_CHECKING:
+    import grpc
 
 _LOOK_SECONDS = 0.25
 
@@ -174,8 +180,10 @@ def _methods(functions: Any, dimension: int) -> messages.Methods:  # noqa: ANN40
 # The server
 
 
-def serve(worker: PluginWorker, address: str) -> tuple[grpc.Server, int]:
-    """Serve on `address`, "unix:/path" or "host:port"; return the server and its port."""
+def serve(worker: PluginWorker, address: str) -> tuple["grpc.Server", int]:
+    """Serve by gRPC on `address`, "unix:/path" or "host:port"; return the server and its port."""
+    import grpc  # here: a worker that takes frames starts without it
+
     options = [
         ("grpc.max_receive_message_length", LIMITS.plugin_message_bytes),
         ("grpc.max_send_message_length", LIMITS.plugin_message_bytes),
@@ -196,22 +204,73 @@ def serve(worker: PluginWorker, address: str) -> tuple[grpc.Server, int]:
     return server, port
 
 
-def _guarded(method: Callable[[bytes], bytes]) -> Callable[[bytes, grpc.ServicerContext], bytes]:
+def _guarded(method: Callable[[bytes], bytes]) -> Callable[[bytes, "grpc.ServicerContext"], bytes]:
+    import grpc
+
     def answer(data: bytes, context: grpc.ServicerContext) -> bytes:
-        try:
-            with plugin_edge("adversary plugin", "of this worker", method.__name__, logged=False):
-                return method(data)
-        except PluginFailed as error:
-            if error.__cause__ is not None:
-                traceback.print_exception(error.__cause__)
-            code, details = "ABORTED", error.what or str(error)
-        except BadSpec as error:
-            code, details = "INVALID_ARGUMENT", str(error)
-        except SlaternetError as error:
-            code, details = error.status, str(error)
-        return context.abort(grpc.StatusCode[code], cleaned(details))
+        code, reply = _answer(method, data)
+        return context.abort(grpc.StatusCode[code], reply.decode()) if code else reply
 
     return answer
+
+
+def _answer(method: Callable[[bytes], bytes], data: bytes) -> tuple[str, bytes]:
+    """Return an empty code and the reply, or the status with which the call ends and a sentence."""
+    try:
+        with plugin_edge("adversary plugin", "of this worker", method.__name__, logged=False):
+            return "", method(data)
+    except PluginFailed as error:
+        if error.__cause__ is not None:
+            traceback.print_exception(error.__cause__)
+        code, details = "ABORTED", error.what or str(error)
+    except BadSpec as error:
+        code, details = "INVALID_ARGUMENT", str(error)
+    except SlaternetError as error:
+        code, details = error.status, str(error)
+    return code, cleaned(details).encode()
+
+
+class FrameServer:
+    """Serves frames on a unix socket, in a thread of its own; all connections one after the other."""
+
+    def __init__(self, worker: PluginWorker, path: str) -> None:
+        self._methods = [worker.describe, worker.play, worker.evaluate, worker.score]
+        self._listener = socket.socket(socket.AF_UNIX)
+        try:
+            self._listener.bind(path)
+            self._listener.listen()
+        except OSError:
+            raise BadSpec(f"cannot listen on {path}; choose a path of at most 100 bytes") from None
+        threading.Thread(target=self._serve, name="frames", daemon=True).start()
+
+    def _serve(self) -> None:
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._listener, selectors.EVENT_READ)
+            while True:
+                for key, _ in selector.select():
+                    connection = cast("socket.socket", key.fileobj)
+                    if connection is self._listener:
+                        selector.register(connection.accept()[0], selectors.EVENT_READ)
+                    elif not self._answer_frame(connection):
+                        selector.unregister(connection)
+                        connection.close()
+
+    def _answer_frame(self, connection: socket.socket) -> bool:
+        """Answer the calls of the next frame; return whether another may follow."""
+        try:
+            frame = read_frame(connection.recv)
+            answers: list[tuple[str, bytes]] = []
+            for method, data in items(frame):
+                answers.append(_answer(self._methods[method], data))
+                if answers[-1][0]:
+                    break
+            connection.sendall(answer_frame(answers))
+        except (OSError, ValueError, IndexError):  # the game has ended, or it is none of ours
+            return False
+        return True
+
+    def stop(self, _grace: float) -> None:
+        """Do nothing: the thread ends with the process."""
 
 
 # The process
@@ -222,24 +281,30 @@ def main(arguments: list[str], untethered: Callable[[], None] | None = None) -> 
     parser = argparse.ArgumentParser(prog="slaternet_adversary.plugin.worker", description="Serve a Python plugin.")
     place = parser.add_mutually_exclusive_group(required=True)
     place.add_argument("--socket", metavar="PATH", help="a unix socket")
+    place.add_argument("--frames", metavar="PATH", help="a unix socket that takes frames instead of gRPC")
     place.add_argument("--listen", metavar="HOST:PORT", help="port 0 takes a free one")
     parser.add_argument("target", help="name, pkg.module:Class or path/file.py:Class")
     options = parser.parse_args(arguments)
     try:
-        _serve(options.target, options.socket, options.listen, untethered)
+        _serve(options, untethered)
     except SlaternetError as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
     sys.exit(0)
 
 
-def _serve(target: str, path: str | None, listen: str, untethered: Callable[[], None] | None) -> None:
+def _serve(options: argparse.Namespace, untethered: Callable[[], None] | None) -> None:
+    worker, listen = PluginWorker(options.target), options.listen
     for number in (signal.SIGTERM, signal.SIGINT) if untethered is None else ():  # else it ends with its tether
         signal.signal(number, lambda *_: sys.exit(0))
     tether, announce = _keep_streams()
-    server, port = serve(PluginWorker(target), f"unix:{path}" if path else listen)
+    server: grpc.Server | FrameServer
+    if options.frames:
+        server = FrameServer(worker, options.frames)
+    else:
+        server, port = serve(worker, listen or f"unix:{options.socket}")
     try:
-        if not path:
+        if listen:
             os.write(announce, f"ready {listen.rpartition(':')[0]}:{port}\n".encode())
         while tether is None:
             time.sleep(_LOOK_SECONDS)  # a signal that another thread has received does not interrupt it

@@ -1,7 +1,8 @@
 """Executes the referee's effects: calls the plugin, writes journal and results, passes on replies and progress.
 
-Plugin calls happen one at a time. Replies go first: `handle` evaluates a question at once, while fixing functions of
-rounds ahead and scoring finished rounds wait as pieces of work that the caller does between replies, in bursts.
+Plugin calls happen one at a time, and wait where the plugin runs elsewhere; one event at a time is handled. Replies go
+first: `handle` evaluates a batch of questions at once, while fixing functions of rounds ahead and scoring finished
+rounds wait as pieces of work that the caller does between replies, in bursts.
 
 The referee's events are journalled before their effects. So a restarted process can give them to a new referee
 (`apply_entry`, then `finish_recovery`); only functions are fixed again, by the plugin, and some answers are asked for
@@ -11,27 +12,28 @@ snapshot: the plugin fixes the functions of the rounds that were cut off.
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
-from typing import Protocol
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slaternet.errors import Damaged, Diverged, Refused, RunFailed, Unready
+from slaternet.errors import Damaged, Diverged, Refused, RunFailed, SlaternetError, Unready
 from slaternet.limits import LIMITS, Limits
 from slaternet.model import Agents, Answer, Departure, IncidentRecord, LowWater, Progress, StopAt, Values
 from slaternet.storage.failpoints import failpoint
-from slaternet_adversary.api import Adversary
 from slaternet_adversary.engine import events
 from slaternet_adversary.engine.host_costs import NetworkTotals
 from slaternet_adversary.engine.referee import Referee
 from slaternet_adversary.journal.compaction import JournalTrimmer
-from slaternet_adversary.journal.entries import Entry, Purchase, SeatingEntry
+from slaternet_adversary.journal.entries import BatchPurchase, Entry, Purchase, SeatingEntry, bought, purchases
 from slaternet_adversary.journal.journal import AdversaryJournal
 from slaternet_adversary.journal.snapshot import Snapshot
-from slaternet_adversary.plugin.open_rounds import OpenRounds
+from slaternet_adversary.plugin.plugin_calls import PluginCalls
 from slaternet_adversary.scoring import Scored
 from slaternet_adversary.shell.run_folder import RunFolder
+
+T = TypeVar("T")
 
 
 class Audience(Protocol):
@@ -39,6 +41,9 @@ class Audience(Protocol):
 
     def reply(self, host: str, answer: Answer) -> None:
         """Send the answer to a host's question."""
+
+    def refuse(self, host: str, error: SlaternetError) -> None:
+        """End the stream of a host whose question is against the rules."""
 
     def report(self, progress: Progress) -> None:
         """Report how far the game is scored, every few rounds."""
@@ -55,7 +60,7 @@ class Runtime:
 
     def __init__(
         self,
-        plugin: Adversary,
+        functions: PluginCalls,
         referee: Referee,
         results: RunFolder,
         clock: Callable[[], float] = time.perf_counter,
@@ -65,7 +70,7 @@ class Runtime:
     ) -> None:
         self._referee = referee
         self._limits = limits
-        self._functions = OpenRounds(plugin)
+        self._functions = functions
         self._results = results
         self._journal = journal
         self._trimmer = trimmer
@@ -108,7 +113,7 @@ class Runtime:
         """The costs of the rounds recorded so far."""
         return self._results.network
 
-    def seat(self, epoch: int, hosts: Iterable[tuple[str, Agents]], departures: Iterable[Departure] = ()) -> None:
+    async def seat(self, epoch: int, hosts: Iterable[tuple[str, Agents]], departures: Iterable[Departure] = ()) -> None:
         """Begin the game with these hosts and their agents, or continue with them in a new epoch.
 
         A repeated seating must be the same.
@@ -121,18 +126,18 @@ class Runtime:
         self._enter(seats)
         if self._began is None:
             self._began = self._clock()
-        self._execute(self._begin(seats))
+        await self._execute(self._begin(seats))
 
     def _begin(self, seats: SeatingEntry) -> list[events.Effect]:
         self._seats = seats
         self._results.depart(seats.departures)
         return self._referee.seat(seats.hosts, seats.departures)
 
-    def handle(self, event: events.Event) -> None:
+    async def handle(self, event: events.Event) -> None:
         """Give an event to the referee, and execute its effects."""
         if isinstance(event, LowWater) and self._trimmer is not None:
             self._trimmer.pass_mark(event.round)
-        self._execute(self._referee.handle(event))
+        await self._execute(self._referee.handle(event))
 
     def note(self, incident: IncidentRecord) -> None:
         """Record an incident in the run folder."""
@@ -142,42 +147,50 @@ class Runtime:
         """Return the last round that each of some agents has bought, and the last that is in the journal."""
         return self._referee.bought(agents)
 
-    def work(self) -> None:
+    async def work(self) -> None:
         """Do one piece of work: fixing functions first, then scoring, and a piece of cutting the journal with it."""
         if self._plays:
             failpoint("adversary_before_play")
-            played = self._functions.play(self._plays.popleft())
+            played = await self._play()
             failpoint("adversary_after_play")
             self.due = bool(self._plays) or len(self._scores) >= self._limits.burst
-            self._execute(self._referee.handle(played))
+            for event in played:
+                await self._execute(self._referee.handle(event))
             return
-        scored = self._functions.score(self._scores[0]) if self._scores else None
-        if self._trimmer is not None and (scored is not None or not self._scores):
-            self._trimmer.step(self._results.sync)  # with each score, so that scores cannot delay it for ever
-        if scored is not None:
+        some = [self._scores[i] for i in range(min(len(self._scores), self._functions.burst))]
+        scored = await self._functions.score(some) if some else []
+        if self._trimmer is not None and (scored or not self._scores):
+            self._trimmer.step(self._results.sync)  # with scores, so that these cannot delay it for ever
+        for each in scored:
             self._scores.popleft()
             self.due = len(self._scores) >= self._limits.burst
-            self._enter(scored)
-            self._execute(self._referee.handle(scored))
+            self._enter(each)
+            await self._execute(self._referee.handle(each))
 
-    def replay_functions(self, round: int) -> None:
+    async def _play(self) -> list[events.Played]:
+        """Have the functions of the next rounds fixed."""
+        some = [self._plays.popleft() for _ in range(min(len(self._plays), self._functions.burst))]
+        if not self._results.complete:  # where every round is recorded, the functions are not needed
+            await self._functions.play(some)
+        return [events.Played(effect.round) for effect in some]
+
+    async def replay_functions(self, round: int) -> None:
         """Have the plugin fix the functions of a round before a snapshot: it plays every round in order."""
         if not self._results.complete:
-            self._functions.play(events.Play(round, None))
+            await self._functions.play([events.Play(round, None)])
             self._functions.forget(round)
 
-    def apply_entry(self, entry: Entry) -> None:
+    async def apply_entry(self, entry: Entry) -> None:
         """Replay an entry of the journal; nothing is sent. Diverged where it is against the rules."""
-        self._redone = entry
-        try:
-            self._execute(self._take(entry))
-        except (Refused, Unready) as error:
-            raise Diverged(f"the journal has an entry against the rules: {error}; put back the right one") from None
-        while self._plays:
-            effect = self._plays.popleft()
-            # where every round is recorded, the functions are not needed
-            played = events.Played(effect.round) if self._results.complete else self._functions.play(effect)
-            self._execute(self._referee.handle(played))
+        for each in purchases(entry) or (entry,):
+            self._redone = each
+            try:
+                await self._execute(self._take(each))
+            except (Refused, Unready) as error:
+                raise Diverged(f"the journal has an entry against the rules: {error}; put back the right one") from None
+            while self._plays:
+                for played in await self._play():
+                    await self._execute(self._referee.handle(played))
         self._redone = None
 
     def _take(self, entry: Entry) -> list[events.Effect]:
@@ -201,6 +214,8 @@ class Runtime:
                 self._results.commit(entry)
             case Snapshot():
                 self._restore(entry)
+            case BatchPurchase():
+                raise AssertionError("the purchases of a batch are replayed one by one")
         return []
 
     def _restore(self, snapshot: Snapshot) -> None:
@@ -211,7 +226,7 @@ class Runtime:
         if self._trimmer is not None:
             self._trimmer.begin(snapshot)
 
-    def finish_recovery(self) -> None:
+    async def finish_recovery(self) -> None:
         """Continue after the last entry of the journal; report again what may not have been received."""
         if self._results.complete and self._end is None:
             raise Damaged(
@@ -222,7 +237,7 @@ class Runtime:
         if self._seats is not None:
             self._began = self._clock() - self._reached
         if self._end is not None:
-            self._execute([self._end])
+            await self._execute([self._end])
         elif self._referee.recorded:
             self.audience.report(self.progress)
 
@@ -241,19 +256,20 @@ class Runtime:
         if self._journal is not None and self._redone is None:
             self._journal.append(entry)
 
-    def _execute(self, effects: Iterable[events.Effect]) -> None:  # noqa: C901 - one case for each effect
+    async def _execute(self, effects: Iterable[events.Effect]) -> None:  # noqa: C901 - one case for each effect
         """Execute effects in order; while the journal is replayed, send nothing."""
         try:
             for effect in effects:
                 match effect:
-                    case events.Evaluate(asked):
-                        values = self._buy(asked) if self._redone is None else self._bought(asked)
-                        done = events.Evaluated(asked.host, asked.question.round, asked.question.agents, values)
-                        # before the other effects: a host waits for the values
-                        self._execute(self._referee.handle(done))
+                    case events.Evaluate(batch):
+                        values = await (self._buy(batch) if self._redone is None else self._bought(batch))
+                        # before the other effects: hosts wait for the values
+                        await self._execute(self._referee.handle(events.Evaluated(batch, values)))
                     case events.Reply(host, answer):
                         if self._redone is None:
                             self.audience.reply(host, answer)
+                    case events.Refuse(host, error):
+                        self.audience.refuse(host, error)
                     case events.Play():
                         self._plays.append(effect)
                         self.due = True
@@ -275,19 +291,22 @@ class Runtime:
                 f"cannot write to the run folder {self._results.folder}: {error.strerror}; mend that and play again"
             ) from None
 
-    def _buy(self, asked: events.Asked) -> Values:
-        values = self._functions.evaluate(asked.question)
+    async def _buy(self, batch: events.Batch) -> Values:
+        values = await self._functions.evaluate(batch.question)
         if self._journal is not None:
-            self._journal.append(Purchase(asked, values))  # before the reply
+            self._journal.append(bought(batch, values))  # before the replies
         failpoint("adversary_after_grant")
         return values
 
-    def _bought(self, asked: events.Asked) -> Values:
+    async def _bought(self, batch: events.Batch) -> Values:
+        question = batch.question
         if not isinstance(self._redone, Purchase):
-            raise Diverged(f"the journal lacks the values of {asked.host} in round {asked.question.round}; put it back")
+            raise Diverged(
+                f"the journal lacks the values of {batch.asked[0].host} in round {question.round}; put it back"
+            )
         values = self._redone.values
-        if self._journal is not None and asked.question.round in self._journal.reasked and not self._results.complete:
-            self._functions.compare(asked.question, values)
+        if self._journal is not None and question.round in self._journal.reasked and not self._results.complete:
+            await self._functions.compare(question, values)
         return values
 
     def _commit(self, effect: events.Commit) -> None:
@@ -311,3 +330,13 @@ class Runtime:
             hosts = self._seats.hosts if self._seats is not None else ()
             self._results.finish(end, self.seconds, {name: len(agents) for name, agents in hosts})
             self.audience.finish(self.progress)
+
+
+def completed(work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of work that waits for nothing, because the plugin runs in this process or blocks it."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    raise AssertionError("a plugin that is called in this process keeps nobody waiting")

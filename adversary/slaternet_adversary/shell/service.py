@@ -28,10 +28,13 @@ from slaternet.storage.state_dir import StateDir
 from slaternet_adversary.journal.compaction import JournalTrimmer, check_keep
 from slaternet_adversary.journal.journal import JOURNAL, AdversaryJournal, begun
 from slaternet_adversary.plugin.makers import make_plugin, plays_apart, plugin_maker
+from slaternet_adversary.plugin.open_rounds import OpenRounds
+from slaternet_adversary.plugin.plugin_calls import ApartCalls, PluginCalls
+from slaternet_adversary.plugin.remote import Remote
 from slaternet_adversary.shell.build import build_referee
 from slaternet_adversary.shell.run_folder import RunFolder, claim, new_folder
 from slaternet_adversary.shell.runtime import Runtime
-from slaternet_adversary.shell.streams import RevealServer, run_in_thread
+from slaternet_adversary.shell.streams import RevealServer
 
 log = structlog.get_logger()
 
@@ -108,8 +111,14 @@ class AdversaryService:
             if thread is not None:
                 stack.push_async_callback(asyncio.to_thread, thread.shutdown)  # its last call may take a moment
             maker = stack.enter_context(plugin_maker(spec))
-            building = functools.partial(make_plugin, spec, maker)
-            plugin, description = building() if thread is None else await run_in_thread(thread, building)
+            if thread is not None:
+                building = functools.partial(make_plugin, spec, maker)
+                plugin, description = await asyncio.get_running_loop().run_in_executor(thread, building)
+                assert isinstance(plugin, Remote)  # as every plugin outside this process
+                functions: PluginCalls = ApartCalls(plugin, thread)
+            else:
+                plugin, description = make_plugin(spec, maker)
+                functions = PluginCalls(OpenRounds(plugin))
             self._check_keep(spec, description)
             journal, again = self._open(membership, state)
             folder.callback(journal.close)  # after the thread, which ends after the plugin
@@ -126,12 +135,11 @@ class AdversaryService:
             limits = self._config.environment.limits
             referee = build_referee(spec, description, limits)
             clock = self._config.environment.clock
-            runtime = Runtime(plugin, referee, results, clock, journal=journal, trimmer=trimmer, limits=limits)
+            runtime = Runtime(functions, referee, results, clock, journal=journal, trimmer=trimmer, limits=limits)
             revealer = RevealServer(
                 membership,
                 runtime,
                 description,
-                thread,
                 journal=journal,
                 durable=state.durable,
                 metrics_values=self._metrics_values,

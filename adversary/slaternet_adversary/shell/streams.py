@@ -1,14 +1,15 @@
-"""The adversary's streams in a game it has joined: messages in, events to the runtime, answers out."""
+"""The adversary's streams in a game it has joined: messages in, events to the runtime, answers out.
+
+Streams are read side by side, and one task works: it handles whatever has arrived as one batch, without waiting for
+more, and does the work between replies.
+"""
 
 import asyncio
-import contextlib
 import functools
 import hmac
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import Executor
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Iterator
 
 import numpy as np
 import structlog
@@ -19,7 +20,7 @@ from slaternet.network.stream import Stream
 from slaternet.service.membership import Membership
 from slaternet.service.metrics import Reading
 from slaternet.storage.failpoints import failpoint
-from slaternet_adversary.engine.events import Asked, Commit, Event, Used
+from slaternet_adversary.engine.events import Asked, Commit, Questions, Used
 from slaternet_adversary.journal.journal import AdversaryJournal
 from slaternet_adversary.journal.query import purchases_of
 from slaternet_adversary.journal.snapshot import Snapshot
@@ -28,25 +29,19 @@ from slaternet_adversary.shell.runtime import Runtime
 
 log = structlog.get_logger()
 
-T = TypeVar("T")
 _Bought = tuple[model.Question, model.Answer]
-_Work = Callable[[], None]
+_FAILED = "the adversary cannot go on"
 _FATAL = (errors.PluginFailed, errors.RunFailed, errors.Diverged)
 
 
 class RevealServer:
-    """The adversary in a game it has joined: one stream per host, work between replies.
-
-    A plugin in this process is called here. One in another process is called in `thread`, so that heartbeats go on
-    meanwhile: then only the task that works between replies uses the runtime, and everything else queues.
-    """
+    """The adversary in a game it has joined: one stream per host, work between replies."""
 
     def __init__(
         self,
         membership: Membership,
         runtime: Runtime,
         description: model.Description,
-        thread: Executor | None = None,
         *,
         journal: AdversaryJournal,
         durable: bool = False,
@@ -57,17 +52,21 @@ class RevealServer:
         runtime.audience = self
         self._durable = durable
         self._metrics_values = metrics_values
-        self._thread = thread
         self._loop = asyncio.get_running_loop()
         self._reported_at = 0.0
-        self._queue: deque[tuple[_Work, asyncio.Future[None] | None]] = deque()
-        self._working = True
+        self._orders: deque[tuple[Callable[[], Awaitable[None]], Stream | None]] = deque()
+        """Of the coordinator, and reports of hosts with their streams, in order."""
+        self._asked: list[Asked] = []
+        """Questions that have arrived, and wait for those before them."""
+        self._handled: asyncio.Future[None] | None = None  # when those are taken up, for streams with many of them
         self._journal = journal
         self._epoch = 0
         self._hosts: dict[str, model.Peer] = {}
         self._links: dict[str, Stream] = {}
         self._accepts: dict[str, int] = {}
         self._wake = asyncio.Event()
+        self._overdue = False  # whether work has waited for `report_seconds`
+        self._timer: asyncio.TimerHandle
         membership.listen(self._hear, opened=lambda: membership.send(description))
 
     @property
@@ -90,7 +89,7 @@ class RevealServer:
         """Reveal and score until the game is over."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                worker = tasks.create_task(self._work(), name="work between replies")
+                worker = tasks.create_task(self._work(), name="work")
                 await self._membership.attend()
                 worker.cancel()
         except* errors.SlaternetError as failed:
@@ -106,13 +105,16 @@ class RevealServer:
                 else:
                     self._seat(body)
             case model.LowWater() | model.StopAt():
-                self._obey(lambda: self._runtime.handle(body))
+                self._order(functools.partial(self._runtime.handle, body))
             case model.IncidentRecord():
-                self._obey(lambda: self._runtime.note(body))
+                self._order(functools.partial(self._note, body))
             case model.GameOver():
                 pass
             case _:
                 raise errors.Malformed("the coordinator sent a message that is not for an adversary")
+
+    async def _note(self, incident: model.IncidentRecord) -> None:
+        self._runtime.note(incident)
 
     def _refuse_policy(self) -> None:
         self._membership.leave_for_restart(
@@ -136,116 +138,108 @@ class RevealServer:
             elif not self._hosts[name].address:
                 link.end(errors.Superseded("this host is shut out"))
         seats = tuple((peer.name, peer.seats) for peer in seating.peers)
-        self._obey(functools.partial(self._runtime.seat, self._epoch, seats, seating.departures))
+        self._order(functools.partial(self._runtime.seat, self._epoch, seats, seating.departures))
 
     async def recover(self) -> None:
         """Replay the journal of a previous process, and report how far the game is."""
+        runtime = self._runtime
         for entry in self._journal.replay():
-            await self._redo(functools.partial(self._runtime.apply_entry, entry))
+            await runtime.apply_entry(entry)
             for round in range(1, entry.round + 1) if isinstance(entry, Snapshot) else ():
-                await self._redo(functools.partial(self._runtime.replay_functions, round))
+                await runtime.replay_functions(round)
+                await asyncio.sleep(0)
             if isinstance(entry, Commit):  # there is one for each burst of rounds, scored or not: forget older ones
-                await self._redo(functools.partial(self._runtime.handle, model.LowWater(self._membership.low_water)))
-        self._runtime.finish_recovery()
+                await runtime.handle(model.LowWater(self._membership.low_water))
+            await asyncio.sleep(0)  # so that a stop need not wait for all of it
+        await runtime.finish_recovery()
         log.info("going on from the journal", recorded=self.round)
 
-    async def _redo(self, work: _Work) -> None:
-        if self._thread is None:
-            work()
-            await asyncio.sleep(0)  # so that a stop need not wait for all of it
-        else:
-            await run_in_thread(self._thread, work)
-
-    # called by the runtime, in the thread in which it works
+    # called by the runtime
 
     def reply(self, host: str, answer: model.Answer) -> None:
         """Send the answer to a host's question, unless its stream has ended: then it asks again."""
         if (link := self._links.get(host)) is None:
             return
         for part in codec.encode_reveal_down(self._membership.head(answer.round), answer):
-            if self._thread is None:
-                link.send(part)
-            else:
-                self._loop.call_soon_threadsafe(link.send, part)
+            link.send(part)
         failpoint("adversary_after_answer")
+
+    def refuse(self, host: str, error: errors.SlaternetError) -> None:
+        """End the stream of a host whose question is against the rules."""
+        if (link := self._links.get(host)) is not None:
+            link.end(error, by_peer=True)
 
     def report(self, progress: model.Progress) -> None:
         """Report how far the game is scored."""
         self._reported_at = self._loop.time()
-        self._loop.call_soon_threadsafe(self._membership.report, progress)
+        self._membership.report(progress)
 
     def finish(self, progress: model.Progress) -> None:
         """Report that the summary is written."""
-        self._loop.call_soon_threadsafe(self._membership.finish, progress)
+        self._membership.finish(progress)
+
+    # the task that works
 
     async def _work(self) -> None:
-        """Do work in bursts, and at the latest after `report_seconds`: scores are the visible progress of a game."""
+        """Handle what has arrived; do work in bursts, and at the latest after `report_seconds`.
+
+        Scores are the visible progress of a game.
+        """
+        self._tick()
         try:
             while not self._membership.failed:
-                with contextlib.suppress(TimeoutError):
-                    # not wait_for: in Python 3.11 it loses a cancellation that comes together with what it waits for
-                    async with asyncio.timeout(LIMITS.report_seconds):
-                        await self._wake.wait()
+                await self._wake.wait()
                 self._wake.clear()
-                while (self._queue or not self._runtime.idle) and not self._membership.failed:
-                    if self._thread is None:
-                        self._perform(self._runtime.work)
-                    else:
-                        await self._perform_apart(self._thread)
-                    await asyncio.sleep(0)  # a question that has arrived meanwhile goes first
+                await self._handle_all()
                 if self._loop.time() - self._reported_at >= LIMITS.report_seconds and not self._membership.failed:
                     self.report(self._runtime.progress)
         finally:
-            self._working = False
-            for _, done in self._queue:
-                _settle(done)
+            self._timer.cancel()
 
-    async def _hand_over(self, event: Asked | Used) -> None:
-        """Give a host's message to the runtime; a question after a failure is refused without the reason."""
-        if self._thread is None:
-            self._perform(self._runtime.handle, event)
-        elif self._working:
-            done: asyncio.Future[None] = self._loop.create_future()
-            self._queue.append((functools.partial(self._runtime.handle, event), done))
-            self._wake.set()
-            await done
-        if self._membership.failed and isinstance(event, Asked):
-            raise errors.PluginFailed("the adversary cannot go on")
+    def _tick(self) -> None:
+        self._overdue = True
+        self._wake.set()
+        self._timer = self._loop.call_later(LIMITS.report_seconds, self._tick)
 
-    def _obey(self, work: _Work) -> None:
-        """Do what the coordinator has sent, in order."""
-        if self._thread is None:
-            self._perform(work)
-        else:
-            self._queue.append((work, None))
-            self._wake.set()
+    async def _handle_all(self) -> None:
+        """Handle what there is: orders first, then questions, then a burst of work where one is due."""
+        runtime, working = self._runtime, self._overdue
+        self._overdue = False
+        while not self._membership.failed:
+            if self._orders:
+                order, link = self._orders.popleft()
+                await self._perform(order(), link)
+            elif self._asked:
+                asked, self._asked = tuple(self._asked), []
+                if self._handled is not None:
+                    self._handled.set_result(None)
+                    self._handled = None
+                await self._perform(runtime.handle(Questions(asked)))
+                if self._membership.failed:
+                    for each in asked:
+                        self.refuse(each.host, errors.PluginFailed(_FAILED))
+            elif (working or runtime.due) and not runtime.idle:
+                working = True
+                await self._perform(runtime.work())
+                await asyncio.sleep(0)  # what has arrived meanwhile goes first
+            else:
+                return
 
-    def _perform(self, work: Callable[..., None], *event: Event) -> None:
-        """Call the plugin or write results; the first failure ends the game for all."""
-        if self._membership.failed:
-            return
+    def _order(self, work: Callable[[], Awaitable[None]], link: Stream | None = None) -> None:
+        """Have something done in its turn; where that is refused, `link` has sent it."""
+        self._orders.append((work, link))
+        self._wake.set()
+
+    async def _perform(self, work: Awaitable[None], link: Stream | None = None) -> None:
+        """Call the plugin or write results; the first failure ends the game for all, a refusal concerns its sender."""
         try:
-            work(*event)
-        except _FATAL as error:
-            self._fail(error)
-        if self._runtime.due:
-            self._wake.set()
-
-    async def _perform_apart(self, thread: Executor) -> None:
-        """Run the first of the queue in the thread, or else a piece of work; a refusal concerns only its sender."""
-        work, done = self._queue.popleft() if self._queue else (self._runtime.work, None)
-        try:
-            await run_in_thread(thread, work)
-            if self._runtime.due:
-                self._wake.set()
+            await work
         except _FATAL as error:
             self._fail(error)
         except errors.SlaternetError as refusal:
-            if done is None:
+            if link is None:
                 raise
-            _settle(done, refusal)
-        finally:
-            _settle(done)
+            link.end(refusal, by_peer=True)
 
     def _fail(self, error: errors.SlaternetError) -> None:
         if self._durable and isinstance(error, errors.RunFailed):  # of the disk: after a repair a restart continues
@@ -295,11 +289,17 @@ class RevealServer:
     async def _take(self, link: Stream, peer: model.Peer, body: model.RevealUp) -> None:
         match body:
             case model.Question():
-                await self._hand_over(Asked(peer.name, body, self._runtime.seconds))
+                if self._membership.failed:
+                    raise errors.PluginFailed(_FAILED)
+                self._asked.append(Asked(peer.name, body, self._runtime.seconds))
+                self._wake.set()
+                if len(self._asked) > 2 * len(self._hosts):  # an honest host asks once, and waits
+                    self._handled = self._handled or self._loop.create_future()
+                    await asyncio.shield(self._handled)
             case model.Usage():
-                await self._hand_over(Used(peer.name, peer.incarnation, body))
-                if body.round == self._membership.spec.run.rounds:
-                    self._wake.set()  # no burst will fill up any more
+                self._order(functools.partial(self._runtime.handle, Used(peer.name, peer.incarnation, body)), link)
+                # after the last round no burst will fill up any more
+                self._overdue = self._overdue or body.round == self._membership.spec.run.rounds
             case model.HistoryRequest():
                 await self._recall(link, body)
             case model.Opening():
@@ -318,8 +318,7 @@ class RevealServer:
             raise errors.NotYours("a host may request the history only of agents seated there")
         if self._runtime.forgetful and wish.round <= self._membership.low_water:
             raise errors.Forgotten("the adversary does not keep every round")
-        find = functools.partial(self._runtime.bought, agents)
-        bought, answered = find() if self._thread is None else await run_in_thread(self._thread, find)
+        bought, answered = self._runtime.bought(agents)
         alone = wish.round == wish.last
         if wish.round > wish.last or wish.last > (bought.max() if alone else bought.min()):
             raise errors.Malformed("a host may request the history only of rounds that the agents have bought")
@@ -342,18 +341,3 @@ class RevealServer:
         except errors.SlaternetError as error:
             self._fail(error)
             raise
-
-
-def _settle(done: asyncio.Future[None] | None, error: errors.SlaternetError | None = None) -> None:
-    """Resolve the waiter's future unless it is already done."""
-    if done is None or done.done():
-        return
-    if error is None:
-        done.set_result(None)
-    else:
-        done.set_exception(error)
-
-
-def run_in_thread(thread: Executor, work: Callable[[], T]) -> "asyncio.Future[T]":
-    """Run work in a thread."""
-    return asyncio.get_running_loop().run_in_executor(thread, work)

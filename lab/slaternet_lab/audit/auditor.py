@@ -21,9 +21,9 @@ from slaternet.spec import Spec
 from slaternet.storage.disk import DISK
 from slaternet.storage.record_file import Reader, SealedRecord
 from slaternet_adversary.engine import events
+from slaternet_adversary.engine.batches import select_agents
 from slaternet_adversary.engine.commitments import Commitments
-from slaternet_adversary.engine.ledger import select_agents
-from slaternet_adversary.journal.entries import Entry, Purchase, SeatingEntry, decode, encode
+from slaternet_adversary.journal.entries import BatchPurchase, Entry, Purchase, SeatingEntry, decode, encode, purchases
 from slaternet_adversary.journal.journal import JOURNAL, begun
 from slaternet_adversary.journal.snapshot import Snapshot
 from slaternet_adversary.scoring import Scored
@@ -174,8 +174,9 @@ class _Auditor:
                 self._execute(self._referee.seat(entry.hosts, entry.departures))
             case events.Commit():
                 self._commitments.enter(number, entry)
-            case Purchase():
-                self._buy(number, entry)
+            case Purchase() | BatchPurchase():
+                for each in purchases(entry):
+                    self._buy(number, each)
             case Scored():
                 self._score(number, entry)
         self._check_rounds(number)
@@ -207,7 +208,7 @@ class _Auditor:
         except (Refused, Unready) as error:
             agent, reason = self._culprit(asked, error)
             self._budgets.end_replay(reason, record=number, round=round, agent=agent)
-        sold = next((each.asked.question.agents for each in effects if isinstance(each, events.Evaluate)), agents[:0])
+        sold = next((each.batch.question.agents for each in effects if isinstance(each, events.Evaluate)), agents[:0])
         if len(sold) < len(agents):
             early = "it buys here, and the functions depend on decisions that are missing"
             what, agent = _TWICE if round <= self._playing else early, int(np.setdiff1d(agents, sold)[0])
@@ -297,8 +298,8 @@ class _Auditor:
     def _check_end(self, run: str, torn: int) -> None:
         """Compare how far the journal goes, and the summary."""
         self._seating.compare(finished=self._finished)
-        for round, purchases in self._purchases.items():
-            for record, each in purchases if round > self._rounds else ():
+        for round, bought in self._purchases.items():
+            for record, each in bought if round > self._rounds else ():
                 if self._seating.attendance.of(each.asked.question.agents, round).size:
                     self._budgets.differs(f"the game has {self._rounds} rounds", record=record, round=round)
         if self._finished:

@@ -5,6 +5,7 @@ reported apart: nobody gains by it, and nobody is accused of it.
 """
 
 import itertools
+import operator
 from contextlib import ExitStack
 from dataclasses import asdict
 
@@ -16,6 +17,7 @@ from slaternet.model import Array, Description, Question, Values
 from slaternet.spec import Spec
 from slaternet_adversary.engine.events import Play, Score
 from slaternet_adversary.journal.entries import Purchase
+from slaternet_adversary.journal.query import merge_purchases
 from slaternet_adversary.plugin.makers import make_plugin, plugin_maker
 from slaternet_adversary.plugin.open_rounds import OpenRounds
 from slaternet_adversary.scoring import Scored
@@ -75,8 +77,10 @@ class Recreation:
             return
         try:
             functions.play(effect)
-            for record, purchase in purchases:
-                self._compare(functions, record, purchase)
+            for record, some in itertools.groupby(purchases, key=operator.itemgetter(0)):
+                # what was evaluated together is evaluated together again
+                question, answer = merge_purchases([each for _, each in some])
+                self._compare(functions, record, question, answer.values)
             while score is not None and round not in self._due:
                 if (scored := functions.score(score)) is not None:
                     self._due[round] = scored
@@ -96,11 +100,11 @@ class Recreation:
                 what = f"{name.replace('_', ' ')} is {found!r}, and by {self._name} {due[name]!r}"
                 self._scores.differs(what, record=record, round=journalled.round)
 
-    def _compare(self, functions: OpenRounds, record: int, purchase: Purchase) -> None:
-        question, again = purchase.asked.question, functions.evaluate(purchase.asked.question)
+    def _compare(self, functions: OpenRounds, record: int, question: Question, bought: Values) -> None:
+        again = functions.evaluate(question)
         asked = [True, True, *2 * [question.loss_gradient], *2 * [question.constraint_gradient]]
         names = itertools.compress(_NAMES, asked)
-        for name, found, due in zip(names, arrays_of(purchase.values), arrays_of(again), strict=True):
+        for name, found, due in zip(names, arrays_of(bought), arrays_of(again), strict=True):
             self._values.count += found.size
             if found.tobytes() == due.tobytes():
                 continue

@@ -7,14 +7,16 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from slaternet import model
-from slaternet.errors import BadSpec, PluginFailed, Refused
+from slaternet.errors import BadSpec, PluginFailed, Refused, SlaternetError
 from slaternet.spec import Spec
 from slaternet.spec.plugins import plugin_edge
 from slaternet_adversary.engine.events import Asked, Used
 from slaternet_adversary.plugin.makers import open_plugin
+from slaternet_adversary.plugin.open_rounds import OpenRounds
+from slaternet_adversary.plugin.plugin_calls import PluginCalls
 from slaternet_adversary.shell.build import build_referee
 from slaternet_adversary.shell.run_folder import RunFolder, claim, new_folder
-from slaternet_adversary.shell.runtime import Runtime
+from slaternet_adversary.shell.runtime import Runtime, completed
 from slaternet_agent.engine.events import Ask, Effect, Event, Finish, ReportRound
 from slaternet_agent.engine.host import Host
 from slaternet_agent.shell.build import build_algorithm
@@ -60,7 +62,8 @@ class Simulation:
         with ExitStack() as opening:
             plugin, self._description = opening.enter_context(open_plugin(spec))
             referee = build_referee(spec, self._description)  # refuses what is not resolved, before files are open
-            self._adversary = Runtime(plugin, referee, RunFolder(folder, spec, run=uuid.uuid4().hex))
+            functions = PluginCalls(OpenRounds(plugin))
+            self._adversary = Runtime(functions, referee, RunFolder(folder, spec, run=uuid.uuid4().hex))
             self._adversary.audience = self
             self._plugin = opening.pop_all()
 
@@ -74,7 +77,7 @@ class Simulation:
             while self._todo:
                 self._execute(self._todo.popleft())
             while not self._adversary.idle:
-                self._adversary.work()
+                completed(self._adversary.work())
 
     def close(self) -> None:
         """Close the run folder, and end the plugin."""
@@ -100,11 +103,15 @@ class Simulation:
             case coordinator.Tell(_, body):
                 self._hear(body)
             case Finish():
-                self._adversary.handle(Used(HOST, 1, model.Usage(self._player.round - 1)))
+                completed(self._adversary.handle(Used(HOST, 1, model.Usage(self._player.round - 1))))
 
     def reply(self, host: str, answer: model.Answer) -> None:
         """Queue the answer for the host behind the events that came before it."""
         self._todo.append(answer)
+
+    def refuse(self, host: str, error: SlaternetError) -> None:
+        """Raise why a question is refused."""
+        raise error
 
     def report(self, progress: model.Progress) -> None:
         """Tell coordinator and watcher how far the game is scored."""
@@ -124,7 +131,7 @@ class Simulation:
 
     def _ask(self, question: model.Question) -> None:
         try:
-            self._adversary.handle(Asked(HOST, question))
+            completed(self._adversary.handle(Asked(HOST, question)))
         except Refused as error:
             raise PluginFailed(
                 f"the algorithm {self._spec.algorithm.name} broke the rules in round {question.round}: {error}; "
@@ -142,8 +149,8 @@ class Simulation:
                 algorithm = build_algorithm(self._spec, self._description)
                 with plugin_edge("algorithm", self._spec.algorithm.name, "start"):
                     self._host = Host(algorithm, body, self._spec.run.agents, self._spec.run.rounds)
-                self._adversary.seat(1, [(HOST, seats)], body.departures)
+                completed(self._adversary.seat(1, [(HOST, seats)], body.departures))
             case model.Topology():
                 self._decide(body)
             case model.LowWater():
-                self._adversary.handle(body)
+                completed(self._adversary.handle(body))

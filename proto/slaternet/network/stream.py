@@ -3,14 +3,13 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any
 
 import grpc.aio
 
 from slaternet.errors import OverBudget, Replaced, SlaternetError, Superseded, Unreachable
 from slaternet.limits import Limits
-from slaternet.network.cancellation import cancellable
 from slaternet.network.certificates import Caller
 from slaternet.network.grpc_errors import error_of
 from slaternet.network.traffic import PREFIX, Traffic
@@ -35,9 +34,12 @@ class Stream(ABC):
         self._outbox: deque[bytes] = deque()
         self._backlog: deque[Callable[[], list[bytes]]] = deque()
         self._most = limits.parts + 2 * limits.window  # one payload in parts, and a window of rounds each way
-        self._writer: asyncio.Task[None] | None = None
+        self._write: Generator[Any, None, None] | None = None  # under way: gRPC allows one at a time
+        self._ready: asyncio.Future[Any] | None = None  # what that waits for
+        self._written: asyncio.Future[None] | None = None  # for who waits until all is written
         self._waiter: asyncio.Task[object] | None = None  # in `read` or `drained`
         self._error: SlaternetError | None = None
+        self._by_peer = False
         self._interrupted = False
         self._heartbeat: Callable[[], bytes] | None = None
         self._sent_at = self._loop.time()
@@ -52,38 +54,42 @@ class Stream(ABC):
         if len(self._outbox) >= self._most:
             self.end(OverBudget(f"{self.peer} does not take the messages meant for it"))
             return
+        self._queue(data)
+        if self._write is None:
+            self._write_on()
+
+    def _queue(self, data: bytes) -> None:
         self._outbox.append(data)
         self._traffic.sent_messages += 1
         self._traffic.sent_bytes += len(data) + PREFIX
         self._sent_at = self._loop.time()
-        if self._writer is None:
-            self._writer = self._loop.create_task(self._write_out())
 
     def send_later(self, make: Callable[[], list[bytes]]) -> None:
         """Send what `make` returns after everything queued: so of many messages only one is encoded at a time."""
         if self._error is None:
             self._backlog.append(make)
-            if self._writer is None:
-                self._writer = self._loop.create_task(self._write_out())
+            if self._write is None:
+                self._write_on()
 
     async def read(self) -> bytes | None:
         """Return the next message; None where the peer has ended the stream in order.
 
         Otherwise raise why it ended: the error that the peer sent, the one given to `end`, or Unreachable.
         """
-        if self._error is not None:
-            raise self._error
+        self.raise_if_ended()
+        task, cancelled = self._begin_waiting()
         self._reading_since = self._loop.time()
         try:
-            with self._interruptible():
-                data = await self._receive()
-                if not isinstance(data, bytes):
-                    await self._check_end()
-                    return None
+            data = await self._receive()
+            if not isinstance(data, bytes):
+                await self._check_end()
+                return None
         except grpc.aio.AioRpcError as error:
             raise error_of(error.code(), error.details(), error.trailing_metadata(), self.peer) from None
         finally:
-            self._reading_since = None
+            self._reading_since = self._waiter = None
+            if task.cancelling() > cancelled:
+                self._explain_cancellation(task)
         self._patience = self._limits.silence_seconds
         self._traffic.received_messages += 1
         self._traffic.received_bytes += len(data) + PREFIX
@@ -96,9 +102,14 @@ class Stream(ABC):
 
     async def drained(self) -> None:
         """Wait until gRPC has taken every queued message; raise why the stream has ended, where it ends before."""
-        while self._writer is not None and self._error is None:
-            with self._interruptible():
-                await asyncio.wait((self._writer,))
+        while self._write is not None and self._error is None:
+            task, cancelled = self._begin_waiting()
+            try:
+                await asyncio.wait((self._all_written(),))
+            finally:
+                self._waiter = None
+                if task.cancelling() > cancelled:
+                    self._explain_cancellation(task)
         self.raise_if_ended()
 
     def set_host(self, host: str) -> None:
@@ -109,14 +120,15 @@ class Stream(ABC):
         """Send what `heartbeat` returns when nothing else has been sent for a while."""
         self._heartbeat = heartbeat
 
-    def end(self, error: SlaternetError) -> None:
+    def end(self, error: SlaternetError, *, by_peer: bool = False) -> None:
         """End the stream: the current or next read raises `error`, and the peer receives it.
 
+        `by_peer`: one of its messages has caused it.
         What was to be sent later is dropped; on a stream that has a successor, everything is: the peer has left it.
         """
         if self._error is not None:
             return
-        self._error = error
+        self._error, self._by_peer = error, by_peer
         self._timer.cancel()
         self._backlog.clear()
         if isinstance(error, (Replaced, Superseded)):
@@ -144,8 +156,8 @@ class Stream(ABC):
 
     async def flush(self) -> None:
         """Wait until gRPC has taken every queued message, or cannot take more."""
-        if self._writer is not None:
-            await asyncio.wait((self._writer,), timeout=self._limits.grace_seconds)
+        if self._write is not None:
+            await asyncio.wait((self._all_written(),), timeout=self._limits.grace_seconds)
 
     def raise_if_ended(self) -> None:
         """Raise the error given to `end`, if any."""
@@ -154,58 +166,81 @@ class Stream(ABC):
 
     def was_ended_with(self, error: SlaternetError) -> bool:
         """Return whether `error` was given to `end`, rather than caused by the peer's message."""
-        return self._error is error
+        return self._error is error and not self._by_peer
 
     def close(self) -> None:
         """End the stream, and drop what is queued."""
         self.end(Unreachable(f"the link to {self.peer} is closed"))
-        self._clear()
-        if self._writer is not None:
-            self._writer.cancel()
+        self._end_writing()
 
-    def _clear(self) -> None:
-        self._outbox.clear()
-        self._backlog.clear()
-
-    @contextmanager
-    def _interruptible(self) -> Iterator[None]:
-        """Let `end` interrupt what waits in the block, with its error."""
-        self._waiter = asyncio.current_task()
-        try:
-            with cancellable():
-                yield
-        except asyncio.CancelledError:
-            self._explain_cancellation()
-            raise
-        finally:
-            self._waiter = None
-
-    async def _write_out(self) -> None:
-        # gRPC allows one write at a time. A task for each burst of messages leaves nothing to clean up when quiet.
-        try:
-            while self._outbox or self._backlog:
-                if self._outbox:
-                    await self._transmit(self._outbox.popleft())
-                else:
-                    for data in self._backlog.popleft()():
-                        self.send(data)
-        except STREAM_BROKEN:
-            self._clear()  # `read` raises why
-        finally:
-            self._writer = None
-
-    def _explain_cancellation(self) -> None:
-        # A cancellation by `end`, or by gRPC because the peer is gone, becomes the error behind it; any other stays.
-        task = asyncio.current_task()
+    def _begin_waiting(self) -> tuple[asyncio.Task[object], int]:
+        """Let `end` interrupt this task; return it, and how often it was cancelled before."""
+        self._waiter = task = asyncio.current_task()
         assert task is not None
+        return task, task.cancelling()
+
+    def _explain_cancellation(self, task: asyncio.Task[object]) -> None:
+        """Raise the error behind a cancellation by `end`, or by gRPC because the peer is gone; any other stays one.
+
+        It is raised however the wait has ended: grpc.aio swallows a cancellation that arrives in the moment in which
+        its call fails by itself, and a task that dials again after an error would never end.
+        """
         if self._interrupted:
             self._interrupted = False
         elif self._lost():
             self._error = Unreachable(f"{self.peer} went away in the middle of a stream")
         else:
-            return
+            raise asyncio.CancelledError
         if task.uncancel() == 0 and self._error is not None:
             raise self._error from None
+        raise asyncio.CancelledError
+
+    def _write_on(self, _: object = None) -> None:
+        """Write what is queued until gRPC makes us wait; called again when it is ready.
+
+        The coroutine of a write is driven by hand: a task for each message takes a third of the time of a write, and
+        would begin it one turn of the loop later.
+        """
+        try:
+            while self._write is not None or self._outbox or self._backlog:
+                if self._write is None and not self._outbox:
+                    for data in self._backlog.popleft()():
+                        self._queue(data)
+                    continue
+                if self._write is None:
+                    self._write = self._transmit(self._outbox.popleft()).__await__()
+                try:
+                    self._ready = self._write.send(None)
+                except StopIteration:
+                    self._write = None
+                    continue
+                if self._ready is None:
+                    self._loop.call_soon(self._write_on)
+                else:
+                    self._ready._asyncio_future_blocking = False  # as a task does with what its coroutine waits for
+                    self._ready.add_done_callback(self._write_on)
+                return
+        except STREAM_BROKEN:
+            pass  # `read` raises why
+        self._end_writing()
+
+    def _end_writing(self) -> None:
+        self._outbox.clear()
+        self._backlog.clear()
+        if self._write is not None:
+            self._write.close()
+            self._write = None
+            if self._ready is not None:
+                self._ready.cancel()
+        if self._written is not None and not self._written.done():
+            self._written.set_result(None)
+        self._written = None
+
+    def _all_written(self) -> asyncio.Future[None]:
+        """Return what is done when nothing is queued any more."""
+        if self._written is None:
+            self._written = self._loop.create_future()
+        return self._written
 
     def _tick(self) -> None:
         # Silence counts only during a read: between reads a message may be waiting.

@@ -54,15 +54,13 @@ def granting(loss: bool = True, constraint: bool = True) -> Referee:
 
 def evaluated(effect: Evaluate) -> Evaluated:
     """Numbers that only their own place in the answer fits."""
-    asked = effect.asked.question
+    asked = effect.batch.question
     k = len(asked.agents)
     rng = np.random.default_rng(asked.round)
     loss = ValueAndGradient(rng.standard_normal(k), rng.standard_normal((k, P)))
     constraint = ValueAndGradient(rng.standard_normal((k, M)), rng.standard_normal((k, M, P)))
     return Evaluated(
-        effect.asked.host,
-        asked.round,
-        asked.agents,
+        effect.batch,
         Values(
             rng.standard_normal((k, 1)),
             rng.standard_normal((k, 1, M)),
@@ -86,7 +84,7 @@ def test_the_same_question_again_returns_the_same_bits(kinds: tuple[bool, bool])
     referee, asked = granting(*kinds), question(1, kinds=kinds)
     evaluate, *_ = referee.handle(Asked("a", asked))
     assert isinstance(evaluate, Evaluate)
-    assert evaluate.asked.question is asked
+    assert evaluate.batch.question is asked
     assert referee.handle(Asked("a", asked)) == []  # still being evaluated
     (first,) = referee.handle(evaluated(evaluate))
 

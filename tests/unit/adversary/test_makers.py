@@ -106,7 +106,7 @@ def test_the_referee_grants_the_question_of_the_spec() -> None:
     effect, *_ = referee.handle(Asked("a", Question(1, np.arange(N), x, points, anchor=x, loss_gradient=True)))
 
     assert isinstance(effect, Evaluate)
-    assert effect.asked.question.loss_gradient
+    assert effect.batch.question.loss_gradient
 
 
 @pytest.mark.parametrize(

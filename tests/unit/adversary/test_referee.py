@@ -31,9 +31,9 @@ from slaternet.errors import (
     SlaternetError,
 )
 from slaternet.model import LowWater
+from slaternet_adversary.engine.batches import select_agents
 from slaternet_adversary.engine.commitments import Commitments
 from slaternet_adversary.engine.events import Asked, Commit, Evaluate, Granted, Play, Played, Score, Summarise
-from slaternet_adversary.engine.ledger import select_agents
 
 
 def test_a_round_is_granted_once_and_the_same_question_gets_the_same_bits_for_nothing() -> None:
@@ -186,8 +186,9 @@ def test_a_round_s_functions_are_fixed_before_any_question_is_evaluated() -> Non
     assert [type(effect) for effect in scores] == [Score]
 
     waiting = referee.handle(Played(1))
-    assert [effect.asked.host for effect in waiting if isinstance(effect, Evaluate)] == ["a", "b"]
-    assert len(waiting) == 2
+    (evaluate,) = waiting
+    assert isinstance(evaluate, Evaluate)
+    assert [each.host for each in evaluate.batch.asked] == ["a", "b"]
 
 
 def test_functions_are_prepared_in_bursts_and_never_beyond_the_last() -> None:
@@ -210,5 +211,5 @@ def test_a_round_is_committed_to_once_and_before_its_functions_are_fixed(history
     for commit in commits:
         before = arena.log[: arena.log.index(commit)]
         played = {effect.round for effect in before if isinstance(effect, Play)}
-        asked = {effect.asked.question.round for effect in before if isinstance(effect, Evaluate)}
+        asked = {effect.batch.question.round for effect in before if isinstance(effect, Evaluate)}
         assert not (played | asked) & set(range(commit.round, commit.round + len(commit.commitments)))

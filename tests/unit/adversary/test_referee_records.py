@@ -207,5 +207,5 @@ def test_a_host_that_runs_ahead_of_an_adaptive_plugin_waits_for_its_answer() -> 
 
     assert [effect.answer.round for effect in done if isinstance(effect, Reply) and effect.host == "a"] == [2]
     played = next(at for at, each in enumerate(done) if isinstance(each, Play) and each.round == 2)
-    evaluated = (at for at, each in enumerate(done) if isinstance(each, Evaluate) and each.asked.question.round == 2)
+    evaluated = (at for at, each in enumerate(done) if isinstance(each, Evaluate) and each.batch.question.round == 2)
     assert played < next(evaluated)

@@ -25,6 +25,7 @@ from slaternet.limits import LIMITS
 from slaternet.spec import Spec
 from slaternet_adversary.api import Adversary
 from slaternet_adversary.plugin import sandbox
+from slaternet_adversary.plugin.connections import FRAMES
 from slaternet_adversary.plugin.makers import isolation_of, open_plugin
 from slaternet_adversary.plugin.sandbox import namespaces
 
@@ -179,7 +180,7 @@ def test_a_worker_has_network_only_where_there_are_no_namespaces(facts: dict[str
 def worker(target: str) -> Iterator[tuple[sandbox.SandboxedWorker, Path]]:
     """Give a worker that listens, and its socket."""
     with sandbox.SandboxedWorker(target) as started:
-        yield started, Path(started.listening(DEADLINE).removeprefix("unix:"))
+        yield started, Path(started.listening(DEADLINE).removeprefix(FRAMES))
 
 
 def test_the_socket_is_its_owner_s_alone_and_goes_with_the_worker(target: str) -> None:

@@ -33,9 +33,11 @@ from slaternet_adversary.builtin.linear_regression import LinearRegression
 from slaternet_adversary.engine.events import Asked, Used
 from slaternet_adversary.engine.ledger import Page
 from slaternet_adversary.plugin.makers import open_plugin
+from slaternet_adversary.plugin.open_rounds import OpenRounds
+from slaternet_adversary.plugin.plugin_calls import PluginCalls
 from slaternet_adversary.shell.build import build_referee
 from slaternet_adversary.shell.run_folder import RunFolder, claim
-from slaternet_adversary.shell.runtime import Runtime
+from slaternet_adversary.shell.runtime import Runtime, completed
 from slaternet_agent.engine.events import Ask, Effect, Finish, FrameArrived, ReportRound, Send
 from slaternet_agent.engine.host import Host
 from slaternet_agent.shell.build import build_algorithm
@@ -195,7 +197,8 @@ class World:
         claim(folder)
         with open_plugin(spec) as (plugin, self._description):  # in this process: nothing ends with the block
             pass
-        self.adversary = Runtime(plugin, build_referee(spec, self._description), RunFolder(folder, spec, run="id"))
+        functions, referee = PluginCalls(OpenRounds(plugin)), build_referee(spec, self._description)
+        self.adversary = Runtime(functions, referee, RunFolder(folder, spec, run="id"))
         self.adversary.audience = self
         graph = build_graph(spec.graph, spec.run.agents, spec.run.seed)
         rules = Rules(agents=spec.run.agents, hosts=hosts, rounds=spec.run.rounds, departures=spec.leaving)
@@ -218,7 +221,7 @@ class World:
                 self._tell(coordinator.StopAsked())
             choice = self._chance.randrange(len(self._streams) + (not self.adversary.idle))
             if choice == len(self._streams):
-                self.adversary.work()
+                completed(self.adversary.work())
             else:
                 self._deliver(list(self._streams)[choice])
 
@@ -250,9 +253,9 @@ class World:
     def _reveal(self, body: Any) -> None:
         match body:
             case Seating(peers=peers, departures=departures):
-                self.adversary.seat(1, [(peer.name, peer.seats) for peer in peers], departures)
+                completed(self.adversary.seat(1, [(peer.name, peer.seats) for peer in peers], departures))
             case Asked() | Used() | LowWater() | StopAt():
-                self.adversary.handle(body)
+                completed(self.adversary.handle(body))
 
     def reply(self, host: str, answer: Answer) -> None:
         self._send("adversary", host, answer)
