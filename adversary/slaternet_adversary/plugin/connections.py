@@ -208,7 +208,7 @@ def _frame(parts: Sequence[tuple[int, bytes]]) -> bytes:
 
 
 def _replies(frame: memoryview) -> list[bytes]:
-    replies = []
+    replies: list[bytes] = []
     try:
         for failed, data in items(frame):
             if failed:

@@ -240,6 +240,7 @@ class FrameServer:
             self._listener.bind(path)
             self._listener.listen()
         except OSError:
+            self._listener.close()
             raise BadSpec(f"cannot listen on {path}; choose a path of at most 100 bytes") from None
         threading.Thread(target=self._serve, name="frames", daemon=True).start()
 
