@@ -508,7 +508,7 @@ def test_rows_that_are_not_mixed_here_are_not_disputed() -> None:
         assert host.handle(FrameArrived(0, Frame(3, others, np.full((1, P), value)))) == []
 
 
-def test_rows_that_came_before_their_topology_are_disputed_when_it_is_known_and_no_flood_of_them_is_kept() -> None:
+def test_rows_that_came_before_their_topology_are_disputed_after_it_and_no_flood_of_them_is_kept() -> None:
     host = new_host(SEATING, 0)
     effects = host.handle(topology(SEATING, 0, 1, 2))
     for t in (1, 2):
@@ -522,11 +522,13 @@ def test_rows_that_came_before_their_topology_are_disputed_when_it_is_known_and_
 
     effects = host.handle(topology(SEATING, 0, 3, T))
 
-    assert [each.round for each in effects if isinstance(each, Dispute)] == [3, 4]
-    assert [each.rows.tobytes() for each in host.disputes] == [false(FRAMES[3]).rows.tobytes(), outside.rows.tobytes()]
+    assert [each.round for each in effects if isinstance(each, Dispute)] == [3]
+    assert [each.rows.tobytes() for each in host.disputes] == [false(FRAMES[3]).rows.tobytes()]
     assert not host._contested
     question = asked(host.handle(DisputedRows(3, FRAMES[3].agents, FRAMES[3].rows)))
     assert question.x.tobytes() == REFERENCE[2, SEATING[0]].tobytes()
+    [dispute] = [each for each in host.handle(answer(question)) if isinstance(each, Dispute)]  # as they are to be mixed
+    assert (dispute.round, dispute.rows.tobytes()) == (4, outside.rows.tobytes())
 
 
 def test_rows_that_do_not_fit_into_a_message_are_disputed_and_stated_without_numbers() -> None:
