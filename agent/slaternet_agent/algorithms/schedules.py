@@ -74,7 +74,8 @@ class Schedule:
         """The key of `[algorithm]` that sets delta."""
 
     def _step(self, t: int) -> Step:
-        return dataclasses.replace(self._rule(t + self._t0), next_xi=self._rule(t + 1 + self._t0).xi)
+        now, later = self._rule(t + self._t0), self._rule(t + 1 + self._t0)
+        return Step(now.alpha, now.beta, now.gamma, now.xi, now.delta, later.xi)
 
 
 def table2(game: AlgorithmGame, *, gamma0: PositiveFloat = 0.15, delta0: PositiveFloat = 0.01) -> Rule:

@@ -38,7 +38,8 @@ class RowTable:
     def lacks(self, needed: Agents, own: int) -> bool:
         """Return whether one of the rows needed is missing, when `own` others are here."""
         # rows are counted, because this is asked after every frame; nearly always nothing else has come than is needed
-        return self._count < own + len(needed) or not self.known[needed].all()
+        missing = len(needed) + own - self._count
+        return missing > 0 or int(np.count_nonzero(self.known[needed])) < len(needed)
 
     def forget(self, agents: Agents) -> None:
         """Count rows as missing that cannot be right."""

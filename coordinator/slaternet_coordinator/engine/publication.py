@@ -66,6 +66,14 @@ class Publication:
                 awaited.append(host)
         return awaited
 
+    def enough(self, frontier: int, end: int | None) -> bool:
+        """Return whether enough rounds would be published up to this one: a quarter of the window, or the last ones.
+
+        So there are few messages, and no host waits for them.
+        """
+        most = frontier if end is None else min(frontier, end)
+        return most > self.last and (most - self.last >= self._limits.window // 4 or most == end)
+
     def extend(self, players: Sequence[Member], scored: int, end: int | None) -> list[tuple[str, Topology]]:
         """Publish further rounds of a game that ends with `end`; return each host's name with its topology.
 
@@ -74,12 +82,9 @@ class Publication:
         limits, awaited = self._limits, self.awaited(players)
         mark = max(self.low_water, low_water(awaited, scored, limits))
         frontier = min(slowest(awaited), scored, mark + 2 * limits.checkpoint_every) + limits.window
-        if end is not None:
-            frontier = min(frontier, end)
-        # A quarter of the window at a time: few messages, and no host waits for them.
-        step = frontier - self.last
-        if step <= 0 or (step < limits.window // 4 and frontier != end):
+        if not self.enough(frontier, end):
             return []
+        frontier = frontier if end is None else min(frontier, end)
         self.low_water = mark
         published = list(self._cut(self.last + 1, frontier, players))
         self.last = frontier
