@@ -73,8 +73,7 @@ class Host:
         self._owner = np.full(agents, -1, dtype=np.intp)
         for index, peer in enumerate(seating.peers):
             self._owner[peer.seats] = index
-        # of each peer the agents of its newest frame: its decoder repeats the same array as long as they are the same
-        self._senders: list[model.Agents | None] = [None] * len(seating.peers)
+        self._spans = [_span(peer.seats) for peer in seating.peers]
 
         if max(since, seating.low_water) >= self._until:  # all have left: there is nothing to play or store
             since, state = self._until, None
@@ -116,8 +115,7 @@ class Host:
         self._mixer = Mixer(len(self._seats), self._agents)
         self._place = np.zeros(self._agents, dtype=np.intp)
         self._place[self._seats] = np.arange(len(self._seats))
-        side_by_side = np.array_equal(self._seats, np.arange(self._seats[0], self._seats[-1] + 1))
-        self._own = slice(self._seats[0], self._seats[-1] + 1) if side_by_side else self._seats
+        self._own = _span(self._seats) or self._seats
 
     def _restore(self, since: int, state: Any) -> Any:  # noqa: ANN401
         """Return the state of the agents here, from one that may hold more agents."""
@@ -203,10 +201,9 @@ class Host:
 
     def _take_frame(self, peer: int, frame: model.Frame) -> list[events.Effect]:
         round, agents = frame.round, frame.agents
-        if agents is not self._senders[peer]:
-            if agents[-1] >= self._agents or (self._owner[agents] != peer).any():
-                raise NotYours("a frame may hold only rows of agents seated at its sender")
-            self._senders[peer] = agents
+        span, first, last = self._spans[peer], agents[0], agents[-1]  # they ascend
+        if not (span.start <= first and last < span.stop if span else self._owns(peer, agents)):
+            raise NotYours("a frame may hold only rows of agents seated at its sender")
         # Topology is never published beyond M + 2C + L, and no host is behind its checkpoint of M: a restarted host may
         # find the others so far ahead.
         if round >= self.round + self._limits.window + 2 * self._limits.checkpoint_every:
@@ -221,6 +218,10 @@ class Host:
                 for agent, row in zip(agents[differs].tolist(), frame.rows[differs], strict=True):
                     self._contested[round].setdefault(agent, row)
         return effects + self._go_on() if round == self.round else effects
+
+    def _owns(self, peer: int, agents: model.Agents) -> bool:
+        """Return whether all these agents are seated at a peer."""
+        return bool(agents[-1] < self._agents and (self._owner[agents] == peer).all())
 
     def _examine(self, round: int) -> list[events.Effect]:
         """Dispute rows that came before the topology of their round, and differ from those that came first."""
@@ -342,7 +343,7 @@ class Host:
         effects: list[events.Effect] = []
         for peer, agents in plan.debts:
             if (frame := frames.get(whose := agents.tobytes())) is None:
-                owed = rows if len(agents) == len(rows) else rows[self._place[agents]]
+                owed = rows if len(agents) == len(rows) else rows.take(self._place[agents], axis=0)
                 frame = frames[whose] = model.Frame(self.round, agents, owed)
             effects.append(events.Send(peer, frame))
         return effects
@@ -387,3 +388,9 @@ class Host:
             return []
         self._kept = last
         return [events.Checkpoint(last, saved(self._state))]
+
+
+def _span(agents: model.Agents) -> slice | None:
+    """Return agents that sit side by side, as nearly always, as a slice; None where they do not."""
+    first, end = int(agents[0]), int(agents[-1]) + 1
+    return slice(first, end) if end - first == len(agents) else None
