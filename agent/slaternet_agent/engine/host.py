@@ -15,7 +15,7 @@ Agents that depart in round E are forgotten after round E - 1; a host none of wh
 """
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -73,7 +73,8 @@ class Host:
         self._owner = np.full(agents, -1, dtype=np.intp)
         for index, peer in enumerate(seating.peers):
             self._owner[peer.seats] = index
-        self._spans = [_span(peer.seats) for peer in seating.peers]
+        self._spans = [(int(peer.seats[0]), int(peer.seats[-1]) + 1) for peer in seating.peers]
+        self._scattered = sum(end - low for low, end in self._spans) > np.count_nonzero(self._owner >= 0)
 
         if max(since, seating.low_water) >= self._until:  # all have left: there is nothing to play or store
             since, state = self._until, None
@@ -115,7 +116,8 @@ class Host:
         self._mixer = Mixer(len(self._seats), self._agents)
         self._place = np.zeros(self._agents, dtype=np.intp)
         self._place[self._seats] = np.arange(len(self._seats))
-        self._own = _span(self._seats) or self._seats
+        low, end = int(self._seats[0]), int(self._seats[-1]) + 1
+        self._own = slice(low, end) if end - low == len(self._seats) else self._seats  # mostly they sit side by side
 
     def _restore(self, since: int, state: Any) -> Any:  # noqa: ANN401
         """Return the state of the agents here, from one that may hold more agents."""
@@ -188,7 +190,8 @@ class Host:
         before, self.known = self.known, max(self.known, topology.round + topology.rounds - 1)
         self._forget(topology.low_water)
         contested = [round for round in sorted(self._contested) if before < round <= self.known]
-        return [effect for round in contested for effect in self._examine(round)] + self._go_on()
+        effects = [each for round in contested for each in self._dispute_each(round, self._contested.pop(round))]
+        return effects + self._go_on()
 
     def _forget(self, mark: int) -> None:
         for old in range(self._first_kept, min(mark, self.round)):
@@ -201,8 +204,8 @@ class Host:
 
     def _take_frame(self, peer: int, frame: model.Frame) -> list[events.Effect]:
         round, agents = frame.round, frame.agents
-        span, first, last = self._spans[peer], agents[0], agents[-1]  # they ascend
-        if not (span.start <= first and last < span.stop if span else self._owns(peer, agents)):
+        low, end = self._spans[peer]
+        if agents[0] < low or agents[-1] >= end or (self._scattered and (self._owner[agents] != peer).any()):
             raise NotYours("a frame may hold only rows of agents seated at its sender")
         # Topology is never published beyond M + 2C + L, and no host is behind its checkpoint of M: a restarted host may
         # find the others so far ahead.
@@ -219,31 +222,14 @@ class Host:
                     self._contested[round].setdefault(agent, row)
         return effects + self._go_on() if round == self.round else effects
 
-    def _owns(self, peer: int, agents: model.Agents) -> bool:
-        """Return whether all these agents are seated at a peer."""
-        return bool(agents[-1] < self._agents and (self._owner[agents] == peer).all())
-
-    def _examine(self, round: int) -> list[events.Effect]:
-        """Dispute rows that came before the topology of their round, and differ from those that came first."""
-        contested = self._contested.pop(round)
+    def _dispute_each(self, round: int, contested: Mapping[int, model.Array]) -> list[events.Effect]:
+        """Dispute rows of several peers, by agent."""
         agents = np.array(sorted(contested), np.intp)
-        return self._dispute_each(round, agents, np.array([contested[agent] for agent in agents.tolist()]))
-
-    def _dispute_each(self, round: int, agents: model.Agents, rows: model.Array) -> list[events.Effect]:
-        """Dispute rows of several peers."""
-        effects: list[events.Effect] = []
+        rows, effects = np.array([contested[agent] for agent in agents.tolist()]), list[events.Effect]()
         for peer in np.unique(self._owner[agents]).tolist():
             own = self._owner[agents] == peer
             effects += self._dispute(peer, round, agents[own], rows[own])
         return effects
-
-    def _refuse_outside(self, needed: model.Agents, board: RowTable) -> list[events.Effect]:
-        """Dispute the rows about to be mixed that cannot be right; they are missing then."""
-        rows = board.rows[needed]
-        if (outside := self._outside(self.round, rows)) is None:
-            return []
-        board.forget(needed[outside])
-        return self._dispute_each(self.round, needed[outside], rows[outside])
 
     def _outside(self, round: int, rows: model.Array) -> NDArray[np.bool_] | None:
         """Return which rows are not points of the shrunken set that they must lie in; None where none is, or may be."""
@@ -324,8 +310,11 @@ class Host:
         board, needed = self._boards[self.round], plan.needed
         if self.pending is not None or self._held or board.lacks(needed, len(self._seats)):
             return effects
-        if refused := self._refuse_outside(needed, board):
-            return effects + refused
+        rows = board.rows[needed]
+        if (outside := self._outside(self.round, rows)) is not None:
+            board.forget(needed[outside])  # they cannot be right, and are missing until others come or a ruling
+            wrong = dict(zip(needed[outside].tolist(), rows[outside], strict=True))
+            return effects + self._dispute_each(self.round, wrong)
         self._decision = decision = self._algorithm.decide(self._state, self._mixer.gossip(plan, board), self.round)
         self.pending = question_of(decision, self._algorithm.feedback, self.round, self._seats)
         effects.append(events.Ask(self.pending))
@@ -339,8 +328,7 @@ class Host:
         self._boards[self.round].add(self._own, rows)
         self._offered = self.round
         # peers that are owed the same rows get the same frame, so that it is encoded once
-        frames: dict[bytes, model.Frame] = {}
-        effects: list[events.Effect] = []
+        frames, effects = dict[bytes, model.Frame](), list[events.Effect]()
         for peer, agents in plan.debts:
             if (frame := frames.get(whose := agents.tobytes())) is None:
                 owed = rows if len(agents) == len(rows) else rows.take(self._place[agents], axis=0)
@@ -388,9 +376,3 @@ class Host:
             return []
         self._kept = last
         return [events.Checkpoint(last, saved(self._state))]
-
-
-def _span(agents: model.Agents) -> slice | None:
-    """Return agents that sit side by side, as nearly always, as a slice; None where they do not."""
-    first, end = int(agents[0]), int(agents[-1]) + 1
-    return slice(first, end) if end - first == len(agents) else None

@@ -275,7 +275,8 @@ class HostSession:
             late = self._loop.time() - self._reported_at >= self._membership.environment.limits.report_seconds
             if late and not host.finished and (report := events.ReportRound(host.round - 1)) not in effects:
                 effects.append(report)
-        self._execute(effects, event, host, peers)
+        if effects:
+            self._execute(effects, event, host, peers)
 
     def _execute(self, effects: list[events.Effect], event: events.Event, host: Host, peers: GossipStreams) -> None:
         for effect in effects:

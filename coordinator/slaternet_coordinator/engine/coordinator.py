@@ -297,15 +297,10 @@ class Coordinator:
             raise RoundNotOpen("no process can have reached a round whose topology is not published")
 
     def _publish(self) -> list[events.Effect]:
-        if self._state.phase is not Phase.PLAYING:
-            return []
-        # most reports come before the score has moved: then it does not matter how far the hosts are
-        if not self._publication.enough(self._state.score.round + self._limits.window, self._state.last):
-            return []
-        if self._roster.lost_with_seats:
+        if self._state.phase is not Phase.PLAYING or self._roster.lost_with_seats:
             return []
         try:
-            topologies = self._publication.extend(self._roster.players, self._state.score.round, self._state.last)
+            topologies = self._publication.extend(self._roster, self._state.score.round, self._state.last)
         except (BadSpec, PluginFailed) as error:
             return self._end(Phase.FAILED, str(error))
         if not topologies:

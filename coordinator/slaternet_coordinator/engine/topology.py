@@ -13,9 +13,6 @@ from slaternet_coordinator.graphs.assumption4 import check
 from slaternet_coordinator.graphs.base import Matrix
 from slaternet_coordinator.graphs.survivors import Departing
 
-_FEW = 16
-"""How many rows of a table there may be for each entry of W_t."""
-
 
 class Cutter:
     """Cuts a graph, as many rounds at a time as fit into one message."""
@@ -76,7 +73,7 @@ def _debts(matrix: Matrix, seats: Sequence[Agents]) -> list[Agents]:
     receiver = np.repeat(np.tile(owner, rounds), matrix.lengths)
     offset = np.repeat(np.arange(rounds), np.diff(matrix.starts[::agents]))
     key = ((offset * hosts + receiver) * agents + matrix.columns)[receiver != owner[matrix.columns]]
-    if (possible := rounds * hosts * agents) <= _FEW * len(matrix.columns):  # cheaper than to sort
+    if (possible := rounds * hosts * agents) <= 16 * len(matrix.columns):  # a table that large costs less than to sort
         owed = np.zeros(possible, dtype=bool)
         owed[key] = True
         key = np.flatnonzero(owed)
