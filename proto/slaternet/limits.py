@@ -55,7 +55,7 @@ class Limits:
     """C: rounds between two checkpoints of a host."""
     report_every: int = 16
     """Rounds between two progress reports, unless `report_seconds` have passed."""
-    report_seconds: float = 0.25
+    report_seconds: float = 0.1
     """Seconds after which progress is reported in any case."""
     burst: int = 16
     """Rounds that are played or scored between two replies."""
