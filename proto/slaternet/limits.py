@@ -45,6 +45,8 @@ class Limits:
     """Agent hosts beyond the number of agents."""
     awaited: int = 64
     """How many of the processes that a host waits for are recorded."""
+    rows_bytes: int = 1 << 16
+    """Rows of one round that a host keeps to compare repeated ones with; of more it keeps hashes."""
     topology_rounds: int = 1024
     """Rounds in one Topology message."""
     window: int = 64

@@ -64,6 +64,7 @@ REACHED = {
         f"{_COORDINATOR}wait_graph.py",
         "test_a_name_that_nobody_has_is_not_blamed_and_what_is_remembered_is_bounded",
     ),
+    "rows_bytes": ("unit/agent/test_checkpoints.py", "test_a_row_of_a_round_long_played_is_still_compared"),
     "topology_rounds": (_CONTROL, "test_a_faulty_topology_is_malformed"),
     "window": (
         f"{_COORDINATOR}engine.py",

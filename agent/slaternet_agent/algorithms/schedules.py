@@ -65,7 +65,7 @@ class Schedule:
     """The numbers of every round: a rule, moved in time by t0."""
 
     def __init__(self, rule: Rule, t0: float = 0.0, *, sequences: Sequence[str] = SEQUENCES, radius: str = "") -> None:
-        self._rule = rule
+        self._rule = functools.lru_cache(maxsize=2)(rule)  # of two steps in a row the second xi of one is the other's
         self._t0 = t0
         self.step: Callable[[int], Step] = functools.lru_cache(maxsize=256)(self._step)
         """Return the numbers of round t = 1, 2, 3, ..."""
@@ -74,7 +74,8 @@ class Schedule:
         """The key of `[algorithm]` that sets delta."""
 
     def _step(self, t: int) -> Step:
-        return dataclasses.replace(self._rule(t + self._t0), next_xi=self._rule(t + 1 + self._t0).xi)
+        now, later = self._rule(t + self._t0), self._rule(t + 1 + self._t0)
+        return Step(now.alpha, now.beta, now.gamma, now.xi, now.delta, later.xi)
 
 
 def table2(game: AlgorithmGame, *, gamma0: PositiveFloat = 0.15, delta0: PositiveFloat = 0.01) -> Rule:

@@ -15,7 +15,7 @@ Agents that depart in round E are forgotten after round E - 1; a host none of wh
 """
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -59,6 +59,7 @@ class Host:
     ) -> None:
         self._algorithm = algorithm
         self._set = set
+        self._off_zero = set is not None and bool(set.centre.any())
         self._row_scale: Callable[[int], float | None] = getattr(algorithm, "row_scale", lambda t: None)
         self._attendance = Attendance(agents, seating.departures)
         self._seated = seating.seats  # with agents that leave, or have left
@@ -72,6 +73,8 @@ class Host:
         self._owner = np.full(agents, -1, dtype=np.intp)
         for index, peer in enumerate(seating.peers):
             self._owner[peer.seats] = index
+        self._spans = [(int(peer.seats[0]), int(peer.seats[-1]) + 1) for peer in seating.peers]
+        self._scattered = sum(end - low for low, end in self._spans) > np.count_nonzero(self._owner >= 0)
 
         if max(since, seating.low_water) >= self._until:  # all have left: there is nothing to play or store
             since, state = self._until, None
@@ -113,6 +116,8 @@ class Host:
         self._mixer = Mixer(len(self._seats), self._agents)
         self._place = np.zeros(self._agents, dtype=np.intp)
         self._place[self._seats] = np.arange(len(self._seats))
+        low, end = int(self._seats[0]), int(self._seats[-1]) + 1
+        self._own = slice(low, end) if end - low == len(self._seats) else self._seats  # mostly they sit side by side
 
     def _restore(self, since: int, state: Any) -> Any:  # noqa: ANN401
         """Return the state of the agents here, from one that may hold more agents."""
@@ -184,8 +189,9 @@ class Host:
                 self._plans.setdefault(topology.round + offset, plan)
         before, self.known = self.known, max(self.known, topology.round + topology.rounds - 1)
         self._forget(topology.low_water)
-        early = (round for round in range(before + 1, self.known + 1) if round in self._boards)
-        return [effect for round in early for effect in self._examine(round)] + self._go_on()
+        contested = [round for round in sorted(self._contested) if before < round <= self.known]
+        effects = [each for round in contested for each in self._dispute_each(round, self._contested.pop(round))]
+        return effects + self._go_on()
 
     def _forget(self, mark: int) -> None:
         for old in range(self._first_kept, min(mark, self.round)):
@@ -197,56 +203,42 @@ class Host:
         self._first_kept = max(self._first_kept, min(mark, self.round))
 
     def _take_frame(self, peer: int, frame: model.Frame) -> list[events.Effect]:
-        if frame.agents[-1] >= self._agents or (self._owner[frame.agents] != peer).any():
+        round, agents = frame.round, frame.agents
+        low, end = self._spans[peer]
+        if agents[0] < low or agents[-1] >= end or (self._scattered and (self._owner[agents] != peer).any()):
             raise NotYours("a frame may hold only rows of agents seated at its sender")
         # Topology is never published beyond M + 2C + L, and no host is behind its checkpoint of M: a restarted host may
         # find the others so far ahead.
-        if frame.round >= self.round + self._limits.window + 2 * self._limits.checkpoint_every:
+        if round >= self.round + self._limits.window + 2 * self._limits.checkpoint_every:
             raise RoundNotOpen("a frame may not run ahead of the topology window")
-        if frame.round < max(self._first_kept, 1):
+        if round < max(self._first_kept, 1):
             return []
-        if frame.round > self.known:
-            if (differs := self._boards[frame.round].put(frame.agents, frame.rows)) is not None:
-                for agent, row in zip(frame.agents[differs].tolist(), frame.rows[differs], strict=True):
-                    self._contested[frame.round].setdefault(agent, row)
-            return []
-        effects = self._put(peer, frame)
-        return effects + self._go_on() if frame.round == self.round else effects
-
-    def _put(self, peer: int, frame: model.Frame) -> list[events.Effect]:
-        """Store the rows of a frame; dispute those that cannot be right, and those that differ from earlier ones."""
-        agents, rows, board = frame.agents, frame.rows, self._boards[frame.round]
         effects: list[events.Effect] = []
-        if (outside := self._outside(frame)) is not None:
-            effects += self._dispute(peer, frame.round, agents[outside], rows[outside])
-            agents, rows = agents[~outside], rows[~outside]
-        if (differs := board.put(agents, rows)) is not None:
-            effects += self._dispute(peer, frame.round, agents[differs], rows[differs])
+        if (differs := self._boards[round].put(agents, frame.rows)) is not None:
+            if round <= self.known:
+                effects = self._dispute(peer, round, agents[differs], frame.rows[differs])
+            else:
+                for agent, row in zip(agents[differs].tolist(), frame.rows[differs], strict=True):
+                    self._contested[round].setdefault(agent, row)
+        return effects + self._go_on() if round == self.round else effects
+
+    def _dispute_each(self, round: int, contested: Mapping[int, model.Array]) -> list[events.Effect]:
+        """Dispute rows of several peers, by agent."""
+        agents = np.array(sorted(contested), np.intp)
+        rows, effects = np.array([contested[agent] for agent in agents.tolist()]), list[events.Effect]()
+        for peer in np.unique(self._owner[agents]).tolist():
+            own = self._owner[agents] == peer
+            effects += self._dispute(peer, round, agents[own], rows[own])
         return effects
 
-    def _examine(self, round: int) -> list[events.Effect]:
-        """Look at rows that came before the topology of their round, as if they came now."""
-        board, contested = self._boards[round], self._contested.pop(round, {})
-        needed = self._plans[round].needed if round in self._plans else self._seats[:0]
-        early = needed[board.known[needed]]
-        rows = board.rows[early]
-        board.known[early] = False
-        again = np.array(sorted(contested), np.intp)
-        effects: list[events.Effect] = []
-        for agents, values in ((early, rows), (again, np.array([contested[agent] for agent in again.tolist()]))):
-            for peer in np.unique(self._owner[agents]).tolist():
-                own = self._owner[agents] == peer
-                effects += self._put(peer, model.Frame(round, agents[own], values[own]))
-        return effects
-
-    def _outside(self, frame: model.Frame) -> NDArray[np.bool_] | None:
+    def _outside(self, round: int, rows: model.Array) -> NDArray[np.bool_] | None:
         """Return which rows are not points of the shrunken set that they must lie in; None where none is, or may be."""
-        scale = self._row_scale(frame.round)
-        if scale is None or self._set is None:
+        if self._set is None or (scale := self._row_scale(round)) is None:
             return None
-        points, tolerance = frame.rows, self._limits.tolerance
+        points, tolerance = rows, self._limits.tolerance
         if _SMALLEST_SCALE < scale < 1.0:  # below it, rounding is all that is left; X itself bounds the harm
-            points, tolerance = self._set.centre + (points - self._set.centre) / scale, tolerance / scale
+            tolerance /= scale
+            points = self._set.centre + (rows - self._set.centre) / scale if self._off_zero else rows / scale
         return None if self._set.encloses(points, tolerance) else ~self._set.contains(points, tolerance)
 
     def _mixed(self, round: int) -> bool:
@@ -280,7 +272,7 @@ class Host:
         if (width := ruling.rows.shape[1]) not in (0, self._algorithm.width):
             raise Malformed("a ruling must have rows of the algorithm's width, or none")
         mixed, rows = self._mixed(ruling.round), ruling.rows if width else None
-        if rows is not None and self._outside(model.Frame(ruling.round, ruling.agents, rows)) is not None:
+        if rows is not None and self._outside(ruling.round, rows) is not None:
             self._set = None  # the algorithm's rows are not what it declares
         if self._boards[ruling.round].rule(ruling.agents, rows, mixed=mixed):
             return [model.Disturbed(ruling.round, self._attendance.of(self._seated, ruling.round))]
@@ -315,13 +307,17 @@ class Host:
         if plan is None or (self._last is not None and self.round > self._last):
             return []
         effects = self._offer(plan) if self._offered < self.round else []
-        board = self._boards[self.round]
-        missing = len(plan.needed) - np.count_nonzero(board.known[plan.needed])
-        if self.pending is None and not self._held and not missing:
-            decision = self._algorithm.decide(self._state, self._mixer.gossip(plan, board), self.round)
-            self._decision = decision
-            self.pending = question_of(decision, self._algorithm.feedback, self.round, self._seats)
-            effects.append(events.Ask(self.pending))
+        board, needed = self._boards[self.round], plan.needed
+        if self.pending is not None or self._held or board.lacks(needed, len(self._seats)):
+            return effects
+        rows = board.rows[needed]
+        if (outside := self._outside(self.round, rows)) is not None:
+            board.forget(needed[outside])  # they cannot be right, and are missing until others come or a ruling
+            wrong = dict(zip(needed[outside].tolist(), rows[outside], strict=True))
+            return effects + self._dispute_each(self.round, wrong)
+        self._decision = decision = self._algorithm.decide(self._state, self._mixer.gossip(plan, board), self.round)
+        self.pending = question_of(decision, self._algorithm.feedback, self.round, self._seats)
+        effects.append(events.Ask(self.pending))
         return effects
 
     def _offer(self, plan: RoundPlan) -> list[events.Effect]:
@@ -329,11 +325,16 @@ class Host:
         if rows.shape != (len(self._seats), self._algorithm.width):
             raise ValueError("an algorithm needs rows (k, width) to gossip for the k agents of the host")
         self._sent[self.round] = rows, self._place
-        self._boards[self.round].put(self._seats, rows)
+        self._boards[self.round].add(self._own, rows)
         self._offered = self.round
-        return [
-            events.Send(peer, model.Frame(self.round, agents, rows[self._place[agents]])) for peer, agents in plan.debts
-        ]
+        # peers that are owed the same rows get the same frame, so that it is encoded once
+        frames, effects = dict[bytes, model.Frame](), list[events.Effect]()
+        for peer, agents in plan.debts:
+            if (frame := frames.get(whose := agents.tobytes())) is None:
+                owed = rows if len(agents) == len(rows) else rows.take(self._place[agents], axis=0)
+                frame = frames[whose] = model.Frame(self.round, agents, owed)
+            effects.append(events.Send(peer, frame))
+        return effects
 
     def _offer_again(self, peer: int, first: int) -> list[events.Effect]:
         rounds = range(max(first, self._first_kept, 1), self._offered + 1)
@@ -352,7 +353,8 @@ class Host:
         check_answer(answer, self.pending)
         self._state = self._algorithm.update(self._state, self._decision, answer.values, self.round)
         self.pending = self._decision = None
-        self._boards[self.round].settle()
+        if (board := self._boards[self.round]).rows.nbytes > self._limits.rows_bytes:
+            board.settle()
         if self.round == self._parting and self.round < self._until:
             self._take_seats(self.round + 1)
             self._state = taken(self._algorithm, self._state, self._seats)

@@ -1,5 +1,6 @@
 """One round of a topology: the host's rows of W_t, the rows it needs and the rows it owes."""
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,16 +25,15 @@ def round_plans(topology: Topology, seats: Agents, agents: int, peers: int) -> l
     """Cut a topology into rounds, having checked the host's own rows of every W_t (its part of Assumption 4)."""
     _check_rows(topology, seats, agents)
     debts = _debts(topology, seats, agents, peers)
-    k, rounds = len(seats), topology.rounds
+    k, rounds = len(seats), np.arange(topology.rounds)
     cuts = topology.starts[::k]  # where each round's entries begin
+    starts = topology.starts[k * rounds[:, None] + np.arange(k + 1)] - cuts[:-1, None]
     needed = _needed(topology, cuts, seats, agents)
-    result = []
-    for offset in range(rounds):
-        low, high = cuts[offset], cuts[offset + 1]
-        starts = topology.starts[offset * k : (offset + 1) * k + 1] - low
-        columns, weights = topology.columns[low:high], topology.weights[low:high]
-        result.append(RoundPlan(starts, columns, weights, needed[offset], tuple(debts[offset])))
-    return result
+    ends = cuts.tolist()  # slices by Python's own numbers are made in half the time
+    return [
+        RoundPlan(starts[r], topology.columns[low:high], topology.weights[low:high], needed[r], tuple(debts[r]))
+        for r, (low, high) in enumerate(itertools.pairwise(ends))
+    ]
 
 
 def _needed(topology: Topology, cuts: Agents, seats: Agents, agents: int) -> list[Agents]:
@@ -44,7 +44,8 @@ def _needed(topology: Topology, cuts: Agents, seats: Agents, agents: int) -> lis
     wanted[np.repeat(np.arange(topology.rounds), np.diff(cuts)), topology.columns] = True
     wanted[:, seats] = False
     offsets, who = np.nonzero(wanted)
-    return np.split(who, np.searchsorted(offsets, np.arange(1, topology.rounds)))
+    ends = offsets.searchsorted(np.arange(topology.rounds + 1)).tolist()
+    return [who[low:high] for low, high in itertools.pairwise(ends)]
 
 
 def _debts(topology: Topology, seats: Agents, agents: int, peers: int) -> list[list[tuple[int, Agents]]]:
@@ -57,9 +58,10 @@ def _debts(topology: Topology, seats: Agents, agents: int, peers: int) -> list[l
     own[seats] = True
     if who.max() >= agents or not own[who].all() or to.max() >= peers:
         raise Malformed("a host owes rows of its own agents to hosts of the game")
-    firsts = np.flatnonzero(np.diff(rounds * peers + to, prepend=-1))
-    lasts = np.append(firsts[1:], len(who))
-    for round, peer, first, last in zip(rounds[firsts].tolist(), to[firsts].tolist(), firsts, lasts, strict=True):
+    pairs = rounds * peers + to
+    firsts = [0, *(np.flatnonzero(pairs[1:] != pairs[:-1]) + 1).tolist()]
+    for first, last in itertools.pairwise((*firsts, len(who))):
+        round, peer = divmod(int(pairs[first]), peers)
         owed[round].append((peer, who[first:last]))
     return owed
 

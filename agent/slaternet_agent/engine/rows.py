@@ -19,14 +19,32 @@ class RowTable:
     A row that is disputed changes by a ruling alone.
     """
 
-    __slots__ = ("_disputed", "_first", "_prints", "known", "rows")
+    __slots__ = ("_count", "_disputed", "_first", "_prints", "known", "rows")
 
     def __init__(self, agents: int, width: int) -> None:
         self.rows: Array = np.zeros((agents, width))
         self.known: NDArray[np.bool_] = np.zeros(agents, dtype=bool)
+        self._count = 0  # of the rows that are known, until they are mixed
         self._prints: NDArray[np.uint64] | None = None
         self._disputed: NDArray[np.bool_] | None = None
         self._first: NDArray[np.bool_] = self.known  # whether there was a row when it was disputed
+
+    def add(self, agents: Agents | slice, rows: Array) -> None:
+        """Store rows of agents none of whose rows is here."""
+        self.rows[agents] = rows
+        self.known[agents] = True
+        self._count += len(rows)
+
+    def lacks(self, needed: Agents, own: int) -> bool:
+        """Return whether one of the rows needed is missing, when `own` others are here."""
+        # rows are counted, because this is asked after every frame; nearly always nothing else has come than is needed
+        missing = len(needed) + own - self._count
+        return missing > 0 or int(np.count_nonzero(self.known[needed])) < len(needed)
+
+    def forget(self, agents: Agents) -> None:
+        """Count rows as missing that cannot be right."""
+        self.known[agents] = False
+        self._count = int(np.count_nonzero(self.known))
 
     def put(self, agents: Agents, rows: Array) -> NDArray[np.bool_] | None:
         """Store rows that are new; return which differ in one bit from those that are here, None where none does."""
@@ -36,12 +54,10 @@ class RowTable:
         if self._disputed is not None:
             double |= self._disputed[agents]
         if not np.count_nonzero(double):
-            self.rows[agents] = rows
-            self.known[agents] = True
+            self.add(agents, rows)
             return None
         differs = self._differs(agents, (self.rows[agents].view(np.uint64) != rows.view(np.uint64)).any(axis=1))
-        self.rows[agents[~double]] = rows[~double]
-        self.known[agents[~double]] = True
+        self.add(agents[~double], rows[~double])
         return differs
 
     def settle(self) -> None:
@@ -64,7 +80,7 @@ class RowTable:
         self._disputed[agents] = True
         self._first[agents] = self.known[agents]
         if not mixed:
-            self.known[agents] = False
+            self.forget(agents)
 
     def rule(self, agents: Agents, rows: Array | None, *, mixed: bool) -> bool:
         """Use these rows for disputed ones, or without any those that came first; return whether others were mixed.
@@ -79,6 +95,7 @@ class RowTable:
         elif self._disputed is not None:
             self._disputed[agents] = self._first[agents]
         self.known[agents] = True if rows is not None else self._first[agents]
+        self._count = int(np.count_nonzero(self.known))
         return False
 
     def _differs(self, agents: Agents, unequal: NDArray[np.bool_]) -> NDArray[np.bool_] | None:

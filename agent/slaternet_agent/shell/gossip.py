@@ -53,6 +53,8 @@ class GossipStreams:
         self._accepted: dict[str, Stream] = {}
         self._accused: set[tuple[str, str]] = set()
         self._closed = False
+        self._frame: Frame | None = None  # the newest frame that was sent, and its messages
+        self._parts: list[bytes] = []
         self._first = seating.seats[0]
         self.lines = [self._line(i, peer) for i, peer in enumerate(seating.peers) if self._first < peer.seats[0]]
 
@@ -99,7 +101,9 @@ class GossipStreams:
         if later:
             sender.send_later(lambda: codec.encode_gossip(self._membership.head(frame.round), frame))
         else:
-            for part in codec.encode_gossip(self._membership.head(frame.round), frame):
+            if frame is not self._frame:  # several peers may get the same
+                self._frame, self._parts = frame, codec.encode_gossip(self._membership.head(frame.round), frame)
+            for part in self._parts:
                 sender.send(part)
         return True
 

@@ -273,10 +273,10 @@ class HostSession:
         if isinstance(event, Answer):
             self._tally.idle()
             late = self._loop.time() - self._reported_at >= self._membership.environment.limits.report_seconds
-            report = events.ReportRound(host.round - 1)
-            if late and not host.finished and report not in effects:
+            if late and not host.finished and (report := events.ReportRound(host.round - 1)) not in effects:
                 effects.append(report)
-        self._execute(effects, event, host, peers)
+        if effects:
+            self._execute(effects, event, host, peers)
 
     def _execute(self, effects: list[events.Effect], event: events.Event, host: Host, peers: GossipStreams) -> None:
         for effect in effects:

@@ -300,7 +300,7 @@ class Coordinator:
         if self._state.phase is not Phase.PLAYING or self._roster.lost_with_seats:
             return []
         try:
-            topologies = self._publication.extend(self._roster.players, self._state.score.round, self._state.last)
+            topologies = self._publication.extend(self._roster, self._state.score.round, self._state.last)
         except (BadSpec, PluginFailed) as error:
             return self._end(Phase.FAILED, str(error))
         if not topologies:

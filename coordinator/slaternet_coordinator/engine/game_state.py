@@ -7,8 +7,9 @@ over        every host has played the last round and the summary is written; all
 failed      a process has reported that it cannot go on
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -42,9 +43,8 @@ class Phase(StrEnum):
         return self in (Phase.OVER, Phase.FAILED)
 
 
-@dataclass(frozen=True, slots=True)
-class GameView:
-    """The game at one moment."""
+class GameView(NamedTuple):
+    """The game at one moment; made after every event."""
 
     phase: Phase
     scored: int  # the last round scored

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from slaternet.attendance import Attendance
 from slaternet.limits import Limits
 from slaternet.model import Agents, Departure, Topology
-from slaternet_coordinator.engine.roster import Member
+from slaternet_coordinator.engine.roster import Member, Roster
 from slaternet_coordinator.engine.topology import Cutter
 from slaternet_coordinator.graphs import Graph
 
@@ -66,20 +66,26 @@ class Publication:
                 awaited.append(host)
         return awaited
 
-    def extend(self, players: Sequence[Member], scored: int, end: int | None) -> list[tuple[str, Topology]]:
+    def _enough(self, frontier: int, end: int | None) -> bool:
+        """Return whether a quarter of the window, or the last round, is left: few messages, and no host waits."""
+        most = frontier if end is None else min(frontier, end)
+        return most > self.last and (most - self.last >= self._limits.window // 4 or most == end)
+
+    def extend(self, roster: Roster, scored: int, end: int | None) -> list[tuple[str, Topology]]:
         """Publish further rounds of a game that ends with `end`; return each host's name with its topology.
 
         Nothing is published where too few rounds would be. BadSpec or PluginFailed where the graph is not valid.
         """
-        limits, awaited = self._limits, self.awaited(players)
+        limits = self._limits
+        if not self._enough(scored + limits.window, end):  # as at most reports: how far the hosts are does not matter
+            return []
+        players = roster.players
+        awaited = self.awaited(players)
         mark = max(self.low_water, low_water(awaited, scored, limits))
         frontier = min(slowest(awaited), scored, mark + 2 * limits.checkpoint_every) + limits.window
-        if end is not None:
-            frontier = min(frontier, end)
-        # A quarter of the window at a time: few messages, and no host waits for them.
-        step = frontier - self.last
-        if step <= 0 or (step < limits.window // 4 and frontier != end):
+        if not self._enough(frontier, end):
             return []
+        frontier = frontier if end is None else min(frontier, end)
         self.low_water = mark
         published = list(self._cut(self.last + 1, frontier, players))
         self.last = frontier

@@ -126,7 +126,7 @@ class Roster:
     @property
     def lost_with_seats(self) -> list[Member]:
         """The hosts that are lost while no other host has their seats."""
-        return [host for host in self.players if host.lost]
+        return [host for host in self.hosts if host.lost and host.seats.size]
 
     @property
     def survivors(self) -> list[Member]:

@@ -1,5 +1,6 @@
 """Cutting W_t by hosts: each host gets the rows of its own agents, and the list of rows that it must send."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -45,20 +46,20 @@ class Cutter:
 
 
 def cut(first: int, matrix: Matrix, seats: Sequence[Agents], low_water: int) -> list[Topology]:
-    """Return one topology per host for the consecutive rounds of a matrix, all rounds handled at once."""
-    debts = _debts(matrix, seats)
-    return [_rows(first, matrix, own, debts[host], low_water) for host, own in enumerate(seats)]
-
-
-def _rows(first: int, matrix: Matrix, own: Agents, debts: Agents, low_water: int) -> Topology:
-    """Return one host's rows: slices, because agents seated side by side have their rows side by side."""
-    runs = [(run[0], run[-1] + 1) for run in np.split(own, np.flatnonzero(np.diff(own) > 1) + 1)]
-    rounds, n = matrix.rounds, matrix.agents
-    pieces = [matrix.starts[r * n + low : r * n + high + 1] for r in range(rounds) for low, high in runs]
-    lengths = np.concatenate([starts[1:] - starts[:-1] for starts in pieces])
-    columns = np.concatenate([matrix.columns[starts[0] : starts[-1]] for starts in pieces])
-    weights = np.concatenate([matrix.weights[starts[0] : starts[-1]] for starts in pieces])
-    return Topology(first, rounds, np.concatenate(([0], np.cumsum(lengths))), columns, weights, debts, low_water)
+    """Return one topology per host for the consecutive rounds of a matrix, all rounds and hosts handled at once."""
+    rounds, debts = matrix.rounds, _debts(matrix, seats)
+    below = matrix.agents * np.arange(rounds)[:, None]
+    rows = np.concatenate([(below + own).ravel() for own in seats])  # host by host, and each host's round by round
+    lengths = matrix.lengths[rows]
+    ends = np.concatenate(([0], lengths.cumsum()))
+    entries = np.arange(ends[-1]) + np.repeat(matrix.starts[rows] - ends[:-1], lengths)
+    columns, weights = matrix.columns[entries], matrix.weights[entries]
+    topologies, row = [], 0
+    for own, owed in zip(seats, debts, strict=True):
+        starts = ends[row : row + rounds * len(own) + 1]
+        low, high, row = int(starts[0]), int(starts[-1]), row + rounds * len(own)
+        topologies.append(Topology(first, rounds, starts - low, columns[low:high], weights[low:high], owed, low_water))
+    return topologies
 
 
 def _debts(matrix: Matrix, seats: Sequence[Agents]) -> list[Agents]:
@@ -69,13 +70,20 @@ def _debts(matrix: Matrix, seats: Sequence[Agents]) -> list[Agents]:
     owner = np.full(agents, -1, dtype=np.intp)  # agents that have departed are owed no rows
     for host, own in enumerate(seats):
         owner[own] = host
-    receiver, sender = np.repeat(np.tile(owner, rounds), matrix.lengths), owner[matrix.columns]
+    receiver = np.repeat(np.tile(owner, rounds), matrix.lengths)
     offset = np.repeat(np.arange(rounds), np.diff(matrix.starts[::agents]))
-    crossing = receiver != sender
-    key = ((sender * rounds + offset) * hosts + receiver) * agents + matrix.columns
-    rest, agent = np.divmod(np.unique(key[crossing]), agents)
-    rest, to = np.divmod(rest, hosts)
-    by, at = np.divmod(rest, rounds)
+    key = ((offset * hosts + receiver) * agents + matrix.columns)[receiver != owner[matrix.columns]]
+    if (possible := rounds * hosts * agents) <= 16 * len(matrix.columns):  # a table that large costs less than to sort
+        owed = np.zeros(possible, dtype=bool)
+        owed[key] = True
+        key = np.flatnonzero(owed)
+    else:
+        key = np.unique(key)
+    rest, agent = np.divmod(key, agents)
+    at, to = np.divmod(rest, hosts)
+    by = owner[agent]
+    order = by.argsort(kind="stable")
     # a host's peers are all hosts but itself, in order
-    triples = np.stack((at, to - (to > by), agent), axis=1)
-    return np.split(triples, np.searchsorted(by, np.arange(1, hosts)))
+    triples = np.stack((at, to - (to > by), agent), axis=1)[order]
+    ends = by[order].searchsorted(np.arange(hosts + 1)).tolist()
+    return [triples[low:high] for low, high in itertools.pairwise(ends)]

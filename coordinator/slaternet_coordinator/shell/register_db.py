@@ -163,7 +163,7 @@ class RegisterDb:
                 run(statement)
             run("INSERT OR REPLACE INTO register VALUES (1, ?, ?)", (data, hashlib.sha256(data).digest()))
             run("COMMIT")
-            run("PRAGMA wal_checkpoint(TRUNCATE)")
+            run("PRAGMA wal_checkpoint(RESTART)")  # not TRUNCATE: to free the log and grow it anew costs more than all
         except BaseException:
             with suppress(sqlite3.Error):  # some errors have ended the transaction already
                 run("ROLLBACK")

@@ -1,7 +1,7 @@
 """Randomness with an address: (seed, purpose, agent, block of rounds).
 
 Counter-based (Philox), so that any process can draw any address without having drawn those before it, and a restart
-draws the same numbers again. Building a generator costs about 20 microseconds, more than the numbers of one round:
+draws the same numbers again. Building a generator costs more than the numbers of one round:
 one generator therefore serves a block of rounds, whose length follows from the run spec alone.
 """
 
@@ -9,6 +9,8 @@ import functools
 import hashlib
 
 import numpy as np
+from numpy.random.bit_generator import ISeedSequence
+from numpy.typing import DTypeLike, NDArray
 
 _NUMBERS_PER_BLOCK = 4096
 _LONGEST_BLOCK = 256
@@ -19,10 +21,9 @@ def stream(seed: int, purpose: str, agent: int = 0, block: int = 0) -> np.random
 
     Numbers of a single round and no agent, such as the edges of a graph, have agent 0 and the round as their block.
     """
-    key = np.array([seed, _purpose_key(purpose)], dtype=np.uint64)
     # The two low words count the numbers drawn: 2^128 of them lie between an address and the next.
     counter = np.array([0, 0, agent, block], dtype=np.uint64)
-    return np.random.Generator(np.random.Philox(key=key, counter=counter))
+    return np.random.Generator(np.random.Philox(_key(seed, purpose), counter=counter))  # type: ignore[arg-type]
 
 
 def block_length(numbers: int) -> int:
@@ -35,6 +36,17 @@ def locate(round: int, length: int) -> tuple[int, int]:
     return divmod(round - 1, length)
 
 
-@functools.cache
-def _purpose_key(purpose: str) -> int:
-    return int.from_bytes(hashlib.sha256(purpose.encode()).digest()[:8], "little")
+class _Key(ISeedSequence):
+    """A key that Philox takes as it is; given as `key=`, it costs a seed that numpy first draws from the system."""
+
+    def __init__(self, seed: int, purpose: str) -> None:
+        of_purpose = int.from_bytes(hashlib.sha256(purpose.encode()).digest()[:8], "little")
+        self._words = np.array([seed, of_purpose], dtype=np.uint64)
+
+    def generate_state(self, n_words: int, dtype: DTypeLike = np.uint32) -> NDArray[np.uint64]:
+        """Return the key: Philox asks for two words of 64 bits."""
+        del n_words, dtype
+        return self._words
+
+
+_key = functools.lru_cache(maxsize=1024)(_Key)

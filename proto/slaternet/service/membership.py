@@ -108,6 +108,7 @@ class Membership:
         self.begun = head.epoch > 0
         """Whether the game had begun when this process joined: then it is a spare, or was in it before."""
         self.epoch = 0
+        self._head = model.Head(self.run, 0, 0, self.name)
         self.security = security
         self.meter = meter
         self.breaches = RefusalCounter()
@@ -176,7 +177,10 @@ class Membership:
 
     def head(self, round: int = 0) -> model.Head:
         """Return the head of a message about a round."""
-        return model.Head(self.run, self.epoch, round, self.name)
+        head = self._head
+        if head.round != round or head.epoch != self.epoch:  # several messages in a row are about one round
+            head = self._head = model.Head(self.run, self.epoch, round, self.name)
+        return head
 
     def identify(
         self, message: tuple[model.Head, object] | None, peers: Mapping[str, model.Peer], caller: Caller | None

@@ -14,7 +14,7 @@ from tests.support.agent_games import made
 
 from slaternet.attendance import Attendance
 from slaternet.errors import BadSpec, Mismatch, RoundNotOpen
-from slaternet.limits import LIMITS
+from slaternet.limits import LIMITS, Limits
 from slaternet.model import (
     Agents,
     Answer,
@@ -111,11 +111,18 @@ def answer(question: Question) -> Answer:
 
 
 def new_host(
-    name: str, seating: list[Agents], host: int, since: Checkpoint | None = None, *, leave: bool = False, mark: int = 0
+    name: str,
+    seating: list[Agents],
+    host: int,
+    since: Checkpoint | None = None,
+    *,
+    leave: bool = False,
+    mark: int = 0,
+    limits: Limits = FEW,
 ) -> Host:
     peers = tuple(Peer(f"host-{i}", "", 1, seats) for i, seats in enumerate(seating) if i != host)
     seated = Seating(seating[host], peers, departures=DEPARTURES if leave else (), low_water=mark)
-    return gone_back(made_anew(name), seated, since, durable=True)
+    return gone_back(made_anew(name), seated, since, durable=True, limits=limits)
 
 
 def gone_back(
@@ -124,7 +131,7 @@ def gone_back(
     """Return a host that goes on from a checkpoint, if there is one."""
     if since is not None:
         options |= {"since": since.round, "state": restored(algorithm, since.payload)}
-    return Host(algorithm, seated, N, rounds, FEW, **options)
+    return Host(algorithm, seated, N, rounds, **{"limits": FEW} | options)
 
 
 @dataclass
@@ -398,9 +405,10 @@ def test_a_host_that_has_come_back_offers_what_it_has_played_since_and_nothing_b
     ]
 
 
-def test_a_row_of_a_round_long_played_is_still_compared() -> None:
+@pytest.mark.parametrize("room", [0, FEW.rows_bytes], ids=["by its hash", "as it is"])
+def test_a_row_of_a_round_long_played_is_still_compared(room: int) -> None:
     seating = SEATINGS[0]
-    host, other = new_host("yi2023 central", seating, 0), new_host("yi2023 central", seating, 1)
+    host, other = (new_host("yi2023 central", seating, each, limits=replace(FEW, rows_bytes=room)) for each in range(2))
     sent: list[Frame] = []
     todo: list[tuple[Host, Event]] = [
         (each, topology("yi2023 central", seating, i, 1, T, 0)) for i, each in enumerate((host, other))
@@ -415,6 +423,7 @@ def test_a_row_of_a_round_long_played_is_still_compared() -> None:
                 case Ask(question):
                     todo.append((at, answer(question)))
     assert host.finished
+    assert any(board.rows.size for board in host._boards.values()) == (room > 0)
 
     for frame in sent:
         assert host.handle(FrameArrived(0, frame)) == []

@@ -508,7 +508,7 @@ def test_rows_that_are_not_mixed_here_are_not_disputed() -> None:
         assert host.handle(FrameArrived(0, Frame(3, others, np.full((1, P), value)))) == []
 
 
-def test_rows_that_came_before_their_topology_are_disputed_when_it_is_known_and_no_flood_of_them_is_kept() -> None:
+def test_rows_that_came_before_their_topology_are_disputed_after_it_and_no_flood_of_them_is_kept() -> None:
     host = new_host(SEATING, 0)
     effects = host.handle(topology(SEATING, 0, 1, 2))
     for t in (1, 2):
@@ -522,11 +522,13 @@ def test_rows_that_came_before_their_topology_are_disputed_when_it_is_known_and_
 
     effects = host.handle(topology(SEATING, 0, 3, T))
 
-    assert [each.round for each in effects if isinstance(each, Dispute)] == [3, 4]
-    assert [each.rows.tobytes() for each in host.disputes] == [false(FRAMES[3]).rows.tobytes(), outside.rows.tobytes()]
+    assert [each.round for each in effects if isinstance(each, Dispute)] == [3]
+    assert [each.rows.tobytes() for each in host.disputes] == [false(FRAMES[3]).rows.tobytes()]
     assert not host._contested
     question = asked(host.handle(DisputedRows(3, FRAMES[3].agents, FRAMES[3].rows)))
     assert question.x.tobytes() == REFERENCE[2, SEATING[0]].tobytes()
+    [dispute] = [each for each in host.handle(answer(question)) if isinstance(each, Dispute)]  # as they are to be mixed
+    assert (dispute.round, dispute.rows.tobytes()) == (4, outside.rows.tobytes())
 
 
 def test_rows_that_do_not_fit_into_a_message_are_disputed_and_stated_without_numbers() -> None:
@@ -556,6 +558,43 @@ def test_a_row_that_cannot_be_right_is_disputed_and_not_mixed(row: float) -> Non
     assert host.pending is None
     question = asked(host.handle(DisputedRows(3, FRAMES[3].agents, FRAMES[3].rows)))
     assert question.x.tobytes() == REFERENCE[2, SEATING[0]].tobytes()
+
+
+def test_a_row_that_cannot_be_right_is_not_mixed_though_no_further_dispute_is_allowed() -> None:
+    host = new_host(SEATING, 0, limits=replace(LIMITS, complaints=0))
+    effects = host.handle(topology(SEATING, 0, 1, T))
+    for t in (1, 2):
+        effects = host.handle(FrameArrived(0, FRAMES[t])) if t in FRAMES else effects
+        effects = host.handle(answer(asked(effects)))
+
+    assert host.handle(FrameArrived(0, replace(FRAMES[3], rows=np.full_like(FRAMES[3].rows, 9.0)))) == []
+
+    assert (host.pending, host.waiting_for) == (None, ("host-1",))
+    question = asked(host.handle(FrameArrived(0, FRAMES[3])))
+    assert question.x.tobytes() == REFERENCE[2, SEATING[0]].tobytes()
+
+
+def test_peers_that_are_owed_the_same_rows_get_one_frame() -> None:
+    seating = [np.array([0, 1]), *(np.array([each]) for each in range(2, N))]
+    debts = np.array([(0, 0, 0), (0, 1, 0), (0, 1, 1), (0, 2, 0), (0, 3, 0), (0, 3, 1)])
+    alone = Topology(1, 1, np.array([0, 1, 2]), np.array([0, 1]), np.ones(2), debts)
+
+    sent = [each for each in new_host(seating, 0).handle(alone) if isinstance(each, Send)]
+
+    assert [(each.peer, each.frame.agents.tolist()) for each in sent] == [(0, [0]), (1, [0, 1]), (2, [0]), (3, [0, 1])]
+    assert sent[0].frame is sent[2].frame
+    assert sent[1].frame is sent[3].frame
+
+
+@pytest.mark.parametrize(("seats", "own"), [([3, 4, 5], 4), ([3, 5, 6], 5)], ids=["side by side", "scattered"])
+def test_a_frame_with_a_row_of_somebody_else_s_agent_is_refused(seats: list[int], own: int) -> None:
+    rest = np.setdiff1d(np.arange(N), seats)
+    host = new_host([rest[:1], np.array(seats), rest[1:]], 0)
+    assert host.handle(FrameArrived(0, Frame(1, np.array([own]), np.zeros((1, P))))) == []
+
+    for other in rest.tolist():
+        with pytest.raises(NotYours):
+            host.handle(FrameArrived(0, Frame(1, np.array(sorted({own, other})), np.zeros((2, P)))))
 
 
 def test_where_nobody_can_judge_a_row_that_cannot_be_right_the_next_is_taken() -> None:

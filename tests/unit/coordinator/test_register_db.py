@@ -145,15 +145,21 @@ def emptied(path: Path) -> None:
 def test_a_bit_that_has_changed_is_noticed_wherever_it_stands(path: Path, tmp_path: Path) -> None:
     memory, hosts = SavedGame("playing", 192, 64), tuple(SavedMember(name, Role.HOST, f"{name}:1", 1) for name in "abc")
     with RegisterDb.open(path, BORN) as archive:  # and killed: nothing is tidied up
+        archive.save(SavedGame("playing", 176, 64))
         archive.save(replace(memory, members=hosts))
-        files = {each.name: each.read_bytes() for each in tmp_path.iterdir() if not each.name.endswith("-shm")}
+        kept, log = path.read_bytes(), path.with_name(f"{path.name}-wal").read_bytes()
     (there := tmp_path / "there").mkdir()
-    kept, noticed = files[path.name], 0
-    assert not files.get(f"{path.name}-wal")
-    for place in range(0, 8 * len(kept), 1031):
-        flipped = bytearray(kept)
+    noticed = 0
+    # in the database, whose log is lost or not, and in the log
+    for place, first, rest in [
+        *((place, kept, rest) for rest in (b"", log) for place in range(0, 8 * len(kept), 1031)),
+        *((place, log, kept) for place in range(0, 8 * len(log), 1031)),
+    ]:
+        flipped = bytearray(first)
         flipped[place // 8] ^= 1 << place % 8
-        (there / path.name).write_bytes(flipped)
+        data, written = (flipped, rest) if first is kept else (rest, flipped)
+        (there / path.name).write_bytes(data)
+        (there / f"{path.name}-wal").write_bytes(written)
         try:
             with RegisterDb.open(there / path.name, BORN) as archive:
                 assert archive.identity == BORN

@@ -1,7 +1,5 @@
 """What a shell sees of a game: frozen, and as of one moment."""
 
-from dataclasses import FrozenInstanceError
-
 import pytest
 from tests.support.coordinator_games import Play
 from tests.support.seating_games import begun, hold, played
@@ -24,9 +22,9 @@ def test_a_view_stays_as_it_was_and_cannot_be_changed() -> None:
     assert nobody == ()
     after = play.coordinator.view
     assert (after.phase, after.epoch, after.missing) == (Phase.PLAYING, 1, "")
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(AttributeError):
         after.epoch = 2  # type: ignore[misc]
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(AttributeError):
         play.coordinator.members()[0].lost = True  # type: ignore[misc]
 
 
