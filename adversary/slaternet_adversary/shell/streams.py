@@ -56,9 +56,13 @@ class RevealServer:
         self._reported_at = 0.0
         self._orders: deque[tuple[Callable[[], Awaitable[None]], Stream | None]] = deque()
         """Of the coordinator, and reports of hosts with their streams, in order."""
-        self._asked: list[Asked] = []
+        self._asked: list[tuple[Asked, Stream]] = []
         """Questions that have arrived, and wait for those before them."""
-        self._handled: asyncio.Future[None] | None = None  # when those are taken up, for streams with many of them
+        self._askers: dict[str, Stream] = {}
+        """By host: the streams that have brought the questions which are handled now."""
+        self._unhandled: set[Stream] = set()
+        """Streams with a question that is not handled yet."""
+        self._handled: asyncio.Future[None] | None = None  # when the next questions are handled
         self._journal = journal
         self._epoch = 0
         self._hosts: dict[str, model.Peer] = {}
@@ -166,7 +170,7 @@ class RevealServer:
 
     def refuse(self, host: str, error: errors.SlaternetError) -> None:
         """End the stream of a host whose question is against the rules."""
-        if (link := self._links.get(host)) is not None:
+        if (link := self._askers.get(host)) is not None:
             link.end(error, by_peer=True)
 
     def report(self, progress: model.Progress) -> None:
@@ -195,6 +199,7 @@ class RevealServer:
                     self.report(self._runtime.progress)
         finally:
             self._timer.cancel()
+            self._release()
 
     def _tick(self) -> None:
         self._overdue = True
@@ -210,20 +215,34 @@ class RevealServer:
                 order, link = self._orders.popleft()
                 await self._perform(order(), link)
             elif self._asked:
-                asked, self._asked = tuple(self._asked), []
-                if self._handled is not None:
-                    self._handled.set_result(None)
-                    self._handled = None
-                await self._perform(runtime.handle(Questions(asked)))
-                if self._membership.failed:
-                    for each in asked:
-                        self.refuse(each.host, errors.PluginFailed(_FAILED))
+                await self._handle_questions()
             elif (working or runtime.due) and not runtime.idle:
                 working = True
                 await self._perform(runtime.work())
                 await asyncio.sleep(0)  # what has arrived meanwhile goes first
             else:
                 return
+
+    async def _handle_questions(self) -> None:
+        asked, self._asked = self._asked, []
+        self._askers = {each.host: link for each, link in asked}
+        await self._perform(self._runtime.handle(Questions(tuple(each for each, _ in asked))))
+        for _, link in asked:
+            if self._membership.failed:
+                link.end(errors.PluginFailed(_FAILED))
+            self._unhandled.discard(link)
+        self._release()
+
+    def _release(self) -> None:
+        if self._handled is not None:
+            self._handled.set_result(None)
+            self._handled = None
+
+    async def _wait_until_handled(self, link: Stream) -> None:
+        """Wait until the question that a stream has brought is answered or refused."""
+        while link in self._unhandled and not self._membership.failed:
+            self._handled = self._handled or self._loop.create_future()
+            await asyncio.shield(self._handled)
 
     def _order(self, work: Callable[[], Awaitable[None]], link: Stream | None = None) -> None:
         """Have something done in its turn; where that is refused, `link` has sent it."""
@@ -273,6 +292,7 @@ class RevealServer:
                 await self._take(link, peer, message[1])
                 if link.crowded:  # answers that were asked for again wait until it reads
                     await link.drained()
+            await self._wait_until_handled(link)  # a host may say that nothing follows, and its question be wrong
         finally:
             if self._links.get(name) is link:
                 del self._links[name]
@@ -291,11 +311,10 @@ class RevealServer:
             case model.Question():
                 if self._membership.failed:
                     raise errors.PluginFailed(_FAILED)
-                self._asked.append(Asked(peer.name, body, self._runtime.seconds))
+                await self._wait_until_handled(link)  # an honest host asks once, and waits for the answer
+                self._asked.append((Asked(peer.name, body, self._runtime.seconds), link))
+                self._unhandled.add(link)
                 self._wake.set()
-                if len(self._asked) > 2 * len(self._hosts):  # an honest host asks once, and waits
-                    self._handled = self._handled or self._loop.create_future()
-                    await asyncio.shield(self._handled)
             case model.Usage():
                 self._order(functools.partial(self._runtime.handle, Used(peer.name, peer.incarnation, body)), link)
                 # after the last round no burst will fill up any more
