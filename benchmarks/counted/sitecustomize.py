@@ -6,6 +6,7 @@ Generated code, comprehensions and the resumption of a coroutine or generator do
 """
 
 import atexit
+import itertools
 import json
 import os
 import sys
@@ -53,7 +54,7 @@ def stop(service: str, folder: Path) -> None:
 
 
 for _service in SERVICES:
-    if sys.orig_argv[1:3] == ["-m", _service]:
+    if ("-m", _service) in itertools.pairwise(sys.orig_argv):
         atexit.register(stop, _service, Path(os.environ["SLATERNET_CALLS"]))
         threading.setprofile(lambda _frame, _event, _argument: start())
         start()

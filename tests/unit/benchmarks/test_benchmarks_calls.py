@@ -78,7 +78,7 @@ def counted(folder: Path, *command: str) -> list[dict[str, object]]:
 
 
 def test_every_call_of_our_own_functions_counts_once_in_every_thread(tmp_path: Path) -> None:
-    (document,) = counted(tmp_path, "-m", "slaternet_agent", "--name", "agent-7")
+    (document,) = counted(tmp_path, "-P", "-m", "slaternet_agent", "--name", "agent-7")
 
     assert document["name"] == "agent-7"
     calls = document["calls"]
