@@ -2,6 +2,7 @@
 
 Functions        losses that are squares of linear residuals, under linear constraints
 Separable        losses that are a sum over coordinates, a parabola each, under linear constraints
+Targets          losses that are squared distances from a target of one's own, under linear constraints
 Part             a part of a whole, as an option
 Constraints      how many constraints an agent has, as an option
 check_size       refuses functions that would not fit into memory
@@ -63,11 +64,33 @@ class Functions:
         return np.repeat(_of(self.b, agents)[:, None], points.shape[1], axis=1)
 
     def network_loss(self, agents: Agents, points: Array) -> Array:
-        """Return the agents' average loss at points (N, p), by its quadratic form: O(k + N), not O(k N)."""
+        """Return the agents' average loss at points (N, p): by its quadratic form in O(k + N), not O(k N).
+
+        Where the p x p matrix of that form is larger than a piece of a score and than all residuals, by the residuals.
+        """
+        p, count = points.shape[1], len(points) * len(agents) * self._rows
+        if p * p > max(count, LIMITS.chunk_bytes // 8):
+            return self._residual_loss(agents, points)
         hessian, slope, constant = self.quadratic(agents)
         loss: Array = np.einsum("np,np->n", points @ (0.5 * hessian) + slope, points)
         loss += constant
         return loss
+
+    def _residual_loss(self, agents: Agents, points: Array) -> Array:
+        """Return the same without the matrix of the quadratic form, a few points at a time."""
+        a, theta = self._squares(agents)
+        loss = np.empty(len(points))
+        step = max(1, LIMITS.chunk_bytes // (8 * len(a)))
+        for first in range(0, len(points), step):
+            residual = points[first : first + step] @ a.T
+            residual -= theta
+            loss[first : first + step] = np.einsum("nr,nr->n", residual, residual)
+        loss /= 2 * len(agents)
+        return loss
+
+    def _squares(self, agents: Agents) -> tuple[Array, Array]:
+        """Return (A, theta): the agents' summed loss is 1/2 |A x - theta|^2."""
+        return _of(self.a, agents).reshape(-1, self.matrix.shape[-1]), _of(self.theta, agents).reshape(-1)
 
     def network_violation(self, agents: Agents, points: Array) -> Array:
         """Return the norm of the agents' stacked [g]_+ at points (N, p)."""
@@ -81,9 +104,7 @@ class Functions:
     def quadratic(self, agents: Agents) -> tuple[Array, Array, float]:
         """Return (H, h, c): the agents' average loss is 1/2 x'Hx + h'x + c."""
         check_size(self.matrix.shape[-1] ** 2)
-        a = _of(self.a, agents).reshape(-1, self.matrix.shape[-1])
-        theta = _of(self.theta, agents).reshape(-1)
-        count = len(agents)
+        (a, theta), count = self._squares(agents), len(agents)
         return a.T @ a / count, -(theta @ a) / count, float(theta @ theta) / (2 * count)
 
     def linear(self, agents: Agents) -> tuple[Array, Array]:
@@ -151,6 +172,77 @@ class Separable(Functions):
         return curvature.mean(axis=0), slope.mean(axis=0), float(constant.mean())
 
 
+class Targets(Functions):
+    """Every agent's functions in one round: A is the same multiple of the identity for all, and is not stored.
+
+    f_i(x) = 1/2 |root x - theta_i|^2,     g_i(x) = B_i x - b_i
+
+    Values have the bits of the same functions with their matrices.
+    """
+
+    __slots__ = ("_root", "_targets")
+
+    def __init__(self, root: float, targets: Array, matrix: Array, bound: Array) -> None:
+        super().__init__(matrix, bound, rows=0)  # B (n, m, p) and b (n, m)
+        self._root = root
+        self._targets = targets  # theta (n, p)
+
+    def loss(self, agents: Agents, points: Array) -> Array:
+        """Return f_i, (k, s)."""
+        residual = self._residual(agents, points)
+        residual *= residual
+        loss: Array = np.add.reduce(residual, axis=-1)
+        loss *= 0.5
+        return loss
+
+    def loss_gradient(self, agents: Agents, points: Array) -> Array:
+        """Return root (root x - theta), (k, s, p)."""
+        gradient = self._residual(agents, points)
+        gradient *= self._root
+        gradient += 0.0  # as in a sum with zeros, no zero has a sign
+        return gradient
+
+    def network_loss(self, agents: Agents, points: Array) -> Array:
+        """Return the agents' average loss at points (N, p): O(k + N), not O(k N)."""
+        if self._small:
+            return self.stacked().network_loss(agents, points)
+        slope, constant = self._average(agents)
+        loss: Array = np.einsum("np,np->n", points * (0.5 * self._root**2) + slope, points)
+        loss += constant
+        return loss
+
+    def quadratic(self, agents: Agents) -> tuple[Array, Array, float]:
+        """Return (H, h, c): the agents' average loss is 1/2 x'Hx + h'x + c."""
+        if self._small:
+            return self.stacked().quadratic(agents)
+        check_size(self.matrix.shape[-1] ** 2)
+        return self._root**2 * np.eye(self.matrix.shape[-1]), *self._average(agents)
+
+    def stacked(self) -> Functions:
+        """Return the same functions with their matrices, n (p + m) p numbers."""
+        n, m, p = self.matrix.shape
+        check_size(n * (p + m) * p)
+        matrix = np.empty((n, p + m, p))
+        matrix[:, :p] = self._root * np.eye(p)
+        matrix[:, p:] = self.matrix
+        return Functions(matrix, np.concatenate((self._targets, self.offset), axis=1), p)
+
+    @property
+    def _small(self) -> bool:
+        """Whether scores come from the matrices, whose sums are rounded a little differently."""
+        n, m, p = self.matrix.shape
+        return n * (p + m) * p <= LIMITS.chunk_bytes // 8
+
+    def _average(self, agents: Agents) -> tuple[Array, float]:
+        targets = _of(self._targets, agents)
+        return -self._root * targets.mean(axis=0), float(np.vdot(targets, targets)) / (2 * len(agents))
+
+    def _residual(self, agents: Agents, points: Array) -> Array:
+        residual: Array = np.multiply(self._root, points, order="C")
+        residual -= _of(self._targets, agents)[:, None]
+        return residual
+
+
 class RandomNumbers:
     """For every row (an agent, a site) and round: numbers uniform on [0, 1), and standard normal ones.
 
@@ -162,7 +254,8 @@ class RandomNumbers:
         self._purpose = purpose
         length = block_length(uniform + normal)
         check_size(rows * (uniform + normal))
-        self._uniform, self._normal = np.empty((rows, length, uniform)), np.empty((rows, length, normal))
+        self._shapes = (rows, length, uniform), (rows, length, normal)
+        self._drawn = np.empty(0), np.empty(0)
         self._block = -1
 
     def uniform(self, round: int) -> Array:
@@ -174,15 +267,18 @@ class RandomNumbers:
         return self._at(round)[1]
 
     def _at(self, round: int) -> tuple[Array, Array]:
-        block, offset = locate(round, self._uniform.shape[1])
+        (rows, length, _), _ = self._shapes
+        block, offset = locate(round, length)
         if block != self._block:
-            self._uniform, self._normal = np.empty_like(self._uniform), np.empty_like(self._normal)
-            for row in range(len(self._uniform)):
+            self._drawn = np.empty(0), np.empty(0)  # not two blocks at a time
+            uniform, normal = map(np.empty, self._shapes)
+            for row in range(rows):
                 generator = self._game.stream(self._purpose, row, block)
-                generator.random(out=self._uniform[row])
-                generator.standard_normal(out=self._normal[row])
-            self._block = block
-        return self._uniform[:, offset], self._normal[:, offset]
+                generator.random(out=uniform[row])
+                generator.standard_normal(out=normal[row])
+            self._drawn, self._block = (uniform, normal), block
+        uniform, normal = self._drawn
+        return uniform[:, offset], normal[:, offset]
 
 
 def check_size(numbers: int) -> None:
@@ -218,8 +314,12 @@ def _of(values: Array, agents: Agents) -> Array:
 
 def _apply(matrices: Array, points: Array) -> Array:
     """Return each agent's matrix (k, q, r) times each of its points (k, s, r), (k, s, q), without BLAS."""
-    k, q, r = matrices.shape
+    (k, q, r), s = matrices.shape, points.shape[1]
+    step = max(1, LIMITS.chunk_bytes // max(8 * s * q * r, 1))
+    if k > step:
+        parts = (slice(first, first + step) for first in range(0, k, step))
+        return np.concatenate([_apply(matrices[part], points[part]) for part in parts])
     # Repeating the points makes the product run over long rows; a broadcast one runs over r numbers at a time.
-    repeated = np.repeat(points, q, axis=1).reshape(k, -1, q, r)
+    repeated = np.repeat(points, q, axis=1).reshape(k, s, q, r)
     applied: Array = np.add.reduce(np.multiply(matrices[:, None], repeated, order="C"), axis=-1)
     return applied

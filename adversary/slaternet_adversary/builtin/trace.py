@@ -41,7 +41,7 @@ from slaternet.numerics.npz import NUMBERS, Archive, WrongSize
 from slaternet.storage.disk import replacing
 from slaternet.storage.files import opened, refusing
 from slaternet_adversary.api import CannotPlay, Round
-from slaternet_adversary.builtin.forms import Functions, Separable
+from slaternet_adversary.builtin.forms import Functions, Separable, Targets
 
 _ROWS, _STACKED, _SEPARABLE = "rows", ("matrix", "offset"), ("curvature", "slope", "constant")
 _HOW = "write it with numpy.savez(path, matrix=..., offset=..., rows=...) or slaternet record"
@@ -151,6 +151,8 @@ class Trace:
 def arrays(functions: Round) -> Mapping[str, Array]:
     """Return the arrays of a round as a trace has them; empty where it is of no form that a trace can hold."""
     # exactly these classes: a subclass may override methods
+    if type(functions) is Targets:
+        functions = functions.stacked()
     if type(functions) is Functions:
         return {"matrix": functions.matrix, "offset": functions.offset}
     if type(functions) is Separable:

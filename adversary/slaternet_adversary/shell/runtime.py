@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slaternet.errors import Damaged, Diverged, Refused, RunFailed, Unready
-from slaternet.limits import LIMITS, Limits
+from slaternet.limits import LIMITS
 from slaternet.model import Agents, Answer, Departure, IncidentRecord, LowWater, Progress, StopAt, Values
 from slaternet.storage.failpoints import failpoint
 from slaternet_adversary.api import Adversary
@@ -61,10 +61,8 @@ class Runtime:
         clock: Callable[[], float] = time.perf_counter,
         journal: AdversaryJournal | None = None,
         trimmer: JournalTrimmer | None = None,
-        limits: Limits = LIMITS,
     ) -> None:
         self._referee = referee
-        self._limits = limits
         self._functions = OpenRounds(plugin)
         self._results = results
         self._journal = journal
@@ -148,7 +146,7 @@ class Runtime:
             failpoint("adversary_before_play")
             played = self._functions.play(self._plays.popleft())
             failpoint("adversary_after_play")
-            self.due = bool(self._plays) or len(self._scores) >= self._limits.burst
+            self.due = bool(self._plays) or len(self._scores) >= self._referee.burst
             self._execute(self._referee.handle(played))
             return
         scored = self._functions.score(self._scores[0]) if self._scores else None
@@ -156,7 +154,7 @@ class Runtime:
             self._trimmer.step(self._results.sync)  # with each score, so that scores cannot delay it for ever
         if scored is not None:
             self._scores.popleft()
-            self.due = len(self._scores) >= self._limits.burst
+            self.due = len(self._scores) >= self._referee.burst
             self._enter(scored)
             self._execute(self._referee.handle(scored))
 
@@ -259,7 +257,7 @@ class Runtime:
                         self.due = True
                     case events.Score():
                         self._scores.append(effect)
-                        self.due = self.due or len(self._scores) >= self._limits.burst
+                        self.due = self.due or len(self._scores) >= self._referee.burst
                     case events.Enter(event):
                         self._enter(event)
                         if isinstance(event, events.Used):

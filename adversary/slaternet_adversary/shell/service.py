@@ -126,7 +126,7 @@ class AdversaryService:
             limits = self._config.environment.limits
             referee = build_referee(spec, description, limits)
             clock = self._config.environment.clock
-            runtime = Runtime(plugin, referee, results, clock, journal=journal, trimmer=trimmer, limits=limits)
+            runtime = Runtime(plugin, referee, results, clock, journal=journal, trimmer=trimmer)
             revealer = RevealServer(
                 membership,
                 runtime,
