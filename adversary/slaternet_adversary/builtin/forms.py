@@ -18,8 +18,11 @@ from pydantic import Field
 
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
-from slaternet.numerics.randomness import block_length, locate
+from slaternet.numerics.randomness import block_length, locate, streams
 from slaternet_adversary.api import CannotPlay, Game
+
+_CACHE_BYTES = 1 << 18
+"""Of products and random numbers: arrays of this size stay in a processor's cache between two operations."""
 
 Part = Annotated[float, Field(ge=0, lt=1), "at least 0 and below 1"]
 Constraints = Annotated[int, Field(gt=0, le=LIMITS.constraints)]
@@ -32,7 +35,7 @@ class Functions:
     Scores are for the observer alone and may use BLAS.
     """
 
-    __slots__ = ("_asked", "_rows", "_values", "a", "b", "bound", "matrix", "offset", "theta")
+    __slots__ = ("_asked", "_linear", "_rows", "_values", "a", "b", "bound", "matrix", "offset", "theta")
 
     def __init__(self, matrix: Array, offset: Array, rows: int) -> None:
         self.matrix = matrix  # (n, rows + m, p)
@@ -42,6 +45,7 @@ class Functions:
         self._rows = rows
         self._asked = b""
         self._values = np.empty(0)
+        self._linear: tuple[Array, Array] | None = None
 
     def loss(self, agents: Agents, points: Array) -> Array:
         """Return 1/2 |A x - theta|^2, (k, s)."""
@@ -56,8 +60,7 @@ class Functions:
 
     def loss_gradient(self, agents: Agents, points: Array) -> Array:
         """Return A' (A x - theta), (k, s, p)."""
-        transposed = _of(self.a, agents).transpose(0, 2, 1)
-        return _apply(transposed, self._differences(agents, points)[..., : self._rows])
+        return _apply(self.a.transpose(0, 2, 1), agents, self._differences(agents, points)[..., : self._rows])
 
     def constraint_gradient(self, agents: Agents, points: Array) -> Array:
         """Return B at every point, (k, s, m, p)."""
@@ -109,7 +112,12 @@ class Functions:
 
     def linear(self, agents: Agents) -> tuple[Array, Array]:
         """Return (B, b): the agents' stacked constraints are B x - b <= 0."""
-        return _of(self.b, agents).reshape(-1, self.matrix.shape[-1]), _of(self.bound, agents).reshape(-1)
+        if self._linear is not None and len(agents) == len(self.matrix):
+            return self._linear
+        linear = _of(self.b, agents).reshape(-1, self.matrix.shape[-1]), _of(self.bound, agents).reshape(-1)
+        if len(agents) == len(self.matrix):
+            self._linear = linear  # a score asks for it piece by piece, and it may be a copy
+        return linear
 
     def _differences(self, agents: Agents, points: Array) -> Array:
         """Return A x - theta and B x - b side by side, (k, s, rows + m).
@@ -118,9 +126,8 @@ class Functions:
         """
         asked = agents.tobytes() + points.tobytes()
         if asked != self._asked:
-            rows = slice(None) if len(agents) == len(self.matrix) else agents  # a slice copies nothing
-            self._values = _apply(self.matrix[rows], points)
-            self._values -= self.offset[rows][:, None]
+            self._values = _apply(self.matrix, agents, points)
+            self._values -= _of(self.offset, agents)[:, None]
             self._asked = asked
         return self._values
 
@@ -231,7 +238,7 @@ class Targets(Functions):
     def _small(self) -> bool:
         """Whether scores come from the matrices, whose sums are rounded a little differently."""
         n, m, p = self.matrix.shape
-        return n * (p + m) * p <= LIMITS.chunk_bytes // 8
+        return int(n * (p + m) * p) <= LIMITS.chunk_bytes // 8
 
     def _average(self, agents: Agents) -> tuple[Array, float]:
         targets = _of(self._targets, agents)
@@ -250,12 +257,12 @@ class RandomNumbers:
     """
 
     def __init__(self, game: Game, purpose: str, rows: int, uniform: int, normal: int = 0) -> None:
-        self._game = game
+        self._seed = game.seed
         self._purpose = purpose
         length = block_length(uniform + normal)
         check_size(rows * (uniform + normal))
-        self._shapes = (rows, length, uniform), (rows, length, normal)
-        self._drawn = np.empty(0), np.empty(0)
+        self._shape = rows, length, uniform, normal
+        self._drawn: tuple[Array, ...] = ()
         self._block = -1
 
     def uniform(self, round: int) -> Array:
@@ -267,18 +274,30 @@ class RandomNumbers:
         return self._at(round)[1]
 
     def _at(self, round: int) -> tuple[Array, Array]:
-        (rows, length, _), _ = self._shapes
-        block, offset = locate(round, length)
+        block, offset = locate(round, self._shape[1])
         if block != self._block:
-            self._drawn = np.empty(0), np.empty(0)  # not two blocks at a time
-            uniform, normal = map(np.empty, self._shapes)
-            for row in range(rows):
-                generator = self._game.stream(self._purpose, row, block)
-                generator.random(out=uniform[row])
-                generator.standard_normal(out=normal[row])
-            self._drawn, self._block = (uniform, normal), block
+            self._drawn = ()  # not two blocks at a time
+            self._drawn, self._block = self._draw(block), block
         uniform, normal = self._drawn
-        return uniform[:, offset], normal[:, offset]
+        return uniform[offset], normal[offset]
+
+    def _draw(self, block: int) -> tuple[Array, Array]:
+        """Return the numbers of a block, (length, rows, uniform) and (length, rows, normal).
+
+        A generator fills one row of all rounds, a game reads all rows of one round: some rows at a time are turned.
+        """
+        rows, length, *widths = self._shape
+        drawn = tuple(np.empty((length, rows, width)) for width in widths)
+        step = max(1, min(rows, _CACHE_BYTES // (8 * length * sum(widths))))
+        for first in range(0, rows, step):
+            some = range(first, min(first + step, rows))
+            turned = [np.empty((len(some), length, width)) for width in widths]
+            for place, generator in enumerate(streams(self._seed, self._purpose, some, block)):
+                generator.random(out=turned[0][place])
+                generator.standard_normal(out=turned[1][place])
+            for whole, part in zip(drawn, turned, strict=True):
+                whole[:, some.start : some.stop] = part.swapaxes(0, 1)
+        return drawn[0], drawn[1]
 
 
 def check_size(numbers: int) -> None:
@@ -312,14 +331,15 @@ def _of(values: Array, agents: Agents) -> Array:
     return values if len(agents) == len(values) else values.take(agents, axis=0)
 
 
-def _apply(matrices: Array, points: Array) -> Array:
-    """Return each agent's matrix (k, q, r) times each of its points (k, s, r), (k, s, q), without BLAS."""
-    (k, q, r), s = matrices.shape, points.shape[1]
-    step = max(1, LIMITS.chunk_bytes // max(8 * s * q * r, 1))
-    if k > step:
-        parts = (slice(first, first + step) for first in range(0, k, step))
-        return np.concatenate([_apply(matrices[part], points[part]) for part in parts])
-    # Repeating the points makes the product run over long rows; a broadcast one runs over r numbers at a time.
-    repeated = np.repeat(points, q, axis=1).reshape(k, s, q, r)
-    applied: Array = np.add.reduce(np.multiply(matrices[:, None], repeated, order="C"), axis=-1)
+def _apply(matrices: Array, agents: Agents, points: Array) -> Array:
+    """Return each agent's matrix (q, r) times each of its points (k, s, r), (k, s, q), without BLAS."""
+    everyone, (q, r), (k, s, _) = len(agents) == len(matrices), matrices.shape[1:], points.shape
+    applied = np.empty((k, s, q))
+    step = max(1, _CACHE_BYTES // max(8 * s * q * r, 1))
+    for first in range(0, k, step):
+        part = slice(first, min(first + step, k))
+        chosen, asked = matrices[part if everyone else agents[part]], points[part]
+        # Repeating the points makes the product run over long rows; a broadcast one runs over r numbers at a time.
+        repeated = np.repeat(asked, q, axis=1).reshape(len(asked), s, q, r)
+        np.add.reduce(np.multiply(chosen[:, None], repeated, order="C"), axis=-1, out=applied[part])
     return applied

@@ -17,7 +17,7 @@ are C-contiguous.
 import numpy as np
 
 from slaternet.model import Agents, Array
-from slaternet.numerics.randomness import block_length
+from slaternet.numerics.randomness import block_length, streams
 from slaternet_agent.algorithms.game import AlgorithmGame
 
 
@@ -42,8 +42,8 @@ class Directions:
     def _draw(self, agents: Agents, block: int) -> Array:
         """Return a block of directions, (rounds, k, p)."""
         normal = np.empty((len(agents), self._length, self._game.dimension))
-        for row, agent in enumerate(agents):
-            self._game.stream("direction", int(agent), block).standard_normal(out=normal[row])
+        for row, generator in enumerate(streams(self._game.seed, "direction", agents, block)):
+            generator.standard_normal(out=normal[row])
         norm = np.sqrt(np.add.reduce(normal * normal, axis=-1))
         u = np.empty((self._length, len(agents), self._game.dimension))
         np.divide(normal, norm[..., None], out=u.transpose(1, 0, 2))

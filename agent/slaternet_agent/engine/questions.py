@@ -37,7 +37,8 @@ def question_of(decision: Decision, feedback: Feedback, round: int, seats: Agent
 def check_answer(answer: Answer, question: Question) -> None:
     """Refuse an answer that holds less or more than was asked for."""
     values = answer.values
-    if values.f.shape != question.points.shape[:2] or not np.array_equal(answer.agents, question.agents):
+    same = answer.agents is question.agents or np.array_equal(answer.agents, question.agents)
+    if values.f.shape != question.points.shape[:2] or not same:
         raise Malformed("an answer must cover the agents and points of its question")
     if not (values.loss or values.constraint or question.loss_gradient or question.constraint_gradient):
         return

@@ -52,6 +52,8 @@ def cut(first: int, matrix: Matrix, seats: Sequence[Agents], low_water: int) -> 
 
 def _rows(first: int, matrix: Matrix, own: Agents, debts: Agents, low_water: int) -> Topology:
     """Return one host's rows: slices, because agents seated side by side have their rows side by side."""
+    if len(own) == matrix.agents:
+        return Topology(first, matrix.rounds, matrix.starts, matrix.columns, matrix.weights, debts, low_water)
     runs = [(run[0], run[-1] + 1) for run in np.split(own, np.flatnonzero(np.diff(own) > 1) + 1)]
     rounds, n = matrix.rounds, matrix.agents
     pieces = [matrix.starts[r * n + low : r * n + high + 1] for r in range(rounds) for low, high in runs]

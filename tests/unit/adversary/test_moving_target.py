@@ -84,8 +84,10 @@ def test_scores_and_closed_forms_are_those_of_the_matrices_whichever_is_smaller(
     dense, some, x = functions.stacked(), np.array([0, 2, 3]), np.random.default_rng(1).uniform(-5, 5, (9, p))
 
     assert functions.network_loss(some, x) == pytest.approx(dense.network_loss(some, x), rel=1e-12)
-    for found, expected in zip(functions.quadratic(some), dense.quadratic(some), strict=True):
-        assert np.allclose(found, expected, rtol=1e-12, atol=1e-12)
+    (hessian, slope, constant), expected = functions.quadratic(some), dense.quadratic(some)
+    assert np.allclose(hessian, expected[0], rtol=1e-12)
+    assert np.allclose(slope, expected[1], rtol=1e-12)
+    assert constant == pytest.approx(expected[2], rel=1e-12)
 
 
 @pytest.mark.parametrize(
