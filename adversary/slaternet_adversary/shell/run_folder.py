@@ -5,17 +5,18 @@ import json
 import os
 import shutil
 import stat
+import zipfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
-import numpy as np
 from pydantic import TypeAdapter
 
 from slaternet.errors import BadSpec, Damaged
 from slaternet.model import DISTURBED, Departure, IncidentRecord
+from slaternet.numerics.npz import add_array
 from slaternet.refusals import RefusalCounter
 from slaternet.spec import PublicSpec, Spec
 from slaternet.storage.disk import DISK, Disk, is_link, open_data, refuse_link, replace_file, replacing
@@ -273,8 +274,8 @@ class RunFolder:
     def _pack(self, rounds: int) -> None:
         raw = self.folder / _DECISIONS
         shape = (rounds, self._spec.run.agents, self._spec.run.dimension)
-        with replacing(self.folder / _PACKED) as file:
-            np.savez(file, x=np.fromfile(raw, dtype="<f8").reshape(shape))
+        with raw.open("rb") as numbers, replacing(self.folder / _PACKED) as file, zipfile.ZipFile(file, "w") as archive:
+            add_array(archive, "x", "<f8", shape, numbers)
         raw.unlink()
 
     def close(self) -> None:
