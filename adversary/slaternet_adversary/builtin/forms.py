@@ -18,11 +18,9 @@ from pydantic import Field
 
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
+from slaternet.numerics.pieces import pieces
 from slaternet.numerics.randomness import block_length, locate, streams
 from slaternet_adversary.api import CannotPlay, Game
-
-_CACHE_BYTES = 1 << 18
-"""Of products and random numbers: arrays of this size stay in a processor's cache between two operations."""
 
 Part = Annotated[float, Field(ge=0, lt=1), "at least 0 and below 1"]
 Constraints = Annotated[int, Field(gt=0, le=LIMITS.constraints)]
@@ -288,15 +286,14 @@ class RandomNumbers:
         """
         rows, length, *widths = self._shape
         drawn = tuple(np.empty((length, rows, width)) for width in widths)
-        step = max(1, min(rows, _CACHE_BYTES // (8 * length * sum(widths))))
-        for first in range(0, rows, step):
-            some = range(first, min(first + step, rows))
+        for part in pieces(rows, length * sum(widths)):
+            some = range(part.start, part.stop)
             turned = [np.empty((len(some), length, width)) for width in widths]
             for place, generator in enumerate(streams(self._seed, self._purpose, some, block)):
                 generator.random(out=turned[0][place])
                 generator.standard_normal(out=turned[1][place])
-            for whole, part in zip(drawn, turned, strict=True):
-                whole[:, some.start : some.stop] = part.swapaxes(0, 1)
+            for whole, numbers in zip(drawn, turned, strict=True):
+                whole[:, part] = numbers.swapaxes(0, 1)
         return drawn[0], drawn[1]
 
 
@@ -335,9 +332,7 @@ def _apply(matrices: Array, agents: Agents, points: Array) -> Array:
     """Return each agent's matrix (q, r) times each of its points (k, s, r), (k, s, q), without BLAS."""
     everyone, (q, r), (k, s, _) = len(agents) == len(matrices), matrices.shape[1:], points.shape
     applied = np.empty((k, s, q))
-    step = max(1, _CACHE_BYTES // max(8 * s * q * r, 1))
-    for first in range(0, k, step):
-        part = slice(first, min(first + step, k))
+    for part in pieces(k, s * q * r):
         chosen, asked = matrices[part if everyone else agents[part]], points[part]
         # Repeating the points makes the product run over long rows; a broadcast one runs over r numbers at a time.
         repeated = np.repeat(asked, q, axis=1).reshape(len(asked), s, q, r)

@@ -17,6 +17,7 @@ are C-contiguous.
 import numpy as np
 
 from slaternet.model import Agents, Array
+from slaternet.numerics.pieces import pieces
 from slaternet.numerics.randomness import block_length, streams
 from slaternet_agent.algorithms.game import AlgorithmGame
 
@@ -41,12 +42,14 @@ class Directions:
 
     def _draw(self, agents: Agents, block: int) -> Array:
         """Return a block of directions, (rounds, k, p)."""
-        normal = np.empty((len(agents), self._length, self._game.dimension))
-        for row, generator in enumerate(streams(self._game.seed, "direction", agents, block)):
-            generator.standard_normal(out=normal[row])
-        norm = np.sqrt(np.add.reduce(normal * normal, axis=-1))
-        u = np.empty((self._length, len(agents), self._game.dimension))
-        np.divide(normal, norm[..., None], out=u.transpose(1, 0, 2))
+        length, p = self._length, self._game.dimension
+        u = np.empty((length, len(agents), p))
+        for part in pieces(len(agents), length * p):
+            normal = np.empty((part.stop - part.start, length, p))
+            for row, generator in enumerate(streams(self._game.seed, "direction", agents[part], block)):
+                generator.standard_normal(out=normal[row])
+            norm = np.sqrt(np.add.reduce(normal * normal, axis=-1))
+            np.divide(normal, norm[..., None], out=u[:, part].transpose(1, 0, 2))
         u.setflags(write=False)
         return u
 
