@@ -287,9 +287,9 @@ class RandomNumbers:
         rows, length, *widths = self._shape
         drawn = tuple(np.empty((length, rows, width)) for width in widths)
         for part in pieces(rows, length * sum(widths)):
-            some = range(part.start, part.stop)
-            turned = [np.empty((len(some), length, width)) for width in widths]
-            for place, generator in enumerate(streams(self._seed, self._purpose, some, block)):
+            turned = [np.empty((part.stop - part.start, length, width)) for width in widths]
+            addresses = ((row, block) for row in range(part.start, part.stop))
+            for place, generator in enumerate(streams(self._seed, self._purpose, addresses)):
                 generator.random(out=turned[0][place])
                 generator.standard_normal(out=turned[1][place])
             for whole, numbers in zip(drawn, turned, strict=True):

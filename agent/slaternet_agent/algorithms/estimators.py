@@ -46,7 +46,8 @@ class Directions:
         u = np.empty((length, len(agents), p))
         for part in pieces(len(agents), length * p):
             normal = np.empty((part.stop - part.start, length, p))
-            for row, generator in enumerate(streams(self._game.seed, "direction", agents[part], block)):
+            addresses = ((int(agent), block) for agent in agents[part])
+            for row, generator in enumerate(streams(self._game.seed, "direction", addresses)):
                 generator.standard_normal(out=normal[row])
             norm = np.sqrt(np.add.reduce(normal * normal, axis=-1))
             np.divide(normal, norm[..., None], out=u[:, part].transpose(1, 0, 2))

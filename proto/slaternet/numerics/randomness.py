@@ -26,15 +26,15 @@ def stream(seed: int, purpose: str, agent: int = 0, block: int = 0) -> np.random
     return np.random.Generator(np.random.Philox(key=key, counter=counter))
 
 
-def streams(seed: int, purpose: str, agents: Iterable[int], block: int = 0) -> Iterator[np.random.Generator]:
-    """Yield the generators of several agents one after the other, each valid until the next is asked for.
+def streams(seed: int, purpose: str, addresses: Iterable[tuple[int, int]]) -> Iterator[np.random.Generator]:
+    """Yield the generators of several agents and blocks one after the other, each valid until the next is asked for.
 
     One generator moves from address to address, which takes a tenth of the time of building as many.
     """
-    moved = stream(seed, purpose, 0, block)
+    moved = stream(seed, purpose)
     at = moved.bit_generator.state
-    for agent in agents:
-        at["state"]["counter"][2] = agent
+    for address in addresses:
+        at["state"]["counter"][2:] = address
         moved.bit_generator.state = at
         yield moved
 

@@ -45,11 +45,11 @@ def test_round_and_block_name_each_other(round: int, length: int) -> None:
 
 
 def test_a_generator_that_moves_gives_at_each_address_the_numbers_of_a_fresh_one() -> None:
-    agents = np.array([3, 0, 2**40])
+    addresses = [(3, 0), (0, 5), (2**40, 2**50), (0, 0)]
 
     def drawn(generator: np.random.Generator) -> tuple[bytes, int]:  # half a word is left behind
         return generator.random(3).tobytes(), int(generator.integers(0, 9, 1, dtype=np.uint32)[0])
 
-    moved = [drawn(generator) for generator in streams(7, "functions", agents, 5)]
+    moved = [drawn(generator) for generator in streams(7, "functions", addresses)]
 
-    assert moved == [drawn(stream(7, "functions", agent, 5)) for agent in agents.tolist()]
+    assert moved == [drawn(stream(7, "functions", *address)) for address in addresses]
