@@ -304,6 +304,7 @@ class Referee:
                 break
             self._recorded = round
             effects.append(self._row(round))
+            self._ledger.settle(round)
         if self._recorded == self._ledger.rounds and not self._summarised and self._accounts.complete(self._recorded):
             self._summarised = True
             effects.append(events.Summarise(self._recorded, self._chain[0].hex()))
