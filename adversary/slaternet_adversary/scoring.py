@@ -53,9 +53,16 @@ class NetworkScore:
         # the largest array of a piece holds k rows of points or of constraints per point
         row = 8 * len(agents) * max(points.shape[1], constraints, 1)
         self._step = max(1, LIMITS.chunk_bytes // row)
+        # a plugin's own violations hold constraints alone, so that several calls make a piece
+        stacked = 8 * len(agents) * max(constraints, 1) * self._step
+        self._calls = 1 if self._network_violation is None else max(1, LIMITS.chunk_bytes // stacked)
 
     def step(self) -> bool:
         """Do one piece of the work; return whether it was the last."""
+        return any(self._call() for _ in range(self._calls))
+
+    def _call(self) -> bool:
+        """Score a few points; return whether they were the last."""
         here = slice(self._done, self._done + self._step)
         points = self._points[here]
         if self._network_loss is None:

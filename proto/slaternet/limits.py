@@ -59,6 +59,8 @@ class Limits:
     """Seconds after which progress is reported in any case."""
     burst: int = 16
     """Rounds that are played or scored between two replies."""
+    burst_bytes: int = 1 << 26
+    """What the functions of so many rounds may take, at a number per coordinate, agent and function; or of one."""
     tolerance: float = 1e-9
     """How far outside X a point may lie by rounding, as a share of R(X)."""
     stochastic: float = 1e-12

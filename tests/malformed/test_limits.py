@@ -121,6 +121,10 @@ REACHED = {
     "connections": (_ADMISSION, _FULL),
     "files": ("unit/proto/test_file_limit.py", "test_connections_leave_files_for_everything_else"),
     "refusals_logged": (_ADMISSION, "test_of_very_many_refusals_only_some_are_logged_and_all_are_counted"),
+    "burst_bytes": (
+        "unit/adversary/test_referee.py",
+        "test_rounds_prepared_ahead_are_limited_by_the_bytes_of_their_functions",
+    ),
     "chunk_bytes": (
         "unit/adversary/test_scoring.py",
         "test_no_piece_of_the_work_exceeds_the_chunk_limit",

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from slaternet.limits import LIMITS
+from slaternet.limits import LIMITS, Limits
 from slaternet.model import Array, Question, Usage, Values
 from slaternet.numerics.sets import Box
 from slaternet_adversary.engine.commitments import Commitments
@@ -34,8 +34,7 @@ SEATS = {"a": np.array([0, 2]), "b": np.array([1, 3, 4])}
 SEATING = list(SEATS.items())
 
 
-def new_referee(rounds: int | None = T, history: int = 0, score_every: int = 1) -> Referee:
-    limits = replace(LIMITS, window=WINDOW)
+def new_referee(rounds: int | None = T, history: int = 0, score_every: int = 1, limits: Limits = LIMITS) -> Referee:
     return Referee(
         N,
         BOX,
@@ -45,7 +44,7 @@ def new_referee(rounds: int | None = T, history: int = 0, score_every: int = 1) 
         history=history,
         score_every=score_every,
         commitments=Commitments(CODE, {}, 3),
-        limits=limits,
+        limits=replace(limits, window=WINDOW),
     )
 
 
@@ -87,8 +86,8 @@ def digests(rounds: int) -> list[bytes]:
 class Arena:
     """A referee whose effects are carried out at once, and all that it wanted done."""
 
-    def __init__(self, rounds: int | None = T, history: int = 0, score_every: int = 1) -> None:
-        self.referee = new_referee(rounds, history, score_every)
+    def __init__(self, rounds: int | None = T, history: int = 0, score_every: int = 1, limits: Limits = LIMITS) -> None:
+        self.referee = new_referee(rounds, history, score_every, limits)
         self.log: list[Effect] = []
         self.do(self.referee.seat(SEATING))
 

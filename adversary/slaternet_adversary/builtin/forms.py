@@ -2,6 +2,7 @@
 
 Functions        losses that are squares of linear residuals, under linear constraints
 Separable        losses that are a sum over coordinates, a parabola each, under linear constraints
+Targets          losses that are squared distances from a target of one's own, under linear constraints
 Part             a part of a whole, as an option
 Constraints      how many constraints an agent has, as an option
 check_size       refuses functions that would not fit into memory
@@ -17,7 +18,8 @@ from pydantic import Field
 
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
-from slaternet.numerics.randomness import block_length, locate
+from slaternet.numerics.pieces import pieces
+from slaternet.numerics.randomness import block_length, locate, streams
 from slaternet_adversary.api import CannotPlay, Game
 
 Part = Annotated[float, Field(ge=0, lt=1), "at least 0 and below 1"]
@@ -31,7 +33,7 @@ class Functions:
     Scores are for the observer alone and may use BLAS.
     """
 
-    __slots__ = ("_asked", "_rows", "_values", "a", "b", "bound", "matrix", "offset", "theta")
+    __slots__ = ("_asked", "_linear", "_rows", "_values", "a", "b", "bound", "matrix", "offset", "theta")
 
     def __init__(self, matrix: Array, offset: Array, rows: int) -> None:
         self.matrix = matrix  # (n, rows + m, p)
@@ -41,6 +43,7 @@ class Functions:
         self._rows = rows
         self._asked = b""
         self._values = np.empty(0)
+        self._linear: tuple[Array, Array] | None = None
 
     def loss(self, agents: Agents, points: Array) -> Array:
         """Return 1/2 |A x - theta|^2, (k, s)."""
@@ -55,19 +58,40 @@ class Functions:
 
     def loss_gradient(self, agents: Agents, points: Array) -> Array:
         """Return A' (A x - theta), (k, s, p)."""
-        transposed = _of(self.a, agents).transpose(0, 2, 1)
-        return _apply(transposed, self._differences(agents, points)[..., : self._rows])
+        return _apply(self.a.transpose(0, 2, 1), agents, self._differences(agents, points)[..., : self._rows])
 
     def constraint_gradient(self, agents: Agents, points: Array) -> Array:
         """Return B at every point, (k, s, m, p)."""
         return np.repeat(_of(self.b, agents)[:, None], points.shape[1], axis=1)
 
     def network_loss(self, agents: Agents, points: Array) -> Array:
-        """Return the agents' average loss at points (N, p), by its quadratic form: O(k + N), not O(k N)."""
+        """Return the agents' average loss at points (N, p): by its quadratic form in O(k + N), not O(k N).
+
+        Where the p x p matrix of that form is larger than a piece of a score and than all residuals, by the residuals.
+        """
+        p, count = points.shape[1], len(points) * len(agents) * self._rows
+        if p * p > max(count, LIMITS.chunk_bytes // 8):
+            return self._residual_loss(agents, points)
         hessian, slope, constant = self.quadratic(agents)
         loss: Array = np.einsum("np,np->n", points @ (0.5 * hessian) + slope, points)
         loss += constant
         return loss
+
+    def _residual_loss(self, agents: Agents, points: Array) -> Array:
+        """Return the same without the matrix of the quadratic form, a few points at a time."""
+        a, theta = self._squares(agents)
+        loss = np.empty(len(points))
+        step = max(1, LIMITS.chunk_bytes // (8 * len(a)))
+        for first in range(0, len(points), step):
+            residual = points[first : first + step] @ a.T
+            residual -= theta
+            loss[first : first + step] = np.einsum("nr,nr->n", residual, residual)
+        loss /= 2 * len(agents)
+        return loss
+
+    def _squares(self, agents: Agents) -> tuple[Array, Array]:
+        """Return (A, theta): the agents' summed loss is 1/2 |A x - theta|^2."""
+        return _of(self.a, agents).reshape(-1, self.matrix.shape[-1]), _of(self.theta, agents).reshape(-1)
 
     def network_violation(self, agents: Agents, points: Array) -> Array:
         """Return the norm of the agents' stacked [g]_+ at points (N, p)."""
@@ -81,14 +105,17 @@ class Functions:
     def quadratic(self, agents: Agents) -> tuple[Array, Array, float]:
         """Return (H, h, c): the agents' average loss is 1/2 x'Hx + h'x + c."""
         check_size(self.matrix.shape[-1] ** 2)
-        a = _of(self.a, agents).reshape(-1, self.matrix.shape[-1])
-        theta = _of(self.theta, agents).reshape(-1)
-        count = len(agents)
+        (a, theta), count = self._squares(agents), len(agents)
         return a.T @ a / count, -(theta @ a) / count, float(theta @ theta) / (2 * count)
 
     def linear(self, agents: Agents) -> tuple[Array, Array]:
         """Return (B, b): the agents' stacked constraints are B x - b <= 0."""
-        return _of(self.b, agents).reshape(-1, self.matrix.shape[-1]), _of(self.bound, agents).reshape(-1)
+        if self._linear is not None and len(agents) == len(self.matrix):
+            return self._linear
+        linear = _of(self.b, agents).reshape(-1, self.matrix.shape[-1]), _of(self.bound, agents).reshape(-1)
+        if len(agents) == len(self.matrix):
+            self._linear = linear  # a score asks for it piece by piece, and it may be a copy
+        return linear
 
     def _differences(self, agents: Agents, points: Array) -> Array:
         """Return A x - theta and B x - b side by side, (k, s, rows + m).
@@ -97,9 +124,8 @@ class Functions:
         """
         asked = agents.tobytes() + points.tobytes()
         if asked != self._asked:
-            rows = slice(None) if len(agents) == len(self.matrix) else agents  # a slice copies nothing
-            self._values = _apply(self.matrix[rows], points)
-            self._values -= self.offset[rows][:, None]
+            self._values = _apply(self.matrix, agents, points)
+            self._values -= _of(self.offset, agents)[:, None]
             self._asked = asked
         return self._values
 
@@ -151,6 +177,77 @@ class Separable(Functions):
         return curvature.mean(axis=0), slope.mean(axis=0), float(constant.mean())
 
 
+class Targets(Functions):
+    """Every agent's functions in one round: A is the same multiple of the identity for all, and is not stored.
+
+    f_i(x) = 1/2 |root x - theta_i|^2,     g_i(x) = B_i x - b_i
+
+    Values have the bits of the same functions with their matrices.
+    """
+
+    __slots__ = ("_root", "_targets")
+
+    def __init__(self, root: float, targets: Array, matrix: Array, bound: Array) -> None:
+        super().__init__(matrix, bound, rows=0)  # B (n, m, p) and b (n, m)
+        self._root = root
+        self._targets = targets  # theta (n, p)
+
+    def loss(self, agents: Agents, points: Array) -> Array:
+        """Return f_i, (k, s)."""
+        residual = self._residual(agents, points)
+        residual *= residual
+        loss: Array = np.add.reduce(residual, axis=-1)
+        loss *= 0.5
+        return loss
+
+    def loss_gradient(self, agents: Agents, points: Array) -> Array:
+        """Return root (root x - theta), (k, s, p)."""
+        gradient = self._residual(agents, points)
+        gradient *= self._root
+        gradient += 0.0  # as in a sum with zeros, no zero has a sign
+        return gradient
+
+    def network_loss(self, agents: Agents, points: Array) -> Array:
+        """Return the agents' average loss at points (N, p): O(k + N), not O(k N)."""
+        if self._small:
+            return self.stacked().network_loss(agents, points)
+        slope, constant = self._average(agents)
+        loss: Array = np.einsum("np,np->n", points * (0.5 * self._root**2) + slope, points)
+        loss += constant
+        return loss
+
+    def quadratic(self, agents: Agents) -> tuple[Array, Array, float]:
+        """Return (H, h, c): the agents' average loss is 1/2 x'Hx + h'x + c."""
+        if self._small:
+            return self.stacked().quadratic(agents)
+        check_size(self.matrix.shape[-1] ** 2)
+        return self._root**2 * np.eye(self.matrix.shape[-1]), *self._average(agents)
+
+    def stacked(self) -> Functions:
+        """Return the same functions with their matrices, n (p + m) p numbers."""
+        n, m, p = self.matrix.shape
+        check_size(n * (p + m) * p)
+        matrix = np.empty((n, p + m, p))
+        matrix[:, :p] = self._root * np.eye(p)
+        matrix[:, p:] = self.matrix
+        return Functions(matrix, np.concatenate((self._targets, self.offset), axis=1), p)
+
+    @property
+    def _small(self) -> bool:
+        """Whether scores come from the matrices, whose sums are rounded a little differently."""
+        n, m, p = self.matrix.shape
+        return int(n * (p + m) * p) <= LIMITS.chunk_bytes // 8
+
+    def _average(self, agents: Agents) -> tuple[Array, float]:
+        targets = _of(self._targets, agents)
+        return -self._root * targets.mean(axis=0), float(np.vdot(targets, targets)) / (2 * len(agents))
+
+    def _residual(self, agents: Agents, points: Array) -> Array:
+        residual: Array = np.multiply(self._root, points, order="C")
+        residual -= _of(self._targets, agents)[:, None]
+        return residual
+
+
 class RandomNumbers:
     """For every row (an agent, a site) and round: numbers uniform on [0, 1), and standard normal ones.
 
@@ -158,11 +255,12 @@ class RandomNumbers:
     """
 
     def __init__(self, game: Game, purpose: str, rows: int, uniform: int, normal: int = 0) -> None:
-        self._game = game
+        self._seed = game.seed
         self._purpose = purpose
         length = block_length(uniform + normal)
         check_size(rows * (uniform + normal))
-        self._uniform, self._normal = np.empty((rows, length, uniform)), np.empty((rows, length, normal))
+        self._shape = rows, length, uniform, normal
+        self._drawn: tuple[Array, ...] = ()
         self._block = -1
 
     def uniform(self, round: int) -> Array:
@@ -174,15 +272,29 @@ class RandomNumbers:
         return self._at(round)[1]
 
     def _at(self, round: int) -> tuple[Array, Array]:
-        block, offset = locate(round, self._uniform.shape[1])
+        block, offset = locate(round, self._shape[1])
         if block != self._block:
-            self._uniform, self._normal = np.empty_like(self._uniform), np.empty_like(self._normal)
-            for row in range(len(self._uniform)):
-                generator = self._game.stream(self._purpose, row, block)
-                generator.random(out=self._uniform[row])
-                generator.standard_normal(out=self._normal[row])
-            self._block = block
-        return self._uniform[:, offset], self._normal[:, offset]
+            self._drawn = ()  # not two blocks at a time
+            self._drawn, self._block = self._draw(block), block
+        uniform, normal = self._drawn
+        return uniform[offset], normal[offset]
+
+    def _draw(self, block: int) -> tuple[Array, Array]:
+        """Return the numbers of a block, (length, rows, uniform) and (length, rows, normal).
+
+        A generator fills one row of all rounds, a game reads all rows of one round: some rows at a time are turned.
+        """
+        rows, length, *widths = self._shape
+        drawn = tuple(np.empty((length, rows, width)) for width in widths)
+        for part in pieces(rows, length * sum(widths)):
+            turned = [np.empty((part.stop - part.start, length, width)) for width in widths]
+            addresses = ((row, block) for row in range(part.start, part.stop))
+            for place, generator in enumerate(streams(self._seed, self._purpose, addresses)):
+                generator.random(out=turned[0][place])
+                generator.standard_normal(out=turned[1][place])
+            for whole, numbers in zip(drawn, turned, strict=True):
+                whole[:, part] = numbers.swapaxes(0, 1)
+        return drawn[0], drawn[1]
 
 
 def check_size(numbers: int) -> None:
@@ -216,10 +328,13 @@ def _of(values: Array, agents: Agents) -> Array:
     return values if len(agents) == len(values) else values.take(agents, axis=0)
 
 
-def _apply(matrices: Array, points: Array) -> Array:
-    """Return each agent's matrix (k, q, r) times each of its points (k, s, r), (k, s, q), without BLAS."""
-    k, q, r = matrices.shape
-    # Repeating the points makes the product run over long rows; a broadcast one runs over r numbers at a time.
-    repeated = np.repeat(points, q, axis=1).reshape(k, -1, q, r)
-    applied: Array = np.add.reduce(np.multiply(matrices[:, None], repeated, order="C"), axis=-1)
+def _apply(matrices: Array, agents: Agents, points: Array) -> Array:
+    """Return each agent's matrix (q, r) times each of its points (k, s, r), (k, s, q), without BLAS."""
+    everyone, (q, r), (k, s, _) = len(agents) == len(matrices), matrices.shape[1:], points.shape
+    applied = np.empty((k, s, q))
+    for part in pieces(k, s * q * r):
+        chosen, asked = matrices[part if everyone else agents[part]], points[part]
+        # Repeating the points makes the product run over long rows; a broadcast one runs over r numbers at a time.
+        repeated = np.repeat(asked, q, axis=1).reshape(len(asked), s, q, r)
+        np.add.reduce(np.multiply(chosen[:, None], repeated, order="C"), axis=-1, out=applied[part])
     return applied

@@ -16,7 +16,7 @@ from pydantic import PositiveFloat, PositiveInt
 
 from slaternet.fields import checked
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
-from slaternet_adversary.builtin.forms import Constraints, Functions, RandomNumbers, along, check_size
+from slaternet_adversary.builtin.forms import Constraints, RandomNumbers, Targets, along
 
 _WAVE = np.array([0.0, 1.0, 0.0, -1.0])
 
@@ -48,20 +48,15 @@ class MovingTarget(Adversary):
         self._b = b
         self._spread = abs(spread)
         p, m = game.dimension, constraints
-        check_size(game.agents * (p + m) * p)
         self._numbers = RandomNumbers(game, "functions", game.agents, p + m * p + m)  # for theta, B and b
 
-    def play(self, round: int, past: History | None = None) -> Functions:
+    def play(self, round: int, past: History | None = None) -> Targets:
         """Return the functions of any round; they depend on nothing but the seed."""
         del past  # oblivious
         uniform = self._numbers.uniform(round)
         n, p, m = self.game.agents, self.game.dimension, self.constraints
-        matrix = np.empty((n, p + m, p))
         # mu/2 |x - theta|^2 = 1/2 |A x - A theta|^2 with A = sqrt(mu) I
-        matrix[:, :p] = self._root * np.eye(p)
-        matrix[:, p:] = 1.0 + self._spread * (2.0 * uniform[:, p:-m].reshape(n, m, p) - 1.0)
-        offsets = np.empty((n, p + m))
         target = self._target + self._drift * along(_WAVE, round / self._period)
-        offsets[:, :p] = self._root * (target + self._noise * (2.0 * uniform[:, :p] - 1.0))
-        offsets[:, p:] = self._b + self._spread * uniform[:, -m:]
-        return Functions(matrix, offsets, p)
+        targets = self._root * (target + self._noise * (2.0 * uniform[:, :p] - 1.0))
+        matrix = 1.0 + self._spread * (2.0 * uniform[:, p:-m].reshape(n, m, p) - 1.0)
+        return Targets(self._root, targets, matrix, self._b + self._spread * uniform[:, -m:])

@@ -25,23 +25,22 @@ import io
 import itertools
 import math
 import os
-import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from slaternet.model import Array
-from slaternet.numerics.npz import NUMBERS, Archive, WrongSize
+from slaternet.numerics.npz import NUMBERS, Archive, WrongSize, add_array
 from slaternet.storage.disk import replacing
 from slaternet.storage.files import opened, refusing
 from slaternet_adversary.api import CannotPlay, Round
-from slaternet_adversary.builtin.forms import Functions, Separable
+from slaternet_adversary.builtin.forms import Functions, Separable, Targets
 
 _ROWS, _STACKED, _SEPARABLE = "rows", ("matrix", "offset"), ("curvature", "slope", "constant")
 _HOW = "write it with numpy.savez(path, matrix=..., offset=..., rows=...) or slaternet record"
@@ -151,6 +150,8 @@ class Trace:
 def arrays(functions: Round) -> Mapping[str, Array]:
     """Return the arrays of a round as a trace has them; empty where it is of no form that a trace can hold."""
     # exactly these classes: a subclass may override methods
+    if type(functions) is Targets:
+        functions = functions.stacked()
     if type(functions) is Functions:
         return {"matrix": functions.matrix, "offset": functions.offset}
     if type(functions) is Separable:
@@ -174,15 +175,8 @@ def write(path: Path, rounds: int, rows: int, recorded: Iterable[Mapping[str, Ar
         with replacing(path) as draft, zipfile.ZipFile(draft, "w") as archive:
             for name, file in files.items():
                 file.seek(0)
-                _add(archive, name, "<f8", (rounds, *first[name].shape), file)
-            _add(archive, _ROWS, "<i8", (), io.BytesIO(rows.to_bytes(8, "little")))
-
-
-def _add(archive: zipfile.ZipFile, name: str, dtype: str, shape: tuple[int, ...], numbers: IO[bytes]) -> None:
-    # a ZipInfo made by hand has no time of day
-    with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
-        np.lib.format.write_array_header_1_0(member, {"descr": dtype, "fortran_order": False, "shape": shape})
-        shutil.copyfileobj(numbers, member)
+                add_array(archive, name, "<f8", (rounds, *first[name].shape), file)
+            add_array(archive, _ROWS, "<i8", (), io.BytesIO(rows.to_bytes(8, "little")))
 
 
 def _times(shape: tuple[int, ...]) -> str:

@@ -4,11 +4,14 @@ All questions of a game ask about as many points, and for the same gradients. So
 the round before, at another host: for them it is a repetition.
 """
 
+import hashlib
+
 import numpy as np
 from numpy.typing import NDArray
 
 from slaternet.attendance import Attendance
 from slaternet.errors import AlreadyAsked, Forgotten, RoundNotOpen
+from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array, Question, ValueAndGradient, Values
 from slaternet_adversary.engine.batches import select_agents
 
@@ -53,10 +56,10 @@ class Page:
     """One round of the ledger: every agent's decision, points and values, at the agent's index.
 
     Agents that have left count as if they had asked, with NaN as decision. While every decision is its agent's first
-    point, `x` is a view of those points.
+    point, `x` is a view of those points. Once the round is recorded, a large page keeps hashes of both instead.
     """
 
-    __slots__ = ("answered", "asked", "f", "g", "points", "slopes", "x")
+    __slots__ = ("_hashes", "answered", "asked", "f", "g", "points", "slopes", "x")
 
     def __init__(
         self, agents: int, dimension: int, points: int, constraints: int, gradients: tuple[bool, bool], *, first: bool
@@ -68,11 +71,25 @@ class Page:
         self.f: Array = np.empty((agents, points))
         self.g: Array = np.empty((agents, points, constraints))
         self.slopes = GradientPage(agents, dimension, constraints, gradients) if any(gradients) else None
+        self._hashes: list[bytes] | None = None  # by agent, of a page that is settled
+
+    def settle(self) -> None:
+        """Keep no more of decisions and points than is needed to know them again."""
+        self._hashes = _hashes(self.x, self.points)
+        self.x, self.points = np.empty((0, 0)), np.empty((0, 0, 0))
+
+    def repeats(self, question: Question) -> bool:
+        """Whether decisions and points were asked about before with the same bits."""
+        agents, x, points = question.agents, question.x, question.points
+        if self._hashes is not None:
+            return [self._hashes[agent] for agent in agents.tolist()] == _hashes(x, points)
+        return self.x[agents].tobytes() == x.tobytes() and self.points[agents].tobytes() == points.tobytes()
 
     def leave(self, agents: Agents) -> None:
         """Discard what some agents may have asked: they do not play this round."""
         self.asked[agents] = True
-        self.x[agents] = np.nan
+        if self._hashes is None:
+            self.x[agents] = np.nan
 
 
 class Ledger:
@@ -170,12 +187,9 @@ class Ledger:
         if page is None:
             raise Forgotten("the round lies before the low-water mark")
         agents, anchor = question.agents, question.anchor
-        same = (
-            page.x[agents].tobytes() == question.x.tobytes()
-            and page.points[agents].tobytes() == question.points.tobytes()
-            and (page.slopes is None or anchor is None or page.slopes.repeats(agents, anchor))
-        )
-        if not same:
+        if not page.repeats(question) or (
+            page.slopes is not None and anchor is not None and not page.slopes.repeats(agents, anchor)
+        ):
             raise AlreadyAsked("this round's question was asked before with other numbers")
 
     def complete(self, round: int) -> bool:
@@ -205,8 +219,18 @@ class Ledger:
         """Return the last round that each of some agents has bought, and the last whose values it has."""
         return self._last[agents], self._answered[agents]
 
+    def settle(self, round: int) -> None:
+        """Keep only hashes of large questions about a round that is recorded: a host may still repeat them."""
+        if (page := self._pages[round]).points.nbytes > LIMITS.chunk_bytes:
+            page.settle()
+
     def forget_before(self, mark: int) -> None:
         """Drop the pages before a round: no host will ask about them again."""
         for old in range(self._forgotten, mark):
             self._pages.pop(old, None)
         self._forgotten = max(self._forgotten, mark)
+
+
+def _hashes(x: Array, points: Array) -> list[bytes]:
+    pairs = zip(x, points, strict=True)
+    return [hashlib.sha256(decision.tobytes() + asked.tobytes()).digest() for decision, asked in pairs]

@@ -78,7 +78,11 @@ class Referee:
 
         self._played = 0
         self._playing = 0
-        self._burst = limits.burst
+        # Functions of rounds ahead, and of rounds not scored yet, are in memory: each agent's loss and constraints have
+        # at least a number for every coordinate.
+        round_bytes = 8 * agents * set.dimension * (1 + constraints)
+        self.burst = max(1, min(limits.burst, limits.burst_bytes // round_bytes))
+        """How many rounds are prepared, or scored, at once."""
         self._window = limits.window
         self._cuts: deque[tuple[int, int | None]] = deque()
         """The round before each burst not recorded yet, and the game's last round as known then."""
@@ -309,7 +313,7 @@ class Referee:
             round = min(round, self._ledger.rounds)
         if round <= self._playing:
             return []
-        first, last = self._playing + 1, round if self._history else round + self._burst - 1
+        first, last = self._playing + 1, round if self._history else round + self.burst - 1
         if self._ledger.rounds is not None:
             last = min(last, self._ledger.rounds)
         self._playing = last
@@ -349,6 +353,7 @@ class Referee:
                 break
             self._recorded = round
             effects.append(self._row(round))
+            self._ledger.settle(round)
         if self._recorded == self._ledger.rounds and not self._summarised and self._accounts.complete(self._recorded):
             self._summarised = True
             effects.append(events.Summarise(self._recorded, self._chain[0].hex()))

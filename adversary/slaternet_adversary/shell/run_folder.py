@@ -5,17 +5,18 @@ import json
 import os
 import shutil
 import stat
+import zipfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
-import numpy as np
 from pydantic import TypeAdapter
 
 from slaternet.errors import BadSpec, Damaged
 from slaternet.model import DISTURBED, Departure, IncidentRecord
+from slaternet.numerics.npz import add_array
 from slaternet.refusals import RefusalCounter
 from slaternet.spec import PublicSpec, Spec
 from slaternet.storage.disk import DISK, Disk, is_link, open_data, refuse_link, replace_file, replacing
@@ -120,7 +121,8 @@ def remove_conclusions(folder: Path) -> None:
 class RunFolder:
     """Writes a run folder. A row that is written outlives the process.
 
-    `again`: a previous process has begun it. All that it has recorded is recorded again, and compared.
+    `again`: a previous process has begun it. All that it has recorded is recorded again, and compared. Without a
+    journal to restore them from, rows may be written `rows_at_once`: that costs a third.
     """
 
     def __init__(
@@ -131,9 +133,12 @@ class RunFolder:
         run: str,
         breaches: RefusalCounter | None = None,
         again: bool = False,
+        rows_at_once: int = 1,
         disk: Disk = DISK,
     ) -> None:
         self.folder = folder
+        self._rows_at_once = rows_at_once
+        self._rows: list[dict[str, object]] = []
         self._disk = disk
         self._spec = spec
         self._run = run
@@ -201,11 +206,16 @@ class RunFolder:
         frames, sent, received, waited = (now - before for now, before in zip(spent, self._spent, strict=True))
         self._spent = spent
         passing = frames, sent, received, f"{waited:.6f}", f"{skew:.6f}", f"{seconds:.6f}"
-        fields = lasting_columns(row) | dict(zip(_PASSING, passing, strict=True))
-        self._metrics.append(",".join(str(fields[name]) for name in COLUMNS))
+        self._rows.append(lasting_columns(row) | dict(zip(_PASSING, passing, strict=True)))
+        if len(self._rows) >= self._rows_at_once:
+            self._write_rows()
         if self._decisions is not None:
             self._decisions.write(row.x.tobytes())
             self._decisions.flush()
+
+    def _write_rows(self) -> None:
+        rows, self._rows = self._rows, []
+        self._metrics.append(*(",".join([str(fields[name]) for name in COLUMNS]) for fields in rows))
 
     def note(self, incident: IncidentRecord) -> None:
         """Append an incident, unless it is there already; one that disturbs the game stands in the summary, too."""
@@ -255,6 +265,7 @@ class RunFolder:
 
     def truncate_rest(self) -> None:
         """Cut off rows of a previous process that were not recorded again: the journal does not have their rounds."""
+        self._write_rows()
         self._metrics.truncate_rest()
         self._commitments.truncate_rest()
         if self._decisions is not None:
@@ -263,12 +274,13 @@ class RunFolder:
     def _pack(self, rounds: int) -> None:
         raw = self.folder / _DECISIONS
         shape = (rounds, self._spec.run.agents, self._spec.run.dimension)
-        with replacing(self.folder / _PACKED) as file:
-            np.savez(file, x=np.fromfile(raw, dtype="<f8").reshape(shape))
+        with raw.open("rb") as numbers, replacing(self.folder / _PACKED) as file, zipfile.ZipFile(file, "w") as archive:
+            add_array(archive, "x", "<f8", shape, numbers)
         raw.unlink()
 
     def close(self) -> None:
         """Close the files."""
+        self._write_rows()
         self._metrics.close()
         self._commitments.close()
         if self._decisions is not None:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slaternet.errors import Damaged, Diverged, Refused, RunFailed, SlaternetError, Unready
-from slaternet.limits import LIMITS, Limits
+from slaternet.limits import LIMITS
 from slaternet.model import Agents, Answer, Departure, IncidentRecord, LowWater, Progress, StopAt, Values
 from slaternet.storage.failpoints import failpoint
 from slaternet_adversary.engine import events
@@ -66,10 +66,8 @@ class Runtime:
         clock: Callable[[], float] = time.perf_counter,
         journal: AdversaryJournal | None = None,
         trimmer: JournalTrimmer | None = None,
-        limits: Limits = LIMITS,
     ) -> None:
         self._referee = referee
-        self._limits = limits
         self._functions = functions
         self._results = results
         self._journal = journal
@@ -153,7 +151,7 @@ class Runtime:
             failpoint("adversary_before_play")
             played = await self._play()
             failpoint("adversary_after_play")
-            self.due = bool(self._plays) or len(self._scores) >= self._limits.burst
+            self.due = bool(self._plays) or len(self._scores) >= self._referee.burst
             for event in played:
                 await self._execute(self._referee.handle(event))
             return
@@ -163,7 +161,7 @@ class Runtime:
             self._trimmer.step(self._results.sync)  # with scores, so that these cannot delay it for ever
         for each in scored:
             self._scores.popleft()
-            self.due = len(self._scores) >= self._limits.burst
+            self.due = len(self._scores) >= self._referee.burst
             self._enter(each)
             await self._execute(self._referee.handle(each))
 
@@ -275,7 +273,7 @@ class Runtime:
                         self.due = True
                     case events.Score():
                         self._scores.append(effect)
-                        self.due = self.due or len(self._scores) >= self._limits.burst
+                        self.due = self.due or len(self._scores) >= self._referee.burst
                     case events.Enter(event):
                         self._enter(event)
                         if isinstance(event, events.Used):

@@ -135,7 +135,7 @@ class AdversaryService:
             limits = self._config.environment.limits
             referee = build_referee(spec, description, limits)
             clock = self._config.environment.clock
-            runtime = Runtime(functions, referee, results, clock, journal=journal, trimmer=trimmer, limits=limits)
+            runtime = Runtime(functions, referee, results, clock, journal=journal, trimmer=trimmer)
             revealer = RevealServer(
                 membership,
                 runtime,

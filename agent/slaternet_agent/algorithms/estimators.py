@@ -17,7 +17,8 @@ are C-contiguous.
 import numpy as np
 
 from slaternet.model import Agents, Array
-from slaternet.numerics.randomness import block_length
+from slaternet.numerics.pieces import pieces
+from slaternet.numerics.randomness import block_length, streams
 from slaternet_agent.algorithms.game import AlgorithmGame
 
 
@@ -41,12 +42,15 @@ class Directions:
 
     def _draw(self, agents: Agents, block: int) -> Array:
         """Return a block of directions, (rounds, k, p)."""
-        normal = np.empty((len(agents), self._length, self._game.dimension))
-        for row, agent in enumerate(agents):
-            self._game.stream("direction", int(agent), block).standard_normal(out=normal[row])
-        norm = np.sqrt(np.add.reduce(normal * normal, axis=-1))
-        u = np.empty((self._length, len(agents), self._game.dimension))
-        np.divide(normal, norm[..., None], out=u.transpose(1, 0, 2))
+        length, p = self._length, self._game.dimension
+        u = np.empty((length, len(agents), p))
+        for part in pieces(len(agents), length * p):
+            normal = np.empty((part.stop - part.start, length, p))
+            addresses = ((int(agent), block) for agent in agents[part])
+            for row, generator in enumerate(streams(self._game.seed, "direction", addresses)):
+                generator.standard_normal(out=normal[row])
+            norm = np.sqrt(np.add.reduce(normal * normal, axis=-1))
+            np.divide(normal, norm[..., None], out=u[:, part].transpose(1, 0, 2))
         u.setflags(write=False)
         return u
 

@@ -35,7 +35,8 @@ def question_of(decision: Decision, feedback: Feedback, round: int, seats: Agent
 def check_answer(answer: Answer, question: Question) -> None:
     """Refuse an answer that holds less or more than was asked for."""
     values = answer.values
-    if values.f.shape != question.points.shape[:2] or answer.agents.tobytes() != question.agents.tobytes():
+    same = answer.agents is question.agents or answer.agents.tobytes() == question.agents.tobytes()
+    if values.f.shape != question.points.shape[:2] or not same:
         raise Malformed("an answer must cover the agents and points of its question")
     if not (values.loss or values.constraint or question.loss_gradient or question.constraint_gradient):
         return

@@ -48,6 +48,8 @@ class Cutter:
 def cut(first: int, matrix: Matrix, seats: Sequence[Agents], low_water: int) -> list[Topology]:
     """Return one topology per host for the consecutive rounds of a matrix, all rounds and hosts handled at once."""
     rounds, debts = matrix.rounds, _debts(matrix, seats)
+    if len(seats) == 1 and len(seats[0]) == matrix.agents:
+        return [Topology(first, rounds, matrix.starts, matrix.columns, matrix.weights, debts[0], low_water)]
     below = matrix.agents * np.arange(rounds)[:, None]
     rows = np.concatenate([(below + own).ravel() for own in seats])  # host by host, and each host's round by round
     lengths = matrix.lengths[rows]

@@ -10,7 +10,7 @@ from pydantic import Field, PositiveFloat
 from slaternet.errors import BadSpec
 from slaternet.fields import checked
 from slaternet.model import Agents, Array
-from slaternet.numerics.randomness import stream
+from slaternet.numerics.randomness import stream, streams
 from slaternet_coordinator.graphs.base import Batched, Matrix, check_edges
 from slaternet_coordinator.graphs.weights import Weights, uniform, weighed
 
@@ -40,16 +40,18 @@ class RandomEdges:
 
     def numbers(self, first: int, rounds: int) -> Agents:
         """Return the numbers of the pairs that are edges, ascending, counted on from round to round."""
-        generators = [stream(self._seed, "edges", block=t) for t in range(first, first + rounds)]
         uniforms = np.empty((rounds, self._draws(-1)))
-        for row, generator in zip(uniforms, generators, strict=True):
+        addresses = ((0, t) for t in range(first, first + rounds))
+        for row, generator in zip(uniforms, streams(self._seed, "edges", addresses), strict=True):
             generator.random(out=row)
         positions, edge = self._skip(uniforms, -1)
         found = (positions + self.pairs * np.arange(rounds)[:, None])[edge & (positions < self.pairs)]
         short = np.flatnonzero(positions[:, -1] < self.pairs)
         if not len(short):
             return found
-        rest = [self._rest(generators[r], int(positions[r, -1])) + self.pairs * r for r in short]
+        rest = [
+            self._rest(first + r, uniforms.shape[1], int(positions[r, -1])) + self.pairs * r for r in short.tolist()
+        ]
         return np.sort(np.concatenate((found, *rest)))
 
     def ends(self, numbers: Agents, rounds: int) -> Agents:
@@ -75,8 +77,10 @@ class RandomEdges:
         expected = (self.pairs - position) * max(self._rho, 1.0 / len(self._survival))
         return int(expected + 4.0 * math.sqrt(expected)) + 16
 
-    def _rest(self, generator: np.random.Generator, position: int) -> Agents:
-        """Return the edges of a round beyond a position, drawn on from where its generator stands."""
+    def _rest(self, round: int, drawn: int, position: int) -> Agents:
+        """Return the edges of a round beyond a position, which so many numbers of its generator have led to."""
+        generator = stream(self._seed, "edges", block=round)
+        generator.random(drawn)
         found = []
         while position < self.pairs:
             positions, edge = self._skip(generator.random((1, self._draws(position))), position)

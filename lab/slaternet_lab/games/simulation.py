@@ -8,6 +8,7 @@ from pathlib import Path
 
 from slaternet import model
 from slaternet.errors import BadSpec, PluginFailed, Refused, SlaternetError
+from slaternet.limits import LIMITS
 from slaternet.spec import Spec
 from slaternet.spec.plugins import plugin_edge
 from slaternet_adversary.engine.events import Asked, Used
@@ -62,8 +63,8 @@ class Simulation:
         with ExitStack() as opening:
             plugin, self._description = opening.enter_context(open_plugin(spec))
             referee = build_referee(spec, self._description)  # refuses what is not resolved, before files are open
-            functions = PluginCalls(OpenRounds(plugin))
-            self._adversary = Runtime(functions, referee, RunFolder(folder, spec, run=uuid.uuid4().hex))
+            results = RunFolder(folder, spec, run=uuid.uuid4().hex, rows_at_once=LIMITS.burst)
+            self._adversary = Runtime(PluginCalls(OpenRounds(plugin)), referee, results)
             self._adversary.audience = self
             self._plugin = opening.pop_all()
 

@@ -154,9 +154,16 @@ def _distinct_baselines(runs: Sequence[Run], name: str) -> list[Run]:
 
 
 def thinned(run: Run, column: str) -> tuple[Array, Array]:
-    """Return the rounds and values of a column without gaps, at most about `_POINTS` of them, the last included."""
+    """Return the rounds and values of a column without gaps, at most about `_POINTS` of them.
+
+    The first and the last are among them, and of each stretch of rounds the lowest and the highest value.
+    """
     rounds, values = run.metrics["round"], run.metrics[column]
     kept = np.flatnonzero(np.isfinite(values))
-    stride = 1 + len(kept) // _POINTS
-    chosen = np.unique(np.append(kept[::stride], kept[-1:]))
-    return rounds[chosen], values[chosen]
+    if len(kept) > _POINTS:
+        width = -(-2 * len(kept) // _POINTS)
+        stretches = np.append(kept, np.repeat(kept[-1:], -len(kept) % width)).reshape(-1, width)
+        extremes = [by(values[stretches], axis=1, keepdims=True) for by in (np.argmin, np.argmax)]
+        ends = [np.take_along_axis(stretches, places, axis=1).ravel() for places in extremes]
+        kept = np.unique(np.concatenate((kept[:1], *ends, kept[-1:])))
+    return rounds[kept], values[kept]

@@ -11,6 +11,7 @@ such array.
 
 import io
 import math
+import shutil
 import struct
 import tokenize
 import zipfile
@@ -158,6 +159,14 @@ class Archive:
                 yield np.frombuffer(data, head.dtype)
             if left or member.read(1):
                 raise ValueError(f"{name} ends early")
+
+
+def add_array(archive: zipfile.ZipFile, name: str, dtype: str, shape: tuple[int, ...], numbers: IO[bytes]) -> None:
+    """Add an array to an .npz that is written, its numbers read a piece at a time; equal arrays give equal bytes."""
+    # a ZipInfo made by hand has no time of day
+    with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+        np.lib.format.write_array_header_1_0(member, {"descr": dtype, "fortran_order": False, "shape": shape})
+        shutil.copyfileobj(numbers, member)
 
 
 def _exactly(member: IO[bytes], size: int) -> bytes:

@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from slaternet.attendance import FOREVER, Attendance
 from slaternet.errors import AlreadyAsked, Forgotten, RoundNotOpen, SlaternetError
+from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array, Departure, Question, Values
 from slaternet_adversary.engine.ledger import Ledger
 
@@ -173,3 +174,25 @@ def test_a_game_without_end_is_bounded_by_the_window_alone() -> None:
 
     with pytest.raises(RoundNotOpen, match="outside the window"):
         ledger.grant(question(ROUNDS + 5 + WINDOW + 1, [2]))
+
+
+def test_a_large_page_that_is_settled_keeps_no_points_and_still_knows_a_question_again() -> None:
+    agents, p = np.arange(2), LIMITS.chunk_bytes // 16
+    ledger = Ledger(2, p, points=2, constraints=1, window=2, rounds=None)
+    x = np.random.default_rng(1).standard_normal((2, p))
+    asked = Question(1, agents, x, np.stack((x, x + 1.0), axis=1))
+    ledger.grant(asked)
+    ledger.fill(1, agents, Values(np.ones((2, 2)), np.zeros((2, 2, 1))))
+
+    ledger.settle(1)
+
+    assert ledger.page(1).points.nbytes + ledger.page(1).x.nbytes == 0
+    assert ledger.grant(asked) is None
+    assert ledger.grant(Question(1, agents[1:], x[1:], asked.points[1:])) is None
+    found = ledger.values(1, agents)
+    assert found is not None
+    assert found.f.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+    other = asked.points.copy()
+    other[1, 1, -1] = np.nextafter(other[1, 1, -1], 9.0)
+    with pytest.raises(AlreadyAsked):
+        ledger.grant(Question(1, agents, x, other))

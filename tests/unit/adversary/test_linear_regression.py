@@ -1,3 +1,4 @@
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -7,9 +8,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from slaternet.numerics.sets import Box
-from slaternet_adversary import CannotPlay, Game
+from slaternet_adversary import Adversary, CannotPlay, Game
 from slaternet_adversary.builtin.forms import Functions
 from slaternet_adversary.builtin.linear_regression import LinearRegression
+from slaternet_adversary.builtin.moving_target import MovingTarget
+from slaternet_adversary.scoring import Scoring
 
 Array = NDArray[np.float64]
 N, P, ROWS, M = 100, 13, 12, 14
@@ -142,3 +145,31 @@ def test_a_wrong_option_is_named_with_its_remedy(options: dict[str, Any], senten
         adversary(**options)
 
     assert str(error.value) == sentence
+
+
+@pytest.mark.parametrize("agents", [np.arange(6), np.array([1, 4])])
+def test_a_score_by_residuals_is_the_score_by_the_quadratic_form(agents: NDArray[np.intp]) -> None:
+    p = 800  # p x p numbers are more than a piece of a score, and more than all residuals
+    functions, x = adversary(agents=6, dimension=p, rows=3).play(1), points(1, 7, p)
+    hessian, slope, constant = functions.quadratic(agents)
+    expected = 0.5 * np.einsum("np,pq,nq->n", x, hessian, x) + x @ slope + constant
+
+    assert functions.network_loss(agents, x) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("make", [LinearRegression, MovingTarget])
+def test_a_round_and_its_score_take_memory_for_rows_not_for_a_matrix_of_all_coordinates(make: type[Adversary]) -> None:
+    n, p = 3, 5000
+    plugin, x = make(Game(n, p, 1, Box(p, -5, 5))), points(1, n, p)
+    tracemalloc.start()
+    try:
+        functions = plugin.play(1, None)
+        functions.loss(np.arange(n), x[:, None])
+        scoring = Scoring(functions, 1, x, np.zeros(p), plugin.constraints)
+        while scoring.step() is None:
+            pass
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 8 * p * p / 10

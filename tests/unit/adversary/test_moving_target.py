@@ -1,6 +1,8 @@
+import math
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slaternet.numerics.sets import Box
@@ -60,6 +62,32 @@ def test_rounds_may_be_asked_for_in_any_order() -> None:
     backwards = [other.play(t).loss(AGENTS, at) for t in reversed(range(1, 400, 50))]
 
     assert all(np.array_equal(a, b) for a, b in zip(forwards, reversed(backwards), strict=True))
+
+
+@pytest.mark.parametrize("method", ["loss", "constraint", "loss_gradient", "constraint_gradient"])
+@given(seed=st.integers(0, 999), mu=st.floats(0.1, 10))
+@settings(max_examples=25, deadline=None)
+def test_values_are_to_the_bit_those_of_a_matrix_that_is_a_multiple_of_the_identity(
+    method: str, seed: int, mu: float
+) -> None:
+    functions = MovingTarget(game(seed), mu=mu, constraints=2).play(seed + 1)
+    dense, some, at = functions.stacked(), AGENTS[::2], points(seed)
+    at[0, 0] = 0.0
+
+    assert np.array_equal(dense.a, np.tile(math.sqrt(mu) * np.eye(P), (N, 1, 1)))
+    assert getattr(functions, method)(some, at[some]).tobytes() == getattr(dense, method)(some, at[some]).tobytes()
+
+
+@pytest.mark.parametrize("p", [P, 500])
+def test_scores_and_closed_forms_are_those_of_the_matrices_whichever_is_smaller(p: int) -> None:
+    functions = MovingTarget(Game(5, p, 1, Box(p, -5, 5)), mu=2.5).play(3)
+    dense, some, x = functions.stacked(), np.array([0, 2, 3]), np.random.default_rng(1).uniform(-5, 5, (9, p))
+
+    assert functions.network_loss(some, x) == pytest.approx(dense.network_loss(some, x), rel=1e-12)
+    (hessian, slope, constant), expected = functions.quadratic(some), dense.quadratic(some)
+    assert np.allclose(hessian, expected[0], rtol=1e-12)
+    assert np.allclose(slope, expected[1], rtol=1e-12)
+    assert constant == pytest.approx(expected[2], rel=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from slaternet.errors import (
     RoundNotOpen,
     SlaternetError,
 )
+from slaternet.limits import Limits
 from slaternet.model import LowWater
 from slaternet_adversary.engine.batches import select_agents
 from slaternet_adversary.engine.commitments import Commitments
@@ -213,3 +214,17 @@ def test_a_round_is_committed_to_once_and_before_its_functions_are_fixed(history
         played = {effect.round for effect in before if isinstance(effect, Play)}
         asked = {effect.batch.question.round for effect in before if isinstance(effect, Evaluate)}
         assert not (played | asked) & set(range(commit.round, commit.round + len(commit.commitments)))
+
+
+@pytest.mark.parametrize(("share", "burst"), [(100, 16), (5, 5), (0.5, 1)])
+def test_rounds_prepared_ahead_are_limited_by_the_bytes_of_their_functions(share: float, burst: int) -> None:
+    functions = 8 * N * P * (1 + M)
+    arena = Arena(rounds=40, limits=Limits(burst_bytes=int(share * functions))).play(1, 40)
+
+    commits = [effect for effect in arena.log if isinstance(effect, Commit)]
+    assert len(commits[0].commitments) == burst
+    assert max(len(commit.commitments) for commit in commits) == burst
+    assert [t for commit in commits for t in range(commit.round, commit.round + len(commit.commitments))] == [
+        *range(1, 41)
+    ]
+    assert arena.referee.chained[1] == digests(40)[-1]  # whatever was prepared when

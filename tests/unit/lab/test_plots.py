@@ -105,6 +105,27 @@ def test_long_runs_are_thinned_without_losing_their_end(tmp_path: Path) -> None:
     np.testing.assert_array_equal(values, 2.0 * rounds)
 
 
+def test_thinning_keeps_the_highest_and_the_lowest_of_every_stretch_and_both_ends(tmp_path: Path) -> None:
+    run = write(tmp_path / "a", 50_001)
+    noise = np.random.default_rng(1).standard_normal(50_001)
+    noise[:7] = np.nan
+    noise[[31_007, 44_444]] = 100.0, -100.0
+    run.metrics["loss"] = noise
+
+    rounds, values = plots.thinned(run, "loss")
+
+    assert len(rounds) <= 4002
+    assert (rounds[0], rounds[-1]) == (8, 50_001)
+    assert np.all(np.diff(rounds) > 0)
+    np.testing.assert_array_equal(values, noise[rounds - 1])
+    assert {31_008, 44_445} <= set(rounds.tolist())
+    for first in range(8, 50_000, 1000):  # a stretch has 25 rounds: longer ones hold whole stretches
+        some = (rounds >= first) & (rounds < first + 1000)
+        inner = noise[first + 24 : first + 950]
+        assert values[some].max() >= inner.max()
+        assert values[some].min() <= inner.min()
+
+
 def test_unscored_rounds_leave_no_gaps(tmp_path: Path) -> None:
     rounds, values = plots.thinned(write(tmp_path / "a", 10, every=4), "loss")
 

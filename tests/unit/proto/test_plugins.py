@@ -206,7 +206,7 @@ def test_what_a_plugin_raises_is_told_with_the_plugin_the_place_and_the_line() -
     with pytest.raises(PluginFailed) as failed, plugin_edge("graph", "mine", lambda: f"matrix({next(rounds)})"):
         raise KeyError("lost")
 
-    line = failed.value.__cause__.__traceback__.tb_next.tb_lineno  # type: ignore[union-attr]
+    line = failed.value.__cause__.__traceback__.tb_lineno  # type: ignore[union-attr]
     what = f"KeyError at test_plugins.py, line {line}: 'lost'; correct its code"
     assert str(failed.value) == f"the graph mine failed: matrix(3) raised {what}"
     assert failed.value.what == what

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slaternet.numerics.randomness import block_length, locate, stream
+from slaternet.numerics.randomness import block_length, locate, stream, streams
 
 SEEDS = st.integers(0, 2**63 - 1)
 
@@ -42,3 +42,14 @@ def test_round_and_block_name_each_other(round: int, length: int) -> None:
 
     assert 0 <= offset < length
     assert block * length + offset + 1 == round
+
+
+def test_a_generator_that_moves_gives_at_each_address_the_numbers_of_a_fresh_one() -> None:
+    addresses = [(3, 0), (0, 5), (2**40, 2**50), (0, 0)]
+
+    def drawn(generator: np.random.Generator) -> tuple[bytes, int]:  # half a word is left behind
+        return generator.random(3).tobytes(), int(generator.integers(0, 9, 1, dtype=np.uint32)[0])
+
+    moved = [drawn(generator) for generator in streams(7, "functions", addresses)]
+
+    assert moved == [drawn(stream(7, "functions", *address)) for address in addresses]
