@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.trees import Tree
+from slaternet_lab.games.fork_server import SPAWN
 
 AGENTS, HOSTS = 100, 2
 FEW, MANY = 64, 256
@@ -38,7 +39,7 @@ def game(tree: Tree, rounds: int) -> Counts:
             str(HOSTS),
             settings=[f"run.agents={AGENTS}", f"run.rounds={rounds}"],
             first=[COUNTED],
-            variables={"SLATERNET_CALLS": folder},
+            variables={"SLATERNET_CALLS": folder, SPAWN: "1"},
         )
         documents = [json.loads(path.read_text()) for path in Path(folder).glob("*.json")]
     assert len(documents) == HOSTS + 2, "every service writes its counts once"

@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from types import CodeType, FrameType
 
@@ -53,7 +54,7 @@ def stop(service: str, folder: Path) -> None:
 
 
 for _service in SERVICES:
-    if sys.orig_argv[1:3] == ["-m", _service]:
+    if ("-m", _service) in pairwise(sys.orig_argv):
         atexit.register(stop, _service, Path(os.environ["SLATERNET_CALLS"]))
         threading.setprofile(lambda _frame, _event, _argument: start())
         start()
