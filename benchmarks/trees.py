@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 SOURCES = ("proto", "agent", "coordinator", "adversary", "lab")
-SPAWN = {"SLATERNET_START": "spawn"}
+SPAWN = {"SLATERNET_SPAWN": "1"}
 """Has `slaternet run` start an interpreter for every process: one that imports our own sitecustomize first."""
 _LOOK_SECONDS = 0.01
 

@@ -17,6 +17,7 @@ from slaternet_lab.games.simulation import Simulation
 
 SLATERNET = str(Path(sys.executable).with_name("slaternet"))
 PLUGINS = Path(__file__).parent / "plugins"
+FORK_SERVER = "lab.games.fork_server"
 DEADLINE = 100.0
 PARTING = 5.0
 """How long a service may take to end that is asked to."""
@@ -151,8 +152,11 @@ class Playing:
 
     def children(self) -> dict[str, int]:
         """Return the process ids of the services, by name."""
-        tasks = Path(f"/proc/{self.process.pid}/task").glob("*/children")
-        return {_name(int(pid)): int(pid) for task in tasks for pid in _told(task).split()}
+        return _services(self.process.pid)
+
+    def fork_server(self) -> int:
+        """Return the process id of the fork server."""
+        return next(pid for pid in below(self.process.pid) if _name(pid) == FORK_SERVER)
 
     def under_way(self, rounds: int = 5) -> dict[str, int]:
         """Wait until some rounds are recorded; return the process ids of the services, by name."""
@@ -185,6 +189,18 @@ def _told(path: Path) -> str:
         return path.read_text()
     except (FileNotFoundError, ProcessLookupError):
         return ""
+
+
+def below(parent: int) -> list[int]:
+    """Return the process ids of the children of a process."""
+    return [int(pid) for task in Path(f"/proc/{parent}/task").glob("*/children") for pid in _told(task).split()]
+
+
+def _services(parent: int) -> dict[str, int]:
+    services: dict[str, int] = {}
+    for pid in below(parent):
+        services |= _services(pid) if (name := _name(pid)) == FORK_SERVER else {name: pid}
+    return services
 
 
 def _name(pid: int) -> str:

@@ -37,14 +37,26 @@ def test_a_killed_child_is_named_in_one_sentence_and_nothing_recorded_is_lost(vi
 
 def test_no_child_outlives_a_killed_parent(tmp_path: Path) -> None:
     with playing(write_spec(tmp_path, rounds=None), tmp_path / "run") as game:
-        children = game.under_way()
+        children, server = game.under_way(), game.fork_server()
         game.process.kill()
         game.process.wait()
 
-        eventually(lambda: not any(alive(pid) for pid in children.values()))
+        eventually(lambda: not any(alive(pid) for pid in (server, *children.values())))
 
     assert len(children) == 4
     assert recorded(game.folder) >= 5
+
+
+def test_the_fork_server_owns_no_thread_and_nothing_of_grpc(tmp_path: Path) -> None:
+    with playing(write_spec(tmp_path, rounds=None), tmp_path / "run") as game:
+        children, server = game.under_way(), game.fork_server()
+        threads = {pid: len(os.listdir(f"/proc/{pid}/task")) for pid in (server, *children.values())}
+        files = {pid: len(os.listdir(f"/proc/{pid}/fd")) for pid in (server, *children.values())}
+
+    # gRPC starts threads and opens descriptors as soon as it is initialised
+    assert (threads.pop(server), files.pop(server)) == (1, 3)
+    assert min(threads.values()) > 1
+    assert min(files.values()) > 3
 
 
 @pytest.mark.parametrize("plugin", ["WhilePlaying", "WhileAnswering"])

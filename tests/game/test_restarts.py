@@ -33,6 +33,17 @@ def test_a_killed_child_is_started_again_and_the_game_ends_in_the_same_bits(vict
     assert not any(alive(pid) for pid in children.values())
 
 
+def test_the_fork_server_may_be_killed_and_processes_after_it(tmp_path: Path) -> None:
+    with playing(write_spec(tmp_path, rounds=ROUNDS), tmp_path / "run") as game:
+        children = game.under_way(50)
+        os.kill(game.fork_server(), signal.SIGKILL)
+        os.kill(children["agent-1"], signal.SIGKILL)
+        outcome = game.outcome()
+
+    ends_as_its_simulation(outcome, tmp_path)
+    assert not any(alive(pid) for pid in children.values())
+
+
 def test_all_of_them_may_be_killed_at_once(tmp_path: Path) -> None:
     with playing(write_spec(tmp_path, rounds=ROUNDS), tmp_path / "run") as game:
         for pid in game.under_way(100).values():

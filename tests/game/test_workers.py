@@ -7,22 +7,13 @@ from pathlib import Path
 
 import pytest
 from tests.game.plugins.walks import HELD
-from tests.game.processes import PLUGINS, Playing, digest, eventually, playing, recorded, simulated, write_spec
+from tests.game.processes import PLUGINS, Playing, below, digest, eventually, playing, recorded, simulated, write_spec
 
 from slaternet_adversary.plugin.sandbox import namespaces
 from slaternet_lab import Run
 
 ROUNDS = 300
 WALKS = PLUGINS / "walks.py"
-
-
-def children(parent: int) -> list[int]:
-    try:
-        return [
-            int(pid) for task in Path(f"/proc/{parent}/task").glob("*/children") for pid in task.read_text().split()
-        ]
-    except (FileNotFoundError, ProcessLookupError):
-        return []
 
 
 class Worker:
@@ -51,8 +42,8 @@ class Worker:
 
     def _fresh(self) -> list[int]:
         chain = [self._game.children().get("adversary", 0)]
-        while below := children(chain[-1]):
-            chain.append(below[0])
+        while children := below(chain[-1]):
+            chain.append(children[0])
         return [] if self._killed.intersection(chain) else chain[1:]
 
 

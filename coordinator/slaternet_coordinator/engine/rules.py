@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from slaternet.model import Departure
+if TYPE_CHECKING:  # commands import this, and no numpy
+    from slaternet.model import Departure
 
 
 class Policy(StrEnum):
@@ -30,5 +32,5 @@ class Rules:
     spec: str = ""  # SHA-256 of the spec
     sealed: bool = False  # hosts do not know the seed of the functions
     policy: Policy = Policy.WAIT
-    departures: tuple[Departure, ...] = ()  # the departures that the spec plans
+    departures: "tuple[Departure, ...]" = ()  # the departures that the spec plans
     together: bool = False  # all agents are one learner, and each host has a replica of it

@@ -6,8 +6,6 @@ ignored connects everyone strongly.
 """
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS
@@ -85,6 +83,10 @@ class _Forest:
 
     def add(self, matrix: Matrix, t: int) -> int | None:
         """Add the edges of round t; return the latest start of a connected window start..t, if there is one."""
+        # imported here: it takes as long as everything else that a game needs, and a game does not need it
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import connected_components
+
         shape = (matrix.agents, matrix.agents)
         entries = csr_array((matrix.weights, matrix.columns, matrix.starts), shape=shape)
         group = connected_components(entries, directed=False)[1]

@@ -1,7 +1,7 @@
 """The command that starts the coordinator on a resolved spec."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,9 +9,10 @@ from slaternet.errors import BadSpec
 from slaternet.service.config import ProcessConfig
 from slaternet.service.main import run
 from slaternet.service.options import with_process_options
-from slaternet.spec import Spec
-from slaternet.storage.files import read_spec
 from slaternet_coordinator.engine.rules import LOST_AFTER, Policy
+
+if TYPE_CHECKING:
+    from slaternet.spec import Spec
 
 HostsOption = Annotated[
     int | None,
@@ -38,7 +39,7 @@ LostAfterOption = Annotated[
 ]
 
 
-def serve_coordinator(spec: Spec, config: ProcessConfig, hosts: int | None, policy: Policy, lost_after: float) -> int:
+def serve_coordinator(spec: "Spec", config: ProcessConfig, hosts: int | None, policy: Policy, lost_after: float) -> int:
     """Serve until the game is over; the address is the one line on standard output."""
     from slaternet_coordinator.shell.service import CoordinatorService
 
@@ -62,6 +63,8 @@ def coordinator(
     lost_after: LostAfterOption = LOST_AFTER,
 ) -> None:
     """Seat the hosts of a game, publish its graph round by round, end it."""
+    from slaternet.storage.files import read_spec
+
     parsed = read_spec(spec)
     if parsed.feedback is None or parsed.question is None:
         lacking = "feedback" if parsed.feedback is None else "question"

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slaternet.errors import PluginFailed
-from slaternet.spec import Spec
-from slaternet.spec.overrides import override
-from slaternet.spec.plugins import absolute, is_foreign
 from slaternet_lab.commands.options import JsonOption
 from slaternet_lab.commands.report import print_findings
 
 if TYPE_CHECKING:
+    from slaternet.spec import Spec
     from slaternet_adversary.testing import Line
     from slaternet_lab.assumptions.sampling import Figures
 
@@ -86,9 +84,12 @@ def adversary_check(
             raise PluginFailed(f"adversary {target} fails the exam: {each.about}: {each.text}")
 
 
-def _spec(target: str, what: str | None, settings: Sequence[str]) -> Spec:
+def _spec(target: str, what: str | None, settings: Sequence[str]) -> "Spec":
     """Return the game with this adversary, which keeps the options of a spec that is about it."""
+    from slaternet.spec import Spec
+    from slaternet.spec.overrides import override
     from slaternet.spec.paths import located
+    from slaternet.spec.plugins import absolute, is_foreign
     from slaternet_lab.specs import shipped
     from slaternet_lab.specs.resolve import read
 
@@ -104,7 +105,7 @@ def _spec(target: str, what: str | None, settings: Sequence[str]) -> Spec:
     return spec.replace(feedback=None)  # what agents are granted does not concern the adversary
 
 
-def examine(spec: Spec) -> "list[Line]":
+def examine(spec: "Spec") -> "list[Line]":
     """Return the report on a spec's adversary: its exam, then F, G1, G2, mu and the theorems they allow."""
     from slaternet_adversary.testing import Line
     from slaternet_adversary.testing import examine as examine_contract

@@ -5,8 +5,6 @@ from typing import Annotated
 import typer
 
 from slaternet.errors import BadSpec, PluginFailed
-from slaternet.spec import Spec
-from slaternet.spec.overrides import override
 from slaternet_lab.commands.options import JsonOption
 from slaternet_lab.commands.report import print_findings
 
@@ -32,6 +30,8 @@ def algorithm_check(
     as_json: JsonOption = False,
 ) -> None:
     """Check that an algorithm keeps its contract: rowwise, pure, restored from its state, inside the set."""
+    from slaternet.spec import Spec
+    from slaternet.spec.overrides import override
     from slaternet_agent.testing.exam import examine
 
     for setting in settings or []:

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 
 from slaternet.errors import BadSpec
@@ -79,6 +78,7 @@ def _interval(rounds: str | None, last: int) -> tuple[int, int]:
 
 
 def _describe(graph: "Graph", t: int) -> dict[str, int | float]:
+    import numpy as np
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
@@ -97,6 +97,8 @@ def _describe(graph: "Graph", t: int) -> dict[str, int | float]:
 
 
 def _write(graph: "Graph", first: int, last: int, agents: int, out: Path) -> None:
+    import numpy as np
+
     rounds = np.arange(first, last + 1)
     if len(rounds) * agents * agents * 8 > _BYTES:
         raise BadSpec(f"--out would write more than {_BYTES >> 30} GiB; choose fewer rounds with --rounds A:B")

@@ -1,20 +1,23 @@
 """Play a game: `run` over the network, `simulate` without one, `resume` one that was interrupted."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from slaternet.service.main import DEGRADED
-from slaternet.spec import Spec
 from slaternet.storage.journal import Durability
 from slaternet_adversary.shell.command import KeepOption
 from slaternet_coordinator.engine.rules import LOST_AFTER, Policy
 from slaternet_coordinator.shell.command import LostAfterOption, PolicyOption
 from slaternet_lab.commands.options import ForceOption, JsonOption, OutOption, RunArgument, SetOption, SpecArgument
 from slaternet_lab.commands.runs import show_summary
+from slaternet_lab.games.fork_server import fork_server
 from slaternet_lab.games.progress import ProgressDisplay
-from slaternet_lab.runs.run import Run
+
+if TYPE_CHECKING:
+    from slaternet.spec import Spec
+    from slaternet_lab.runs.run import Run
 
 NoRestartOption = Annotated[
     bool, typer.Option("--no-restart", help="End the game where a process dies, rather than start it again.")
@@ -49,23 +52,26 @@ def run(
     as_json: JsonOption = False,
 ) -> None:
     """Play a spec over gRPC: a coordinator, an adversary and agent hosts as processes on this machine."""
-    from slaternet_lab.games.run import play
+    with fork_server() as server:  # first of all: it imports the services while we import the rest and read the spec
+        from slaternet_lab.games.run import play
 
-    game = _resolved(spec, settings, adversary)
-    with ProgressDisplay(game.run.rounds, Console(stderr=as_json)) as progress:
-        played = play(
-            game,
-            hosts=hosts,
-            out=out,
-            force=force,
-            progress=progress,
-            restart=not no_restart,
-            durability=durability,
-            policy=policy,
-            lost_after=lost_after,
-            journal_keep=journal_keep,
-        )
-    show_summary(played, as_json=as_json)
+        game = _resolved(spec, settings, adversary)
+        with ProgressDisplay(game.run.rounds, Console(stderr=as_json)) as progress:
+            played = play(
+                game,
+                hosts=hosts,
+                out=out,
+                force=force,
+                progress=progress,
+                finished=False,
+                restart=not no_restart,
+                durability=durability,
+                policy=policy,
+                lost_after=lost_after,
+                journal_keep=journal_keep,
+                server=server,
+            )
+    _conclude(played, as_json)
     _exit_if_degraded(played, game)
 
 
@@ -82,8 +88,8 @@ def simulate(
 
     game = _resolved(spec, settings, adversary)
     with ProgressDisplay(game.run.rounds, Console(stderr=as_json)) as progress:
-        played = simulate_game(game, out=out, force=force, progress=progress)
-    show_summary(played, as_json=as_json)
+        played = simulate_game(game, out=out, force=force, progress=progress, finished=False)
+    _conclude(played, as_json)
 
 
 def resume(
@@ -96,22 +102,31 @@ def resume(
     as_json: JsonOption = False,
 ) -> None:
     """Go on with a run whose processes were all cut off; with --rounds, play a finished one on."""
-    from slaternet_lab.games.resume import prepare
+    with fork_server() as server:
+        from slaternet_lab.games.resume import prepare
 
-    resumption = prepare(run, rounds=rounds)
-    with ProgressDisplay(resumption.manifest.rounds, Console(stderr=as_json)) as progress:
-        played = resumption.play(progress, restart=not no_restart)
-    show_summary(played, as_json=as_json)
+        resumption = prepare(run, rounds=rounds)
+        with ProgressDisplay(resumption.manifest.rounds, Console(stderr=as_json)) as progress:
+            played = resumption.play(progress, finished=False, restart=not no_restart, server=server)
+    _conclude(played, as_json)
     _exit_if_degraded(played, resumption.spec)
 
 
-def _exit_if_degraded(played: Run, planned: Spec) -> None:
+def _conclude(played: "Run", as_json: bool) -> None:
+    """Show the summary, and then complete the run folder: that takes longer."""
+    from slaternet_lab.games.finish import finish
+
+    show_summary(played, as_json=as_json)
+    finish(played.folder)
+
+
+def _exit_if_degraded(played: "Run", planned: "Spec") -> None:
     """Tell by the exit code that agents have left, or that some decisions do not follow from the rules."""
     if played.spec.departures != planned.departures or (played.summary or {}).get("disturbed"):
         raise typer.Exit(DEGRADED)
 
 
-def _resolved(what: str | None, settings: list[str] | None, adversary: str | None) -> Spec:
+def _resolved(what: str | None, settings: list[str] | None, adversary: str | None) -> "Spec":
     """Return the spec to play; another adversary than the spec's does not get the options of the old one."""
     from slaternet_lab.specs.resolve import load
 

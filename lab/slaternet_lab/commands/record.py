@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slaternet.errors import BadSpec
-from slaternet.model import Array
-from slaternet.spec import Spec
 from slaternet_lab.commands.options import ForceOption, JsonOption, SetOption, SpecArgument
 from slaternet_lab.commands.report import bar, print_fields, print_json
 
 if TYPE_CHECKING:
+    from slaternet.model import Array
+    from slaternet.spec import Spec
     from slaternet_adversary import Adversary
 
 
@@ -69,7 +69,7 @@ def _check_room(out: Path, size: int) -> None:
         )
 
 
-def _recorded(plugin: "Adversary", target: str, rounds: int) -> Iterator[Mapping[str, Array]]:
+def _recorded(plugin: "Adversary", target: str, rounds: int) -> "Iterator[Mapping[str, Array]]":
     """Yield the arrays of every round's functions; BadSpec where a trace cannot hold them."""
     from slaternet_adversary.builtin import trace
     from slaternet_adversary.plugin.calls import adversary_edge
@@ -96,7 +96,7 @@ def _refused(target: str, why: str) -> BadSpec:
     )
 
 
-def _show(spec: Spec, rounds: int, out: Path, as_json: bool) -> None:
+def _show(spec: "Spec", rounds: int, out: Path, as_json: bool) -> None:
     from slaternet_adversary.builtin.trace import Trace
 
     trace = Trace(str(out), "--out")

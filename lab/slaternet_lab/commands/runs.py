@@ -13,12 +13,10 @@ from rich.filesize import decimal
 from slaternet.errors import BadSpec, Diverged
 from slaternet_lab.commands.options import ForceOption, JsonOption, RunArgument
 from slaternet_lab.commands.report import bar, print_fields, print_json, print_line, print_table
-from slaternet_lab.runs.plots import baseline
-from slaternet_lab.runs.run import Run
-from slaternet_lab.runs.run import diff as find_difference
 
 if TYPE_CHECKING:
     from slaternet_lab.hindsight.regret import Regret
+    from slaternet_lab.runs.run import Run
 
 _MODES = {"local": " (local: every agent alone)", "central": " (central: one learner for all)"}
 _HOSTS = 12
@@ -27,7 +25,7 @@ _HOSTS = 12
 
 def show(run: RunArgument, as_json: JsonOption = False) -> None:
     """Show how a game ended, or how far it has come."""
-    show_summary(Run.open(run), as_json=as_json)
+    show_summary(_open(run), as_json=as_json)
 
 
 def plot(
@@ -40,7 +38,7 @@ def plot(
     """Draw loss.png and violation.png: cumulative loss and violation over the rounds, with the baseline."""
     from slaternet_lab.runs.plots import draw
 
-    opened = [Run.open(each) for each in runs]
+    opened = [_open(each) for each in runs]
     if out is None and len(opened) > 1:
         raise BadSpec("--out is missing; say where the figures of several runs go, for example --out figures")
     paths = [str(path) for path in draw(opened, out or opened[0].folder)]
@@ -59,7 +57,7 @@ def export(
     """Write metrics and recorded decisions as tables for other tools."""
     from slaternet_lab.runs.export import export as export_run
 
-    opened = Run.open(run)
+    opened = _open(run)
     names = [name.strip() for name in formats.split(",")]
     folder = out or opened.folder.resolve().with_name(f"{opened.name}-export")
     paths = [str(path) for path in export_run(opened, names, folder, force=force)]
@@ -80,7 +78,9 @@ def _print_paths(paths: list[str], as_json: bool) -> None:
 
 def diff(a: RunArgument, b: RunArgument, as_json: JsonOption = False) -> None:
     """Name the first round where two runs part, and the agent where decisions are recorded; exit code 5 if they do."""
-    first, second = Run.open(a), Run.open(b)
+    from slaternet_lab.runs.run import diff as find_difference
+
+    first, second = _open(a), _open(b)
     found = find_difference(first, second)
     if as_json:
         print_json({"same": found is None, **(asdict(found) if found else {"common": first.rounds})})
@@ -104,7 +104,7 @@ def regret(
     """Compute Net-Reg(T), the cumulative loss beyond the best fixed decision's, and write regret.csv and regret.png."""
     from slaternet_lab.hindsight.regret import regret as compute_regret
 
-    opened = Run.open(run)
+    opened = _open(run)
     with bar() as shown:
         result = compute_regret(opened, points=points, watch=shown.stage)
     paths = [str(path) for path in result.save(opened.folder)]
@@ -122,7 +122,7 @@ def audit(run: RunArgument, as_json: JsonOption = False) -> None:
     from slaternet_lab.audit.auditor import audit as check_run
 
     with bar() as shown:
-        report = check_run(Run.open(run), partial(shown.stage, "auditing"))
+        report = check_run(_open(run), partial(shown.stage, "auditing"))
     if as_json:
         print_json(report.plain())
     else:
@@ -135,8 +135,16 @@ def audit(run: RunArgument, as_json: JsonOption = False) -> None:
         raise typer.Exit(Diverged.exit_code)
 
 
-def show_summary(run: Run, *, as_json: bool) -> None:
+def _open(run: Path) -> "Run":
+    from slaternet_lab.runs.run import Run
+
+    return Run.open(run)
+
+
+def show_summary(run: "Run", *, as_json: bool) -> None:
     """Print the result of a game, or its progress."""
+    from slaternet_lab.runs.plots import baseline
+
     summary = run.summary or _so_far(run)
     if as_json:
         print_json({**summary, "folder": str(run.folder)})
@@ -173,7 +181,7 @@ def show_summary(run: Run, *, as_json: bool) -> None:
         _print_hosts(network["hosts"])
 
 
-def _so_far(run: Run) -> dict[str, object]:
+def _so_far(run: "Run") -> dict[str, object]:
     """Return the summary's main keys from the last row of metrics.csv."""
     metrics = run.metrics
     last = {name: column[-1] if len(column) else 0 for name, column in metrics.items()}
@@ -228,7 +236,7 @@ def _plain_regret(result: "Regret", paths: list[str]) -> dict[str, object]:
     }
 
 
-def _show_regret(result: "Regret", run: Run, paths: list[str]) -> None:
+def _show_regret(result: "Regret", run: "Run", paths: list[str]) -> None:
     headings = ("rounds", "loss", "optimum", "regret", "residual", "slack of x*")
     losses = run.metrics["cumulative_loss"][result.rounds - 1]
     rows = [

@@ -7,7 +7,6 @@ import typer
 from slaternet.errors import BadSpec
 from slaternet_lab.commands.options import JsonOption, SetOption, SpecArgument
 from slaternet_lab.commands.report import print_fields, print_findings, print_json
-from slaternet_lab.specs import shipped
 
 
 def specs(
@@ -15,6 +14,8 @@ def specs(
     as_json: JsonOption = False,
 ) -> None:
     """List the shipped specs, or print one to edit."""
+    from slaternet_lab.specs import shipped
+
     if name is not None:
         typer.echo(shipped.shipped(name).text, nl=False)
         return

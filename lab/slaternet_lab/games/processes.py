@@ -9,16 +9,19 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 
 from slaternet.errors import BadSpec, Diverged, NotSeated, PluginFailed, Refused, RunFailed, SlaternetError, Unreachable
 from slaternet.limits import LIMITS
 from slaternet.model import COORDINATOR
 from slaternet.network.client import Channel, open_channel
+from slaternet.network.file_limit import raise_file_limit
 from slaternet.service.main import DEGRADED, TETHER
 from slaternet.storage.disk import open_log
 from slaternet.texts import cleaned
 from slaternet_coordinator.engine.rules import Policy
+from slaternet_lab.games.fork_server import UNBUFFERED, Forked, ForkServer, fork_server
 from slaternet_lab.games.manifest import ADVERSARY, Manifest, spec_of, states_of
 from slaternet_lab.games.progress import Watcher
 from slaternet_lab.status.operator import ask_status, ask_stop
@@ -43,31 +46,53 @@ _FAILURES = {kind.exit_code for kind in (BadSpec, RunFailed, Diverged, PluginFai
 
 
 class Child:
-    """One service as a process, which can be restarted; its standard input is the tether."""
+    """One service as a process, which can be restarted; its standard input is the tether.
 
-    def __init__(self, name: str, command: Sequence[str], log: Path) -> None:
+    It is forked by the server, or where there is none started in an interpreter of its own.
+    """
+
+    def __init__(self, name: str, command: Sequence[str], log: Path, server: ForkServer | None = None) -> None:
         self.name = name
         self.command = command
         self.log = log
+        self._server = server
 
     async def start(self, *, piped: bool = False, again: bool = False) -> None:
         """Start the process; `piped`: its output goes to `announced`; `again`: append to its log."""
         if not again:
             self.log.parent.mkdir(parents=True, exist_ok=True)
             self.log.unlink(missing_ok=True)
-        with open_log(self.log) as file:
-            self._process = await asyncio.create_subprocess_exec(
-                *self.command,
-                stdin=asyncio.subprocess.PIPE,
+        stdin, tether = _pipe()
+        with contextlib.ExitStack() as kept, stdin, open_log(self.log) as log:
+            kept.enter_context(tether)
+            if not piped:
                 # A plugin may print as much as it likes: a pipe that nobody reads would block it.
-                stdout=asyncio.subprocess.PIPE if piped else file,
-                stderr=file,
-                # Unbuffered: what a plugin prints stands in the log before the process's last sentence.
-                env={**os.environ, TETHER: "1", "PYTHONUNBUFFERED": "1"},
-                # Ctrl-C in the terminal reaches the parent alone, which then ends the game in order.
-                start_new_session=True,
-            )
-        self.ended = asyncio.create_task(self._process.wait(), name=self.name)
+                self._process = await self._launch(stdin.fileno(), log.fileno(), log.fileno())
+            else:
+                output, stdout = _pipe()
+                self._output = await _reader(output)
+                with stdout:
+                    self._process = await self._launch(stdin.fileno(), stdout.fileno(), log.fileno())
+            self.ended = asyncio.create_task(self._live(kept.pop_all()), name=self.name)
+
+    async def _launch(self, *standard: int) -> "asyncio.subprocess.Process | Forked":
+        """Start the process with these descriptors."""
+        if self._server is not None and (forked := await self._server.fork(self.command, *standard)):
+            return forked
+        stdin, stdout, stderr = standard
+        return await asyncio.create_subprocess_exec(
+            *self.command,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            env={**os.environ, TETHER: "1", UNBUFFERED: "1"},
+            # Ctrl-C in the terminal reaches the parent alone, which then ends the game in order.
+            start_new_session=True,
+        )
+
+    async def _live(self, tether: contextlib.ExitStack) -> int:
+        with tether:
+            return await self._process.wait()
 
     async def announced(self, beginning: str, within: float) -> str:
         """Return the rest of the first printed line that begins so; all output goes to the log as well.
@@ -84,10 +109,9 @@ class Child:
         raise RunFailed(f"{self.name} has not said {beginning!r} within {within:g} s; see its log {self.log}")
 
     async def _listen(self, beginning: bytes, found: "asyncio.Future[str]") -> None:
-        output: asyncio.StreamReader | None = self._process.stdout
         unfinished = b""
         with open_log(self.log) as file:
-            while output and (data := await output.read(_READ_BYTES)):
+            while data := await self._output.read(_READ_BYTES):
                 with contextlib.suppress(OSError):  # a log that has no room is no reason to stop reading
                     file.write(data)
                 *lines, unfinished = (unfinished + data).split(b"\n")
@@ -131,6 +155,18 @@ class Child:
             self._process.send_signal(number)
 
 
+def _pipe() -> tuple[FileIO, FileIO]:
+    """Return the end of a pipe to read from, and the one to write to."""
+    reading, writing = os.pipe()
+    return FileIO(reading, "rb"), FileIO(writing, "wb")
+
+
+async def _reader(output: FileIO) -> asyncio.StreamReader:
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), output)
+    return reader
+
+
 async def end_all(children: list[Child]) -> None:
     """End every child: by request, then by force."""
     waiting = [child.ended for child in children]
@@ -156,6 +192,8 @@ class Supervisor:
     """Whether they ran before."""
     without: Collection[str] = ()
     """Agent hosts that the game has given up."""
+    server: ForkServer | None = None
+    """What forks the processes; absent: one of its own, where there can be one."""
 
     def __post_init__(self) -> None:
         self._agents = [name for name in self.manifest.agents if name not in self.without]
@@ -171,6 +209,11 @@ class Supervisor:
 
     def run(self) -> None:
         """Run the game to its end: in this thread, or in another where an event loop runs here, as in a notebook."""
+        raise_file_limit()  # two for each process
+        with self.server or fork_server() as self.server:
+            self._run()
+
+    def _run(self) -> None:
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -234,7 +277,7 @@ class Supervisor:
         states = states_of(self.folder)
         storage = ("--state", str(states), "--durability", self.manifest.durability)
         command = (sys.executable, "-P", "-m", f"slaternet_{service}", *arguments, *storage)
-        child = Child(name, command, states / name / "log")
+        child = Child(name, command, states / name / "log", self.server)
         await child.start(piped=piped, again=self.again)
         self._children[name] = child  # not before: an interrupt may come while it starts
         return child
@@ -327,22 +370,20 @@ class Supervisor:
         return True
 
     async def _poll(self, channel: Channel) -> None:
-        if self._coordinator.ended.done():
-            return
-        try:
-            status = (await ask_status(channel)).status
-        except Unreachable:
-            return  # it is ending or dead, which the next turn finds out
-        self._begun = status.phase != "gathering"
-        if status.round > self._furthest[0]:
-            self._furthest = (status.round, status.cumulative_loss or 0.0, status.cumulative_violation or 0.0)
-            self._restarts.clear()
-        if self.progress is None:
-            return
-        waiting = {"waiting": f"waiting for {status.waiting_for}"} if status.waiting_for else {}
-        note = "; ".join({**self._notes, **waiting}.values())
-        # a restarted coordinator does not know yet how far the game is
-        self.progress.update(*self._furthest, note)
+        """Ask how the game stands, and show it; where nobody answers, what is known."""
+        notes = dict(self._notes)
+        if not self._coordinator.ended.done():
+            with contextlib.suppress(Unreachable):  # it is ending or dead, which the next turn finds out
+                status = (await ask_status(channel)).status
+                self._begun = status.phase != "gathering"
+                if status.round > self._furthest[0]:
+                    self._furthest = (status.round, status.cumulative_loss or 0.0, status.cumulative_violation or 0.0)
+                    self._restarts.clear()
+                if status.waiting_for:
+                    notes["waiting"] = f"waiting for {status.waiting_for}"
+        if self.progress is not None:
+            # a restarted coordinator does not know yet how far the game is
+            self.progress.update(*self._furthest, "; ".join(notes.values()))
 
     async def _cause(self) -> SlaternetError:
         """Return the error behind the first death; best is one of a process that ended with a reason of its own."""

@@ -26,6 +26,7 @@ from slaternet_adversary.shell.run_folder import remove_conclusions
 from slaternet_coordinator.engine.saved import SavedGame
 from slaternet_coordinator.shell.register_db import RegisterDb
 from slaternet_lab.games.finish import finish
+from slaternet_lab.games.fork_server import ForkServer
 from slaternet_lab.games.manifest import ADVERSARY, Manifest, register_of, spec_of, states_of, write_spec
 from slaternet_lab.games.processes import PARTING_SECONDS, Supervisor
 from slaternet_lab.games.progress import Watcher
@@ -67,7 +68,15 @@ class Resumption:
     over: bool
     """Whether only the figures are missing."""
 
-    def play(self, progress: Watcher | None = None, *, figures: bool = True, restart: bool = True) -> Run:
+    def play(
+        self,
+        progress: Watcher | None = None,
+        *,
+        figures: bool = True,
+        finished: bool = True,
+        restart: bool = True,
+        server: ForkServer | None = None,
+    ) -> Run:
         """Play to the end, as `slaternet_lab.play` does."""
         if not self.over:
             Supervisor(
@@ -77,8 +86,9 @@ class Resumption:
                 restart=restart,
                 again=True,
                 without=self.lost,
+                server=server,
             ).run()
-        return finish(self.folder, figures=figures)
+        return finish(self.folder, figures=figures) if finished else Run.open(self.folder)
 
 
 def prepare(folder: str | Path, *, rounds: int | None = None, patience: float = PARTING_SECONDS) -> Resumption:

@@ -11,6 +11,7 @@ from slaternet_coordinator.engine.rules import LOST_AFTER, Policy
 from slaternet_coordinator.graphs import check_departures
 from slaternet_coordinator.registry import build as build_graph
 from slaternet_lab.games.finish import finish
+from slaternet_lab.games.fork_server import ForkServer
 from slaternet_lab.games.manifest import Manifest, write_spec
 from slaternet_lab.games.processes import Supervisor
 from slaternet_lab.games.progress import Watcher
@@ -25,11 +26,13 @@ def play(
     force: bool = False,
     progress: Watcher | None = None,
     figures: bool = True,
+    finished: bool = True,
     restart: bool = True,
     durability: Durability = Durability.KILL,
     policy: Policy = Policy.WAIT,
     lost_after: float = LOST_AFTER,
     journal_keep: int | None = None,
+    server: ForkServer | None = None,
 ) -> Run:
     """Play a resolved spec over gRPC with agent hosts as processes, and return its run folder.
 
@@ -37,7 +40,9 @@ def play(
     that dies is restarted, unless `restart` is False: then its death ends the game. With another policy than WAIT, an
     agent host that is absent for `lost_after` seconds is given up, and the game goes on without it. What was played
     survives the death of all processes, or with `durability` FSYNC a loss of power, and `resume` continues it. For a
-    game without end, `journal_keep` cuts the journal to so many of its newest rounds.
+    game without end, `journal_keep` cuts the journal to so many of its newest rounds. Without
+    `finished`, the run folder gets its figures and assumptions.txt by a later call of `finish`. `server` forks the
+    processes; by default, one is started where there can be one.
     """
     if hosts > spec.run.agents:
         raise BadSpec(
@@ -63,5 +68,5 @@ def play(
         journal_keep=journal_keep,
     )
     manifest.write(folder)
-    Supervisor(folder=folder, manifest=manifest, progress=progress, restart=restart).run()
-    return finish(folder, figures=figures)
+    Supervisor(folder=folder, manifest=manifest, progress=progress, restart=restart, server=server).run()
+    return finish(folder, figures=figures) if finished else Run.open(folder)

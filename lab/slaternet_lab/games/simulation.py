@@ -33,9 +33,18 @@ HOST, ADVERSARY = "simulation", "adversary"
 
 
 def simulate(
-    spec: Spec, *, out: Path | None = None, force: bool = False, progress: Watcher | None = None, figures: bool = True
+    spec: Spec,
+    *,
+    out: Path | None = None,
+    force: bool = False,
+    progress: Watcher | None = None,
+    figures: bool = True,
+    finished: bool = True,
 ) -> Run:
-    """Play a resolved spec in this process and return its run folder."""
+    """Play a resolved spec in this process and return its run folder.
+
+    Without `finished`, it gets its figures and assumptions.txt by a later call of `finish`.
+    """
     if spec.run.rounds is None:
         raise BadSpec("run.rounds is missing and a simulation hears no stop; say --set run.rounds=1000")
     folder = out or new_folder(spec)
@@ -45,7 +54,7 @@ def simulate(
         game.play()
     finally:
         game.close()
-    return finish(folder, figures=figures)
+    return finish(folder, figures=figures) if finished else Run.open(folder)
 
 
 class Simulation:

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from slaternet.environment import REAL, Environment
 from slaternet.errors import BadSpec
@@ -11,7 +12,9 @@ from slaternet.network import certificates as tls
 from slaternet.network.addresses import check_address, is_loopback
 from slaternet.network.certificates import Plain, Security
 from slaternet.storage.journal import Durability
-from slaternet.storage.state_dir import StateDir
+
+if TYPE_CHECKING:
+    from slaternet.storage.state_dir import StateDir
 
 _NAME = re.compile(rf"[a-z0-9][a-z0-9-]{{0,{LIMITS.name_bytes - 1}}}")
 
@@ -54,8 +57,10 @@ class ProcessConfig:
         if self.listen:
             check_address(self.listen, what="--listen", free=True)
 
-    def claim(self, role: str) -> StateDir:
+    def claim(self, role: str) -> "StateDir":
         """Return the state of this process, locked until it is released."""
+        from slaternet.storage.state_dir import StateDir  # for commands, which need no more than options
+
         return StateDir.claim(self.state, self.name, role=role, fresh=self.fresh, disk=self.environment.disk)
 
     @property

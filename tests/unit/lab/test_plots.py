@@ -1,6 +1,4 @@
 import struct
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -131,12 +129,3 @@ def test_unscored_rounds_leave_no_gaps(tmp_path: Path) -> None:
 
     np.testing.assert_array_equal(rounds, [4, 8])
     np.testing.assert_array_equal(values, [2.0, 2.0])
-
-
-@pytest.mark.parametrize("module", ["slaternet_lab", "slaternet_lab.runs.plots", "slaternet_lab.cli"])
-def test_importing_loads_neither_figures_nor_grpc(module: str) -> None:
-    code = f"import sys, {module}; print([name for name in ('matplotlib', 'grpc') if name in sys.modules])"
-
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-
-    assert answer.stdout == "[]\n"
