@@ -26,15 +26,16 @@ OPTIONAL = [
 ALSO = {
     "slaternet.fields": {"checked"},
     "slaternet.model": {"Agents", "Array"},
-    "slaternet.numerics.randomness": {"block_length", "locate"},
+    "slaternet.numerics.randomness": {"block_length", "locate", "streams"},
     "slaternet.numerics.portable": {"exponential", "sigmoid", "softplus"},
     "slaternet.limits": {"LIMITS"},
-    "slaternet.numerics.npz": {"Archive", "NUMBERS", "WrongSize"},
+    "slaternet.numerics.npz": {"Archive", "NUMBERS", "WrongSize", "add_array"},
+    "slaternet.numerics.pieces": {"pieces"},
     "slaternet.storage.files": {"opened", "refusing"},
     "slaternet.storage.disk": {"replacing"},
 }
 """Beyond their own interface: options compared with their annotations, names of arrays, blocks of rounds, functions
-that every machine rounds alike, and files and sizes that are checked before they take memory."""
+that every machine rounds alike, files and sizes that are checked before they take memory, and work cut into pieces."""
 
 
 class Still(Adversary):
