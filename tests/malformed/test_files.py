@@ -196,7 +196,10 @@ def test_a_hostile_spec_is_refused_before_it_takes_memory(
     [
         (("run.agents=65536", "run.dimension=131072"), "lower one of the two"),
         (("run.agents=4096", "graph.name=complete"), "name a graph with fewer edges"),
-        (("run.agents=1000", "run.dimension=131072"), "the functions of a round would take"),
+        (
+            ("run.agents=100", "run.dimension=131072", "adversary.options.rows=8"),
+            "the functions of a round would take",
+        ),
     ],
 )
 def test_a_game_that_no_memory_would_hold_is_refused(

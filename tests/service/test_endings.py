@@ -12,7 +12,7 @@ from tests.support.faulty import GRAPH, HALVED, written
 from tests.support.services import DEADLINE, LOOPBACK, SECRET, gathering, small_spec
 
 from slaternet import codec
-from slaternet.errors import RunFailed
+from slaternet.errors import NotSeated, RunFailed, SlaternetError
 from slaternet.model import (
     PROTOCOL,
     Acknowledged,
@@ -33,6 +33,7 @@ from slaternet.model import (
     StopAt,
 )
 from slaternet.network.client import call, open_channel
+from slaternet.network.stream import Stream
 from slaternet.service.config import ProcessConfig
 from slaternet.service.membership import Applicant, Membership
 from slaternet.tickets import ticket
@@ -223,3 +224,25 @@ async def test_an_end_that_comes_together_with_work_is_not_missed(turns: int) ->
     assert playing.done()
     with pytest.raises(RunFailed, match="enough"):
         playing.result()
+
+
+class Leaving:
+    """The stream of a host that has no seat any more, which has not ended yet."""
+
+    def __init__(self) -> None:
+        self.errors: list[SlaternetError] = []
+
+    def end(self, error: SlaternetError, *, by_peer: bool = False) -> None:
+        self.errors.append(error)
+
+
+async def test_a_seating_that_is_repeated_before_the_stream_of_a_lost_host_has_ended_is_obeyed() -> None:
+    there, due, leaving = Abrupt(0), cast("Runtime", Due()), Leaving()
+    revealer = RevealServer(cast("Membership", there), due, Description(1), journal=cast("AdversaryJournal", None))
+    revealer._links["agent-2"] = cast("Stream", leaving)
+    seating = Seating(np.empty(0, np.intp), (Peer("agent-1", "127.0.0.1:1", 1, np.array([0])),))
+
+    for _ in range(2):
+        there._hear(seating)
+
+    assert [type(error) for error in leaving.errors] == [NotSeated, NotSeated]

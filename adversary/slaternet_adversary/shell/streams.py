@@ -135,7 +135,7 @@ class RevealServer:
         if epoch < self._epoch:
             log.info("seated", hosts=len(seating.peers), epoch=self._epoch)
         for name, link in self._links.items():
-            if epoch < self._epoch:
+            if epoch < self._epoch or name not in self._hosts:  # its stream may still be ending
                 link.end(errors.NotSeated("there is a new seating"))
             elif name in older and older[name].incarnation < self._hosts[name].incarnation:  # else it ends already
                 link.end(errors.Superseded("a newer incarnation of this host has joined"))
