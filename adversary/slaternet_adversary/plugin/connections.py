@@ -120,7 +120,9 @@ class FrameConnection:
         there.settimeout(0.0)
         try:
             async with asyncio.timeout(deadline):
-                await loop.sock_sendall(there, call_frame(calls))
+                frame = call_frame(calls)
+                if (sent := _sent_at_once(there, frame)) < len(frame):
+                    await loop.sock_sendall(there, frame[sent:])
                 data = bytearray()
                 while len(data) < _LENGTH.size or len(data) < _LENGTH.size + _size(data):
                     piece = await loop.sock_recv(there, _PIECE)
@@ -154,6 +156,14 @@ class FrameConnection:
         if self._socket is not None:
             self._socket.close()
         return CallFailed("DEADLINE_EXCEEDED" if late else "UNAVAILABLE", self._broken)
+
+
+def _sent_at_once(there: socket.socket, frame: bytes) -> int:
+    """Send what the socket takes without waiting; return how many bytes that is."""
+    try:
+        return there.send(frame)
+    except BlockingIOError:
+        return 0
 
 
 def call_frame(calls: Iterable[tuple[str, bytes]]) -> bytes:

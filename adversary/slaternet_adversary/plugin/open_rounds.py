@@ -64,6 +64,11 @@ class OpenRounds:
         constraint = _tangent(at, question, "constraint") if question.constraint_gradient else None
         return Values(f, g, loss, constraint)
 
+    def checked(self, question: Question, f: object, g: object) -> Values:
+        """Return values that the plugin has given for a question, whole and finite, or PluginFailed is raised."""
+        at, shape = self._rounds[question.round], question.points.shape[:2]
+        return Values(at.checked("loss", f, shape), at.checked("constraint", g, (*shape, at.m)))
+
     def compare(self, question: Question, before: Values) -> None:
         """Ask a question again; Diverged where an answer is not, to the bit, what it was before."""
         agent = first_difference(question.agents, _arrays(before), _arrays(self.evaluate(question)))

@@ -71,9 +71,11 @@ class ApartCalls(PluginCalls):
 
     async def evaluate(self, question: Question) -> Values:
         """Return the values that a question asks for, by one message where it asks for no gradients."""
-        plain = not (question.loss_gradient or question.constraint_gradient) and question.points.shape[1] > 0
-        there = plain and await self._remote.evaluate_ahead(question.round, question.agents, question.points)
-        return await self._do(there, lambda: self._rounds.evaluate(question))
+        if not (question.loss_gradient or question.constraint_gradient) and question.points.shape[1]:
+            answer = await self._remote.evaluate_now(question.round, question.agents, question.points)
+            if answer is not None:
+                return self._rounds.checked(question, answer.f, answer.g)
+        return await self._do(False, lambda: self._rounds.evaluate(question))
 
     async def score(self, effects: Sequence[Score]) -> list[Scored]:
         """Score rounds by one message, or do a piece of scoring the first."""

@@ -148,18 +148,17 @@ class Remote(Adversary):
             self._ahead[request.round] = self._decoded(where, reply, messages.decode_played)
         return bool(replies)
 
-    async def evaluate_ahead(self, round: int, agents: Agents, points: Array) -> bool:
-        """Have the values of a round at some points; False where that takes calls that block."""
+    async def evaluate_now(self, round: int, agents: Agents, points: Array) -> messages.EvaluateReply | None:
+        """Return the values of a round at some points; None where that takes calls that block."""
         asked = messages.EvaluateRequest("", round, agents, points, values=True)
         if len(cuts(len(agents), points.shape[1] * max(points.shape[2], 1 + self.constraints))) > 1:
-            return False
-        replies = await self._fetch([asked])
-        for _, reply in replies:
+            return None
+        for _, reply in await self._fetch([asked]):
             sizes = asked, self.game.dimension, self.constraints
             answer = self._decoded(f"Evaluate of round {round}", reply, messages.decode_evaluated, *sizes)
             self._kept.keep(asked, answer)
-            self._rounds[round].keep_values(agents, points, answer)
-        return bool(replies)
+            return answer
+        return None
 
     async def score_ahead(self, wanted: Sequence[tuple[int, Agents, Array]]) -> bool:
         """Have points of rounds scored; False where that takes calls that block."""

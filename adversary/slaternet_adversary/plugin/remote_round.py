@@ -53,11 +53,6 @@ class RemoteRound:
         self._kept[other, about] = points.tobytes(), rest
         return value
 
-    def keep_values(self, agents: Agents, points: Array, answer: messages.EvaluateReply) -> None:
-        """Keep both, for the calls that ask for them."""
-        about, where = agents.tobytes(), points.tobytes()
-        self._kept = {(name, about): (where, joined([getattr(answer, name)])) for name in ("f", "g")}
-
     def keep_score(self, agents: Agents, points: Array, scored: messages.ScoreReply) -> None:
         """Keep a score, for the calls that ask for its parts."""
         self._scored = agents.tobytes(), points.tobytes(), scored

@@ -210,8 +210,18 @@ def decode_played(data: bytes) -> Methods:
 
 def encode_evaluate(body: EvaluateRequest) -> bytes:
     """Return the question about the functions of some agents."""
-    points = {"points": body.points.shape[1], "data": write_numbers(body.points)}
-    return pb.EvaluateRequest(**plain(body, agents=write_ids(body.agents), **points)).SerializeToString()
+    return pb.EvaluateRequest(
+        instance=body.instance,
+        round=body.round,
+        agents=write_ids(body.agents),
+        points=body.points.shape[1],
+        data=write_numbers(body.points),
+        values=body.values,
+        loss_gradient=body.loss_gradient,
+        constraint_gradient=body.constraint_gradient,
+        quadratic=body.quadratic,
+        linear=body.linear,
+    ).SerializeToString()
 
 
 def decode_evaluate(data: bytes) -> EvaluateRequest:
@@ -272,8 +282,8 @@ def decode_evaluated(data: bytes, asked: EvaluateRequest, dimension: int, constr
 
 def encode_score(body: ScoreRequest) -> bytes:
     """Return the request to score points."""
-    arrays = {"agents": write_ids(body.agents), "points": write_numbers(body.points)}
-    return pb.ScoreRequest(**plain(body, **arrays)).SerializeToString()
+    agents, points = write_ids(body.agents), write_numbers(body.points)
+    return pb.ScoreRequest(instance=body.instance, round=body.round, agents=agents, points=points).SerializeToString()
 
 
 def decode_score(data: bytes) -> ScoreRequest:
