@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import numpy as np
@@ -28,9 +29,11 @@ from slaternet.model import (
     Opening,
     Peer,
     Progress,
+    Question,
     Role,
     Seating,
     StopAt,
+    Usage,
 )
 from slaternet.network.client import call, open_channel
 from slaternet.network.stream import Stream
@@ -182,6 +185,7 @@ class Abrupt:
 
     failed = False
     epoch = 1
+    spec = SimpleNamespace(run=SimpleNamespace(rounds=None))
 
     def __init__(self, turns: int) -> None:
         self._turns = turns
@@ -209,8 +213,12 @@ class Due:
     forgetful = False
 
     progress = Progress(0)
+    seconds = 0.0
 
     async def seat(self, epoch: int, hosts: object, departures: object) -> None:
+        pass
+
+    async def handle(self, event: object) -> None:
         pass
 
 
@@ -246,3 +254,21 @@ async def test_a_seating_that_is_repeated_before_the_stream_of_a_lost_host_has_e
         there._hear(seating)
 
     assert [type(error) for error in leaving.errors] == [NotSeated, NotSeated]
+
+
+async def test_of_a_host_that_sends_more_than_it_may_no_more_is_read_than_is_handled() -> None:
+    there, runtime = Abrupt(0), cast("Runtime", Due())
+    revealer = RevealServer(cast("Membership", there), runtime, Description(1), journal=cast("AdversaryJournal", None))
+    there._hear(Seating(np.empty(0, np.intp), (Peer("agent-1", "127.0.0.1:1", 1, np.array([0])),)))
+    link, peer = cast("Stream", Leaving()), revealer._hosts["agent-1"]
+    x = np.zeros((1, 1))
+    for body in (Usage(1), Question(1, np.array([0]), x, x[:, None])):
+        await revealer._take(link, peer, body)
+        more = [asyncio.create_task(revealer._take(link, peer, Usage(t))) for t in range(2, 5)]
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+        assert not any(each.done() for each in more)
+        for each in more:
+            each.cancel()
+        revealer._release(link)

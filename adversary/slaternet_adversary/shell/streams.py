@@ -61,8 +61,8 @@ class RevealServer:
         self._askers: dict[str, Stream] = {}
         """By host: the streams that have brought the questions which are handled now."""
         self._unhandled: set[Stream] = set()
-        """Streams with a question that is not handled yet."""
-        self._handled: asyncio.Future[None] | None = None  # when the next questions are handled
+        """Streams with a question or a report that is not handled yet: no more is read from them."""
+        self._handled: asyncio.Future[None] | None = None  # when one of those is handled
         self._journal = journal
         self._epoch = 0
         self._hosts: dict[str, model.Peer] = {}
@@ -214,6 +214,8 @@ class RevealServer:
             if self._orders:
                 order, link = self._orders.popleft()
                 await self._perform(order(), link)
+                if link is not None:
+                    self._release(link)
             elif self._asked:
                 await self._handle_questions()
             elif (working or runtime.due) and not runtime.idle:
@@ -227,19 +229,20 @@ class RevealServer:
         asked, self._asked = self._asked, []
         self._askers = {each.host: link for each, link in asked}
         await self._perform(self._runtime.handle(Questions(tuple(each for each, _ in asked))))
-        for _, link in asked:
-            if self._membership.failed:
+        if self._membership.failed:
+            for _, link in asked:
                 link.end(errors.PluginFailed(_FAILED))
-            self._unhandled.discard(link)
-        self._release()
+        self._release(*(link for _, link in asked))
 
-    def _release(self) -> None:
+    def _release(self, *links: Stream) -> None:
+        """Let streams be read whose message is handled."""
+        self._unhandled.difference_update(links)
         if self._handled is not None:
             self._handled.set_result(None)
             self._handled = None
 
     async def _wait_until_handled(self, link: Stream) -> None:
-        """Wait until the question that a stream has brought is answered or refused."""
+        """Wait until what a stream has brought is answered, recorded or refused."""
         while link in self._unhandled and not self._membership.failed:
             self._handled = self._handled or self._loop.create_future()
             await asyncio.shield(self._handled)
@@ -316,6 +319,8 @@ class RevealServer:
                 self._unhandled.add(link)
                 self._wake.set()
             case model.Usage():
+                await self._wait_until_handled(link)
+                self._unhandled.add(link)
                 self._order(functools.partial(self._runtime.handle, Used(peer.name, peer.incarnation, body)), link)
                 # after the last round no burst will fill up any more
                 self._overdue = self._overdue or body.round == self._membership.spec.run.rounds
