@@ -63,6 +63,7 @@ def mixed_as_they_come() -> Iterator[Any]:
 def directions_from_one_generator() -> Iterator[Any]:
     shared = stream(1, "direction")
     yield mock.patch("slaternet_agent.algorithms.game.stream", return_value=shared)
+    yield mock.patch("slaternet_agent.algorithms.estimators.streams", lambda *address: (shared for _ in address[-1]))
 
 
 @mutant("A host goes on from its newest checkpoint, not from that of M.")

@@ -59,7 +59,7 @@ class RevealServer:
         self._asked: list[tuple[Asked, Stream]] = []
         """Questions that have arrived, and wait for those before them."""
         self._askers: dict[str, Stream] = {}
-        """By host: the streams that have brought the questions which are handled now."""
+        """By host: the stream that has brought its last question; no other gets the answer."""
         self._unhandled: set[Stream] = set()
         """Streams with a question or a report that is not handled yet: no more is read from them."""
         self._handled: asyncio.Future[None] | None = None  # when one of those is handled
@@ -161,8 +161,9 @@ class RevealServer:
     # called by the runtime
 
     def reply(self, host: str, answer: model.Answer) -> None:
-        """Send the answer to a host's question, unless its stream has ended: then it asks again."""
-        if (link := self._links.get(host)) is None:
+        """Send the answer to the stream that has asked, unless that has ended or another has taken over: that asks."""
+        link = self._links.get(host)
+        if link is None or link is not self._askers.get(host):
             return
         for part in codec.encode_reveal_down(self._membership.head(answer.round), answer):
             link.send(part)
@@ -227,7 +228,7 @@ class RevealServer:
 
     async def _handle_questions(self) -> None:
         asked, self._asked = self._asked, []
-        self._askers = {each.host: link for each, link in asked}
+        self._askers |= {each.host: link for each, link in asked}
         await self._perform(self._runtime.handle(Questions(tuple(each for each, _ in asked))))
         if self._membership.failed:
             for _, link in asked:
@@ -297,6 +298,8 @@ class RevealServer:
                     await link.drained()
             await self._wait_until_handled(link)  # a host may say that nothing follows, and its question be wrong
         finally:
+            if self._askers.get(name) is link:
+                del self._askers[name]
             if self._links.get(name) is link:
                 del self._links[name]
                 self._membership.peer_lost(name)
