@@ -17,6 +17,7 @@ from slaternet.errors import NotSeated, RunFailed, SlaternetError
 from slaternet.model import (
     PROTOCOL,
     Acknowledged,
+    Answer,
     ControlDown,
     Description,
     Failed,
@@ -34,6 +35,7 @@ from slaternet.model import (
     Seating,
     StopAt,
     Usage,
+    Values,
 )
 from slaternet.network.client import call, open_channel
 from slaternet.network.stream import Stream
@@ -272,3 +274,18 @@ async def test_of_a_host_that_sends_more_than_it_may_no_more_is_read_than_is_han
         for each in more:
             each.cancel()
         revealer._release(link)
+
+
+async def test_an_answer_goes_to_the_stream_that_has_asked_and_to_no_other() -> None:
+    membership = cast("Membership", Abrupt(0))
+    revealer = RevealServer(membership, cast("Runtime", Due()), Description(1), journal=cast("AdversaryJournal", None))
+    asking, other = cast("Stream", Leaving()), cast("Stream", Leaving())
+    x = np.zeros((1, 1))
+    revealer._links["agent-1"] = asking
+    await revealer._take(
+        asking, Peer("agent-1", "127.0.0.1:1", 1, np.array([0])), Question(1, np.array([0]), x, x[:, None])
+    )
+    revealer._links["agent-1"] = other  # which has taken over before the question is handled
+    await revealer._handle_questions()
+
+    revealer.reply("agent-1", Answer(1, np.array([0]), Values(x, x[:, None])))  # neither of them could send it
