@@ -30,7 +30,7 @@ def report() -> list[Claim]:
             for name, pid in members(game.pid).items():
                 if taken := memory(pid):
                     samples[name].append((round, taken.now))
-            time.sleep(LOOK_SECONDS)
+            time.sleep(LOOK_SECONDS)  # the next sample
         game.finish()
         seconds = {}
         for command in ("show", "plot"):

@@ -99,5 +99,5 @@ def peak_memory(game: Game) -> dict[str, float]:
         for name, pid in members(game.pid).items():
             if taken := memory(pid):
                 peaks[name] = max(taken.peak, peaks.get(name, 0.0))
-        time.sleep(LOOK_SECONDS)
+        time.sleep(LOOK_SECONDS)  # the next sample
     return peaks

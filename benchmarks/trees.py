@@ -61,7 +61,7 @@ class Game:
             if self.over:
                 self.finish()
                 raise GameFailed(f"the game has ended before round {round}")
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_LOOK_SECONDS)  # the next look; nothing announces a row
         return reached
 
     def finish(self) -> dict[str, Any]:
