@@ -29,6 +29,8 @@ values of a function, or paths: those of status INTERNAL, and those never on the
 
 from typing import ClassVar
 
+from slaternet.plugin_faults import PluginFault
+
 NO_MEMORY = "there is not enough memory for this; make the game smaller, or take a machine that has more"
 """What is said of a MemoryError, wherever it is raised."""
 
@@ -148,8 +150,15 @@ class PluginFailed(SlaternetError):
     """A plugin raised or broke its contract; only the operator sees the text."""
 
     exit_code = 6
-    what: str = ""
-    """The fault without the plugin's name: the error's type, file, line and text."""
+    fault: PluginFault | None = None
+    """What it did wrong, and where in its author's code, as far as that is known."""
+
+    @classmethod
+    def by(cls, plugin: str, fault: PluginFault) -> "PluginFailed":
+        """Return the error for the failure of a plugin, which is named with its kind."""
+        failed = cls(f"the {plugin} failed: {fault.sentence}")
+        failed.fault = fault
+        return failed
 
 
 class Unreachable(SlaternetError):
