@@ -27,7 +27,7 @@ The text of an error is one sentence that names the culprit and the remedy. Text
 values of a function, or paths: those of status INTERNAL, and those never on the wire, stay in our own log.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from slaternet.plugin_faults import PluginFault
 
@@ -154,9 +154,14 @@ class PluginFailed(SlaternetError):
     """What it did wrong, and where in its author's code, as far as that is known."""
 
     @classmethod
-    def by(cls, plugin: str, fault: PluginFault) -> "PluginFailed":
+    def by(cls, plugin: str, fault: PluginFault) -> Self:
         """Return the error for the failure of a plugin, which is named with its kind."""
-        failed = cls(f"the {plugin} failed: {fault.sentence}")
+        return cls.saying(f"the {plugin} failed: {fault.sentence}", fault)
+
+    @classmethod
+    def saying(cls, sentence: str, fault: PluginFault | None) -> Self:
+        """Return the error with a sentence of its own about a fault."""
+        failed = cls(sentence)
         failed.fault = fault
         return failed
 

@@ -5,6 +5,8 @@ It is for the operator alone: nothing of it goes to agents or their hosts.
 
 from dataclasses import dataclass
 
+REMEDY = "correct its code"
+
 _CALLS = {"constructor": "its constructor", "import": "its import"}
 """How a sentence begins where the call is not a method by that name."""
 
@@ -31,7 +33,7 @@ class PluginFault:
     """The name of the error's type; empty where the contract was broken without one."""
     message: str = ""
     """The error's text, possibly empty; or the breach, as the end of a sentence that begins with the method."""
-    remedy: str = "correct its code"
+    remedy: str = REMEDY
     method: str = ""
     """What was called: loss, constraint, play, decide, ..., or constructor, import; empty: unknown."""
     round: int = 0

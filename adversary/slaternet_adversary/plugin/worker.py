@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 import numpy as np
 
 from slaternet.codec import plugin as messages
+from slaternet.codec.faults import DETAILS, encode_status
 from slaternet.errors import BadSpec, Forgotten, Malformed, PluginFailed, RoundNotOpen, SlaternetError
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
@@ -41,7 +42,7 @@ from slaternet.storage.failpoints import failpoint
 from slaternet.texts import cleaned
 from slaternet_adversary.api import Adversary, Game, History
 from slaternet_adversary.plugin.calls import KIND, CheckedRound, new_instance, require_round
-from slaternet_adversary.plugin.connections import answer_frame, items, read_frame
+from slaternet_adversary.plugin.connections import Failure, answer_frame, items, read_frame
 from slaternet_adversary.scoring import NetworkScore
 
 if TYPE_CHECKING:
@@ -221,26 +222,32 @@ def _guarded(method: Callable[[bytes], bytes]) -> Callable[[bytes, "grpc.Service
     import grpc
 
     def answer(data: bytes, context: grpc.ServicerContext) -> bytes:
-        code, reply = _answer(method, data)
-        return context.abort(grpc.StatusCode[code], reply.decode()) if code else reply
+        reply, failure = _answer(method, data)
+        if failure is None:
+            return reply
+        code = grpc.StatusCode[failure.code]
+        if failure.fault is not None:
+            details = encode_status(code.value[0], failure.sentence, failure.fault)
+            context.set_trailing_metadata(((DETAILS, details),))
+        return context.abort(code, failure.sentence)
 
     return answer
 
 
-def _answer(method: Callable[[bytes], bytes], data: bytes) -> tuple[str, bytes]:
-    """Return an empty code and the reply, or the status with which the call ends and a sentence."""
+def _answer(method: Callable[[bytes], bytes], data: bytes) -> tuple[bytes, Failure | None]:
+    """Return the reply, or why there is none."""
     try:
         with _edge(method.__name__):
-            return "", method(data)
+            return method(data), None
     except PluginFailed as error:
         if error.__cause__ is not None:
             traceback.print_exception(error.__cause__)
-        code, details = "ABORTED", error.fault.sentence if error.fault is not None else str(error)
+        sentence = str(error) if error.fault is None else error.fault.sentence
+        return b"", Failure("ABORTED", cleaned(sentence), error.fault)
     except BadSpec as error:
-        code, details = "INVALID_ARGUMENT", str(error)
+        return b"", Failure("INVALID_ARGUMENT", cleaned(str(error)))
     except SlaternetError as error:
-        code, details = error.status, str(error)
-    return code, cleaned(details).encode()
+        return b"", Failure(error.status, cleaned(str(error)))
 
 
 class FrameServer:
@@ -273,10 +280,10 @@ class FrameServer:
         """Answer the calls of the next frame; return whether another may follow."""
         try:
             frame = read_frame(connection.recv)
-            answers: list[tuple[str, bytes]] = []
+            answers: list[tuple[bytes, Failure | None]] = []
             for method, data in items(frame):
                 answers.append(_answer(self._methods[method], data))
-                if answers[-1][0]:
+                if answers[-1][1] is not None:
                     break
             connection.sendall(answer_frame(answers))
         except (OSError, ValueError, IndexError):  # the game has ended, or it is none of ours

@@ -12,9 +12,9 @@ from typing import Any
 
 from slaternet.limits import LIMITS
 from slaternet.model import Agents
-from slaternet.plugin_faults import CodeLine, PluginFault
+from slaternet.plugin_faults import REMEDY, CodeLine, PluginFault
 from slaternet.spec.sources import OURS, PLUGINS
-from slaternet.texts import cleaned, printable
+from slaternet.texts import cleaned, cleaned_lines
 
 _INSTALLED = ("site-packages", "dist-packages")
 _OURS = (*OURS, "slaternet_lab")
@@ -61,7 +61,7 @@ def raised(error: BaseException, method: str, round: int, agents: Agents | None,
         agents=named,
         asked=about,
         frames=frames or _definition(subject, method),
-        traceback=tamed("".join(traceback.format_exception(error))),
+        traceback=cleaned_lines("".join(traceback.format_exception(error))),
     )
 
 
@@ -79,11 +79,6 @@ def broken(subject: object, method: str, round: int, agents: Agents | None, mess
     )
 
 
-def tamed(trace: str) -> str:
-    """Return a traceback in plain text; of one that is too long the end, where the error stands."""
-    return "\n".join(map(printable, trace.rstrip()[-LIMITS.traceback_bytes :].split("\n")))
-
-
 def _named(agents: Agents | None) -> tuple[tuple[int, ...], int]:
     return ((), 0) if agents is None else (tuple(agents[: LIMITS.fault_agents].tolist()), len(agents))
 
@@ -98,7 +93,7 @@ def _remedy(error: BaseException) -> str:
             return "raise an error there instead of an exit"
         case MemoryError():
             return "have its code use less memory"
-    return "correct its code"
+    return REMEDY
 
 
 # Whose code a frame is
