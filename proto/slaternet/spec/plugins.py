@@ -136,12 +136,14 @@ def absolute(target: str, base: Path) -> str:
     return f"{os.path.realpath(base / where)}:{name}"
 
 
-def check_options(factory: type[Any], options: Mapping[str, object], *, key: str, given: int) -> None:
-    """Compare the names of `options` with the constructor's parameters after the first `given`, which we supply.
+def check_options(factory: type[Any], options: Mapping[str, object], *, key: str, given: int) -> dict[str, Any]:
+    """Return `options`, converted by the hints of the constructor's parameters after the first `given`, ours.
 
-    Raises BadSpec naming an option under `key` that the constructor does not take, or that it needs.
+    Raises BadSpec naming an option under `key` that the constructor does not take, that it needs, or of another kind.
     """
-    options_of(factory, given).check(options, key=key, of=factory.__name__)
+    taken = options_of(factory, given)
+    taken.check(options, key=key, of=factory.__name__)
+    return taken.read(options, key=key)
 
 
 def place(group: str, target: str, *, key: str) -> tuple[str, str]:
