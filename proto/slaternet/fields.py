@@ -144,6 +144,16 @@ def read(key: str, kind: object, value: object, error: type[BadSpec] = BadSpec) 
     raise error(f"{key}{index} must be {wanted}, not {repr(closest[0]['input'])[:60]}")
 
 
+def schema_of(kind: object) -> dict[str, Any] | None:
+    """Return the JSON schema of the values that an annotation allows; None where it says nothing."""
+    if kind is inspect.Parameter.empty or isinstance(kind, str):
+        return None
+    try:
+        return _adapter(kind).json_schema()
+    except _UNKNOWN:
+        return None
+
+
 def expected(finding: ErrorDetails) -> str:
     """Return the values that one of pydantic's findings allows."""
     bounds = finding.get("ctx", {})
