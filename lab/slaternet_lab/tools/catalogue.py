@@ -73,7 +73,7 @@ def find(target: str) -> Entry:
         factory = load(ADVERSARIES, target, key=_KEY).factory
     # not those of the base class: a constructor may set others
     own = [vars(each) for each in reversed(factory.__mro__) if each not in Adversary.__mro__]
-    declared = {name: value for each in own for name, value in each.items() if isinstance(value, int)}
+    declared: dict[str, Any] = {name: value for each in own for name, value in each.items() if isinstance(value, int)}
     return Entry(
         target,
         f"{inspect.getsourcefile(factory) if '.py:' in target else factory.__module__}:{factory.__name__}",
