@@ -23,6 +23,7 @@ from slaternet.spec.plugins import ADVERSARIES, FOREIGN, digest, is_foreign, loa
 from slaternet_adversary.api import Adversary, Game, History
 from slaternet_adversary.plugin import sandbox
 from slaternet_adversary.plugin.calls import BUILT_IN, Served, new_instance, passing
+from slaternet_adversary.plugin.data import check_data, hash_data
 
 if TYPE_CHECKING:
     from slaternet_adversary.plugin.remote import Remote
@@ -57,6 +58,7 @@ def plays_apart(spec: Spec) -> bool:
 class Maker(abc.ABC):
     """Makes instances of the spec's plugin for as long as it is open."""
 
+    spec: Spec
     code: str
     """SHA-256 of the plugin's code."""
 
@@ -89,6 +91,7 @@ def make_plugin(spec: Spec, maker: Maker) -> tuple[Adversary, Description]:
 def plugin_maker(spec: Spec) -> Iterator[Maker]:
     """Give a maker of the spec's plugin at once: `new` takes the time. At the end of the block, end its process."""
     target = spec.adversary.plugin
+    check_data(spec)
     if is_foreign(target):
         served = Served(lambda: target.removeprefix(FOREIGN))
         with contextlib.closing(_Outside(spec, target, served)) as foreign:
@@ -106,10 +109,10 @@ def plugin_maker(spec: Spec) -> Iterator[Maker]:
 def describe(plugin: Adversary, maker: Maker) -> Description:
     """Return the description of a plugin, without gradients.
 
-    The hash of a data file is part of the code's hash: both decide the functions.
+    The hash of its data is part of the code's hash: both decide the functions.
     """
-    code, data = maker.code, getattr(plugin, "sha256", "")
-    if data:
+    code = maker.code
+    if data := hash_data(maker.spec):
         code = hashlib.sha256(f"{code} {data}".encode()).hexdigest()
     return Description(constraints=plugin.constraints, history=plugin.history, rowwise=plugin.rowwise, code=code)
 
@@ -138,17 +141,17 @@ class _Inside(Maker):
     """Makes instances in this process."""
 
     def __init__(self, spec: Spec) -> None:
-        self._spec = spec
+        self.spec = spec
         self._loaded = load(GROUP, spec.adversary.plugin, key=_KEY)
         self.code = self._loaded.sha256
 
     def new(self) -> Adversary:
         ours = passing(self._loaded.factory)
-        with plugin_edge("adversary plugin", self._spec.adversary.plugin, "its constructor", passing=ours):
-            return new_instance(self._loaded, _game(self._spec), self._spec.adversary.options)
+        with plugin_edge("adversary plugin", self.spec.adversary.plugin, "its constructor", passing=ours):
+            return new_instance(self._loaded, _game(self.spec), self.spec.adversary.options)
 
     def offered(self) -> frozenset[str]:
-        spec, plugin = self._spec, self.new()
+        spec, plugin = self.spec, self.new()
         past = History(np.empty((0, spec.run.agents, spec.run.dimension))) if plugin.history else None
         with plugin_edge("adversary plugin", spec.adversary.plugin, "play(1)"):
             functions = plugin.play(1, past)
@@ -159,7 +162,7 @@ class _Outside(Maker):
     """Makes instances in a process that serves slaternet.v1.Plugin."""
 
     def __init__(self, spec: Spec, name: str, served: Served, code: str = "") -> None:
-        self._spec = spec
+        self.spec = spec
         self._name = name
         self._served = served
         self._made: list[Remote] = []
@@ -168,7 +171,7 @@ class _Outside(Maker):
     def new(self, *, probe: bool = False) -> "Remote":
         from slaternet_adversary.plugin.remote import Remote  # here, because a game in one process needs no gRPC
 
-        spec = self._spec
+        spec = self.spec
         plugin = Remote.connect(
             self._served,
             _game(spec),

@@ -22,6 +22,7 @@ from slaternet.storage.files import read_spec
 from slaternet.storage.state_dir import StateDir
 from slaternet.tickets import spec_tag
 from slaternet_adversary.journal.journal import JOURNAL, AdversaryJournal, begun, held_rounds
+from slaternet_adversary.plugin.data import with_data
 from slaternet_adversary.shell.run_folder import remove_conclusions
 from slaternet_coordinator.engine.saved import SavedGame
 from slaternet_coordinator.shell.register_db import RegisterDb
@@ -281,10 +282,14 @@ def _check_extension(folder: Path, spec: Spec, game: SavedGame, rounds: int) -> 
             f"`slaternet run {folder} --set run.rounds={rounds}`"
         )
     longer = spec.replace(**{"run.rounds": rounds})
-    if resolve(longer, folder) != longer:
-        raise BadSpec(
-            f"{refused}: the code that {spec_of(folder)} names is not the one it was played with; put that back"
-        )
+    if (found := resolve(longer, folder)) == longer:
+        return
+    names = {"algorithm": longer.algorithm.name, "graph": longer.graph.name, "adversary": with_data(longer)}
+    changed = [name for section, name in names.items() if getattr(found, section) != getattr(longer, section)]
+    raise BadSpec(
+        f"{refused}: the code that {spec_of(folder)} names is not the one it was played with; put that back: "
+        f"{' and '.join(changed or names.values())}"
+    )
 
 
 def _is_over(folder: Path, game: SavedGame) -> bool:

@@ -69,7 +69,8 @@ def as_given(found: FoundSpec, settings: Sequence[str]) -> Spec:
 
 def _with_settings(found: FoundSpec, settings: Sequence[str]) -> Spec:
     keys = {each.partition("=")[0].strip() for each in settings}
-    spec = located(as_given(found, settings), Path.cwd(), keys)
+    code = Path.cwd() if "adversary.plugin" in keys else found.base
+    spec = located(as_given(found, settings), Path.cwd(), keys, code=code)
     match read_tables(found.text, source=found.source).get("algorithm"):
         case {"name": str(name), **rest} if name != spec.algorithm.name and "algorithm.name" in keys:
             before = {"name": absolute(name, found.base), "schedule": rest.get("schedule", "")}
