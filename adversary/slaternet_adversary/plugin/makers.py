@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from slaternet.errors import BadSpec
-from slaternet.limits import LIMITS
+from slaternet.limits import LIMITS, Limits
 from slaternet.model import Description
 from slaternet.spec import Spec
 from slaternet.spec.plugins import ADVERSARIES, FOREIGN, digest, is_foreign, load, place, plugin_edge
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from slaternet_adversary.plugin.remote import Remote
 
 GROUP = ADVERSARIES
+
+MEBIBYTE = 1 << 20
 
 _KEY = "adversary.plugin"
 
@@ -90,7 +92,7 @@ def make_plugin(spec: Spec, maker: Maker) -> tuple[Adversary, Description]:
 @contextlib.contextmanager
 def plugin_maker(spec: Spec) -> Iterator[Maker]:
     """Give a maker of the spec's plugin at once: `new` takes the time. At the end of the block, end its process."""
-    target = spec.adversary.plugin
+    target, limits = spec.adversary.plugin, limits_of(spec)
     check_data(spec)
     if is_foreign(target):
         served = Served(lambda: target.removeprefix(FOREIGN))
@@ -98,12 +100,22 @@ def plugin_maker(spec: Spec) -> Iterator[Maker]:
             yield foreign
     elif isolation_of(spec) == "process":
         code, (_, name) = digest(GROUP, target, key=_KEY), place(GROUP, target, key=_KEY)
-        with sandbox.SandboxedWorker(target, LIMITS) as worker:
-            served = Served(functools.partial(worker.listening, LIMITS.plugin_seconds), worker.killed)
+        with sandbox.SandboxedWorker(target, limits) as worker:
+            served = Served(functools.partial(worker.listening, limits.plugin_seconds), worker.killed)
             with contextlib.closing(_Outside(spec, name, served, code)) as outside:
                 yield outside
     else:
         yield _Inside(spec)
+
+
+def limits_of(spec: Spec) -> Limits:
+    """Return the limits with those that the spec sets for its plugin."""
+    seconds, memory = spec.adversary.seconds, spec.adversary.memory
+    return replace(
+        LIMITS,
+        plugin_seconds=seconds or LIMITS.plugin_seconds,
+        plugin_memory_bytes=memory * MEBIBYTE if memory else LIMITS.plugin_memory_bytes,
+    )
 
 
 def describe(plugin: Adversary, maker: Maker) -> Description:
@@ -177,7 +189,7 @@ class _Outside(Maker):
             _game(spec),
             spec.adversary.options,
             set=json.dumps({"kind": spec.set.kind, **spec.set.numbers}),
-            deadline=LIMITS.plugin_seconds,
+            deadline=limits_of(spec).plugin_seconds,
             probe=probe,
             name=self._name,
         )

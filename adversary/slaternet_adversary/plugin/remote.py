@@ -295,7 +295,8 @@ class Remote(Adversary):
                     str(self.failed(f"{where} does not know the instance that was described and played"))
                 )
             case "DEADLINE_EXCEEDED":
-                return self.failed(f"{where} has not answered within {self._deadline:g} seconds")
+                late = f"{where} has not answered within {self._deadline:g} seconds (adversary.seconds)"
+                return self.failed(f"{late}; make it faster, or allow it more")
             case _ if code in _BROKEN and self._served.killed(self._address):
                 return InstanceLost(str(self.failed(f"{where} lost its process ({said})")))
             case "UNAVAILABLE":

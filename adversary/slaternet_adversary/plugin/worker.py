@@ -223,11 +223,19 @@ def _answer(method: Callable[[bytes], bytes], data: bytes) -> tuple[str, bytes]:
         if error.__cause__ is not None:
             traceback.print_exception(error.__cause__)
         code, details = "ABORTED", error.what or str(error)
+        if isinstance(error.__cause__, MemoryError) and _has_limited_memory():
+            details += "; adversary.memory says how much its worker may take: allow it more, or let it take less"
     except BadSpec as error:
         code, details = "INVALID_ARGUMENT", str(error)
     except SlaternetError as error:
         code, details = error.status, str(error)
     return code, cleaned(details).encode()
+
+
+def _has_limited_memory() -> bool:
+    import resource  # not on every platform that can play without workers
+
+    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
 
 
 class FrameServer:

@@ -106,6 +106,16 @@ def test_a_path_in_a_setting_starts_from_the_working_directory(spec: Path) -> No
     }
 
 
+def test_another_file_is_no_change_of_the_one_that_the_run_was_played_with(spec: Path) -> None:
+    Path("mine.csv").write_text("7\n")
+    Path("resolved.toml").write_text(load(str(spec)).to_toml())
+
+    with capture_logs() as logs:
+        load("resolved.toml", ["adversary.options.prices=mine.csv"])
+
+    assert logs == []
+
+
 def test_for_services_paths_stay_as_they_are_written(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(spec.parent)
 
