@@ -52,8 +52,7 @@ def passing(kind: type[Any], *ours: type[SlaternetError]) -> tuple[type[BaseExce
 
 def new_instance(loaded: Loaded, game: Game, options: Mapping[str, object]) -> Adversary:
     """Return a new instance of a plugin; BadSpec for wrong options, PluginFailed where it does not say what it is."""
-    check_options(loaded.factory, options, key="adversary.options", given=1)
-    plugin = loaded.factory(game, **options)
+    plugin = loaded.factory(game, **check_options(loaded.factory, options, key="adversary.options", given=1))
     if not isinstance(plugin, Adversary):
         raise breach(plugin, "constructor", "makes no slaternet_adversary.Adversary", "derive its class from that one")
     if not isinstance(getattr(plugin, "game", None), Game):

@@ -294,8 +294,8 @@ class Remote(Adversary):
             case "NOT_FOUND":
                 return self._lost(request, "does not know the instance that was described and played")
             case "DEADLINE_EXCEEDED":
-                what = f"has not answered within {self._deadline:g} seconds"
-                return self._failed(request, what, "make it faster, or see where it hangs")
+                what = f"has not answered within {self._deadline:g} seconds (adversary.seconds)"
+                return self._failed(request, what, "make it faster, see where it hangs, or allow it more")
             case _ if error.fault is not None:
                 return self._by(request, error.fault)
             case _ if code in _BROKEN and self._served.killed(self._address):

@@ -121,7 +121,10 @@ class SandboxedWorker:
                 kind = InstanceLost if self._was_killed() else PluginFailed
                 raise kind(f"the adversary plugin {self._target} failed before it could be asked anything")
             if time.monotonic() > until:
-                raise PluginFailed(f"the adversary plugin {self._target} could not be asked within {seconds:g} seconds")
+                late = f"could not be asked within {seconds:g} seconds (adversary.seconds)"
+                raise PluginFailed(
+                    f"the adversary plugin {self._target} {late}; make its import faster, or allow it more"
+                )
             time.sleep(_LOOK_SECONDS)  # there is no portable event for a socket that begins to listen
         return f"{FRAMES}{self._socket}"
 

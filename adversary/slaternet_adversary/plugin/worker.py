@@ -26,7 +26,7 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
@@ -242,12 +242,21 @@ def _answer(method: Callable[[bytes], bytes], data: bytes) -> tuple[bytes, Failu
     except PluginFailed as error:
         if error.__cause__ is not None:
             traceback.print_exception(error.__cause__)
-        sentence = str(error) if error.fault is None else error.fault.sentence
-        return b"", Failure("ABORTED", cleaned(sentence), error.fault)
+        fault = error.fault
+        if fault is not None and isinstance(error.__cause__, MemoryError) and _has_limited_memory():
+            fault = replace(fault, remedy="let it take less memory, or allow its worker more (adversary.memory)")
+        sentence = str(error) if fault is None else fault.sentence
+        return b"", Failure("ABORTED", cleaned(sentence), fault)
     except BadSpec as error:
         return b"", Failure("INVALID_ARGUMENT", cleaned(str(error)))
     except SlaternetError as error:
         return b"", Failure(error.status, cleaned(str(error)))
+
+
+def _has_limited_memory() -> bool:
+    import resource  # not on every platform that can play without workers
+
+    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
 
 
 class FrameServer:

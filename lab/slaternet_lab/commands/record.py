@@ -99,7 +99,7 @@ def _refused(target: str, why: str) -> BadSpec:
 def _show(spec: "Spec", rounds: int, out: Path, as_json: bool) -> None:
     from slaternet_adversary.builtin.trace import Trace
 
-    trace = Trace(str(out), "--out")
+    trace = Trace(out, "--out")
     result = {
         "file": str(out),
         "adversary": spec.adversary.plugin,

@@ -30,6 +30,7 @@ from slaternet.errors import BadSpec, PluginFailed, SlaternetError
 from slaternet.fields import options_of
 from slaternet.model import Agents
 from slaternet.spec.author_frames import know_folder, know_package, raised
+from slaternet.spec.file_options import file_options
 from slaternet.spec.sources import OURS, Sources, execute, of_file, of_module
 from slaternet.suggestions import suggestion
 
@@ -123,6 +124,18 @@ def digest(group: str, target: str, *, key: str) -> str:
     return _read_file(where, key).sha256() if _is_file(where) else _hash_module(where, key)
 
 
+def files_of(group: str, target: str, *, key: str) -> tuple[str, ...]:
+    """Return the options of a target that name files, without executing its code; none where there is no such code."""
+    if is_foreign(target):
+        return ()
+    try:
+        where, name = place(group, target, key=key)
+        sources = _read_file(where, key) if _is_file(where) else _read_module(where, key)
+    except BadSpec:
+        return ()  # it is refused where it is loaded
+    return file_options(sources, name) if sources is not None else ()
+
+
 def is_foreign(target: str) -> bool:
     """Return whether a target is a program that serves the plugin."""
     return target.startswith(FOREIGN)
@@ -136,12 +149,14 @@ def absolute(target: str, base: Path) -> str:
     return f"{os.path.realpath(base / where)}:{name}"
 
 
-def check_options(factory: type[Any], options: Mapping[str, object], *, key: str, given: int) -> None:
-    """Compare the names of `options` with the constructor's parameters after the first `given`, which we supply.
+def check_options(factory: type[Any], options: Mapping[str, object], *, key: str, given: int) -> dict[str, Any]:
+    """Return `options`, converted by the hints of the constructor's parameters after the first `given`, ours.
 
-    Raises BadSpec naming an option under `key` that the constructor does not take, or that it needs.
+    Raises BadSpec naming an option under `key` that the constructor does not take, that it needs, or of another kind.
     """
-    options_of(factory, given).check(options, key=key, of=factory.__name__)
+    taken = options_of(factory, given)
+    taken.check(options, key=key, of=factory.__name__)
+    return taken.read(options, key=key)
 
 
 def place(group: str, target: str, *, key: str) -> tuple[str, str]:
@@ -225,16 +240,21 @@ def _hash_built_in(where: str, key: str) -> str:
 
 
 def _hash_found(where: str, key: str) -> str:
+    sources = _read_module(where, key)
+    return sources.sha256() if sources is not None else ""
+
+
+def _read_module(where: str, key: str) -> Sources | None:
     found = _find_module(where)
     if found is None:
         raise _not_installed(where, key)
     if found.origin is None or not found.has_location:
-        return ""  # compiled into the interpreter, or a namespace without code
+        return None  # compiled into the interpreter, or a namespace without code
     top = _find_module(where.partition(".")[0])
     assert top is not None  # it was found on the way to the module
     package = found.submodule_search_locations is not None
     with _readable(key):
-        return of_module(where, Path(found.origin), top.submodule_search_locations, package=package).sha256()
+        return of_module(where, Path(found.origin), top.submodule_search_locations, package=package)
 
 
 @contextlib.contextmanager
