@@ -30,7 +30,7 @@ import threading
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import IO, Self
 
 import structlog
 
@@ -51,6 +51,7 @@ _SOCKET = "plugin"
 _SOCKET_BYTES = 64
 """Longest folder name that leaves room for the socket's: systems allow about a hundred bytes."""
 _STDERR = 2
+_SERVES = "slaternet_adversary.plugin.worker"
 _KILLS = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}
 """Signals that come from outside; any other that ends a process, such as SIGSEGV, is a fault of its code."""
 _REPORT_BYTES = 16
@@ -61,9 +62,11 @@ log = structlog.get_logger()
 class SandboxedWorker:
     """A worker; leaving the block, or `end`, kills it and its child processes."""
 
-    def __init__(self, target: str, limits: Limits = LIMITS) -> None:
+    def __init__(self, target: str, limits: Limits = LIMITS, *, module: str = _SERVES) -> None:
+        """Start it. A `module` that does not serve frames has its standard output and error piped to us instead."""
         self._target = target
         self._limits = limits
+        self._module = module
         self._lock = threading.RLock()  # it may be ended while another thread starts it again
         self._ended = False
         self._launch()
@@ -86,14 +89,17 @@ class SandboxedWorker:
             path=sys.path,
             folder=str(self._folder),
             report=report,
+            module=self._module,
         )
+        # a plugin's output must not mix with a command's own
+        output = _STDERR if self._module == _SERVES else subprocess.PIPE
         command = (sys.executable, "-u", "-P", "-m", sandbox_child.__name__, json.dumps(vars(bounds)))
         try:
             self._process = subprocess.Popen(
                 [*(() if hindrance else _NAMESPACES), *command, "--frames", self._socket, self._target],
                 stdin=subprocess.PIPE,
-                stdout=_STDERR,  # a plugin's output must not mix with a command's own
-                stderr=_STDERR,
+                stdout=output,
+                stderr=output,
                 pass_fds=(report,),
                 start_new_session=True,
             )
@@ -137,6 +143,23 @@ class SandboxedWorker:
         return not self._ended and self._was_killed()
 
     @property
+    def tether(self) -> int:
+        """The descriptor of its standard input."""
+        assert self._process.stdin is not None  # a pipe
+        return self._process.stdin.fileno()
+
+    @property
+    def outputs(self) -> list[IO[bytes]]:
+        """Its standard output and error, where they are piped to us."""
+        return [stream for stream in (self._process.stdout, self._process.stderr) if stream is not None]
+
+    def ended(self, seconds: float) -> str:
+        """Wait so long for its end, and return how it has ended; empty where it goes on."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+        return self.manner
+
+    @property
     def manner(self) -> str:
         """How the worker has ended, as text; empty while it runs."""
         code = self._exit_code()
@@ -169,8 +192,9 @@ class SandboxedWorker:
         with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS refuses for a group of the dead
             os.killpg(self._process.pid, signal.SIGKILL)  # also where it is dead: its children may live
         self._process.wait()
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+        for stream in (self._process.stdin, *self.outputs):
+            if stream is not None:
+                stream.close()
         self._exit_code()
         self._report.close()
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -182,9 +206,7 @@ class SandboxedWorker:
         """End it; where the plugin has failed, add to the error how the process has ended by itself."""
         manner, fault = "", None
         if isinstance(error, PluginFailed):
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(_DEATH_SECONDS)
-            manner, fault = self.manner, error.fault
+            manner, fault = self.ended(_DEATH_SECONDS), error.fault
         self.end()
         if manner:
             raise PluginFailed.saying(f"{error}; its process {manner}", fault)

@@ -7,6 +7,7 @@ it needs: a game waits for its start.
 """
 
 import contextlib
+import importlib
 import json
 import os
 import shutil
@@ -34,6 +35,8 @@ class Bounds:
     """Of the socket; the worker removes it where the process that plays is dead."""
     report: int
     """The descriptor to which its parent writes how the worker has ended."""
+    module: str
+    """What runs in it: a module whose `main` takes the arguments of the worker, and what ends it without its tether."""
 
 
 def _serve(bounds: Bounds, arguments: list[str]) -> None:
@@ -41,10 +44,9 @@ def _serve(bounds: Bounds, arguments: list[str]) -> None:
     _have_a_parent(bounds.report)
     sys.path[:] = bounds.path
     set_library_defaults()
-    from slaternet_adversary.plugin import worker  # before the limits, which are for the plugin
-
+    module = importlib.import_module(bounds.module)  # before the limits, which are for the plugin
     _limit(bounds)
-    worker.main(arguments, untethered=lambda: _end(bounds.folder))
+    module.main(arguments, untethered=lambda: _end(bounds.folder))
 
 
 def _have_a_parent(report: int) -> None:
