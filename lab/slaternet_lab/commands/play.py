@@ -1,5 +1,6 @@
 """Play a game: `run` over the network, `simulate` without one, `resume` one that was interrupted."""
 
+import shlex
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -7,6 +8,7 @@ from rich.console import Console
 
 from slaternet.service.main import DEGRADED
 from slaternet.storage.journal import Durability
+from slaternet.texts import printable
 from slaternet_adversary.shell.command import KeepOption
 from slaternet_coordinator.engine.rules import LOST_AFTER, Policy
 from slaternet_coordinator.shell.command import LostAfterOption, PolicyOption
@@ -56,6 +58,7 @@ def run(
         from slaternet_lab.games.run import play
 
         game = _resolved(spec, settings, adversary)
+        _recommend_exam(game)
         with ProgressDisplay(game.run.rounds, Console(stderr=as_json)) as progress:
             played = play(
                 game,
@@ -71,6 +74,7 @@ def run(
                 journal_keep=journal_keep,
                 server=server,
             )
+    _tell_findings(played)
     _conclude(played, as_json)
     _exit_if_degraded(played, game)
 
@@ -87,6 +91,7 @@ def simulate(
     from slaternet_lab.games.simulation import simulate as simulate_game
 
     game = _resolved(spec, settings, adversary)
+    _recommend_exam(game)
     with ProgressDisplay(game.run.rounds, Console(stderr=as_json)) as progress:
         played = simulate_game(game, out=out, force=force, progress=progress, finished=False)
     _conclude(played, as_json)
@@ -116,8 +121,28 @@ def resume(
         resumption = prepare(run, rounds=rounds, settings=settings or ())
         with ProgressDisplay(resumption.manifest.rounds, Console(stderr=as_json)) as progress:
             played = resumption.play(progress, finished=False, restart=not no_restart, server=server)
+    _tell_findings(played)
     _conclude(played, as_json)
     _exit_if_degraded(played, resumption.spec)
+
+
+def _recommend_exam(game: "Spec") -> None:
+    """Say that the adversary has changed since it passed the exam, or never has."""
+    from slaternet_lab.tools.examined import needs_exam
+
+    plugin = game.adversary.plugin
+    if needs_exam(plugin):
+        text = f"{plugin} has not been examined since its last change"
+        command = f"slaternet adversary-check {shlex.quote(plugin)}"
+        typer.echo(f"slaternet: {printable(f'{text}; {command}')}", err=True)
+
+
+def _tell_findings(played: "Run") -> None:
+    """Repeat what the adversary's process has found of its plugin, and logged."""
+    from slaternet_adversary.shell.findings import findings
+
+    for each in findings(played.folder):
+        typer.echo(f"slaternet: {printable(each.sentence)}; {printable(each.evidence)}", err=True)
 
 
 def _conclude(played: "Run", as_json: bool) -> None:
