@@ -9,8 +9,8 @@ from pathlib import Path
 
 import structlog
 
-from slaternet.errors import BadSpec, Mismatch, NotSeated
-from slaternet.model import Description, Role
+from slaternet.errors import BadSpec, Mismatch, NotSeated, PluginFailed
+from slaternet.model import Description, IncidentRecord, Role
 from slaternet.network.addresses import is_loopback
 from slaternet.network.stream import Stream
 from slaternet.network.traffic import Meter
@@ -25,6 +25,7 @@ from slaternet.spec import Spec
 from slaternet.spec.paths import located
 from slaternet.spec.plugins import FOREIGN, is_foreign
 from slaternet.storage.state_dir import StateDir
+from slaternet.texts import cleaned
 from slaternet_adversary.journal.compaction import JournalTrimmer, check_keep
 from slaternet_adversary.journal.journal import JOURNAL, AdversaryJournal, begun
 from slaternet_adversary.plugin.makers import make_plugin, plays_apart, plugin_maker
@@ -144,11 +145,25 @@ class AdversaryService:
                 durable=state.durable,
                 metrics_values=self._metrics_values,
             )
-            if again:
-                await revealer.recover()
-            self._revealer = revealer
-            await revealer.play()
+            try:
+                if again:
+                    await revealer.recover()
+                self._revealer = revealer
+                await revealer.play()
+            except PluginFailed as failed:
+                if state.durable:
+                    self._note_pause(runtime, failed)
+                raise
             log.info("the game is over", folder=str(self.folder))
+
+    def _note_pause(self, runtime: Runtime, failed: PluginFailed) -> None:
+        """Record that the game waits, and say how it goes on; nothing that the journal holds is lost."""
+        environment, sentence = self._config.environment, cleaned(str(failed))
+        runtime.note(IncidentRecord(runtime.network.rounds, environment.now(), self._config.name, "paused", sentence))
+        log.warning(
+            "the game is paused; correct the plugin, then start the adversary again with the same command "
+            "(or, where `slaternet run` has started it, continue with `slaternet resume RUN`)"
+        )
 
     def _open(self, membership: Membership, state: StateDir) -> tuple[AdversaryJournal, bool]:
         """Open the journal in the run folder; return it, and whether a previous process has begun it."""

@@ -385,14 +385,23 @@ class Supervisor:
             # a restarted coordinator does not know yet how far the game is
             self.progress.update(*self._furthest, "; ".join(notes.values()))
 
+    @property
+    def _paused(self) -> bool:
+        """Whether the adversary's plugin has failed within the game, which can go on when that is mended."""
+        adversary = self._children.get(ADVERSARY)
+        failed = adversary is not None and adversary.failed and adversary.code == PluginFailed.exit_code
+        return failed and self._begun
+
     async def _cause(self) -> SlaternetError:
         """Return the error behind the first death; best is one of a process that ended with a reason of its own."""
         children = [*self._children.values(), *self._given_up]
-        await asyncio.wait([child.ended for child in children], timeout=_CAUSE_SECONDS)
+        if not self._paused:  # else it is the cause, and all others wait
+            await asyncio.wait([child.ended for child in children], timeout=_CAUSE_SECONDS)
         dead = [child for child in children if child.failed]
         for kind in (PluginFailed, Diverged, BadSpec):
             for child in dead:
                 if child.code == kind.exit_code:
-                    return kind(str(child.death()))
+                    remedy = f"; correct it, then continue with `slaternet resume {self.folder}`" if self._paused else ""
+                    return kind(f"{child.death()}{remedy}")
         informative = [child for child in dead if child.code != RunFailed.exit_code]
         return (informative or dead)[0].death()
