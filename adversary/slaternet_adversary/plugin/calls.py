@@ -184,8 +184,14 @@ def first_difference(agents: Agents, before: Sequence[Array | None], now: Sequen
     return None
 
 
-def contradiction(plugin: object, round: int, agent: int) -> Diverged:
-    """Return the error for a plugin whose functions are others when it is played again."""
+def contradiction(plugin: object, round: int, agent: int, *, changed: bool = False) -> Diverged:
+    """Return the error for a plugin whose functions are others when it is played again; `changed`: so is its code."""
+    if changed:
+        return Diverged(
+            f"the adversary plugin {name_of(plugin)} was changed, and contradicts the game: it has another value for "
+            f"agent {agent} in round {round} than the one that was given; nothing is written; make it agree with every "
+            "answer given so far, or put back the code that was played with"
+        )
     return Diverged(
         f"the adversary plugin {name_of(plugin)} is not reproducible: played again, it has another value for agent "
         f"{agent} in round {round} than the one it gave; correct its code (slaternet adversary-check examines it), and "

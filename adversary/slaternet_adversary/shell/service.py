@@ -26,6 +26,7 @@ from slaternet.spec.paths import located
 from slaternet.spec.plugins import FOREIGN, is_foreign
 from slaternet.storage.state_dir import StateDir
 from slaternet.texts import cleaned
+from slaternet_adversary.engine.amendments import Segment, segments
 from slaternet_adversary.journal.compaction import JournalTrimmer, check_keep
 from slaternet_adversary.journal.journal import JOURNAL, AdversaryJournal, begun
 from slaternet_adversary.plugin.makers import make_plugin, plays_apart, plugin_maker
@@ -121,11 +122,13 @@ class AdversaryService:
                 plugin, description = make_plugin(spec, maker)
                 functions = PluginCalls(OpenRounds(plugin))
             self._check_keep(spec, description)
+            _check_replacement(spec, membership.description, description)
             journal, again = self._open(membership, state)
             folder.callback(journal.close)  # after the thread, which ends after the plugin
+            played = _segments(journal, membership.description or description, description)
             results = RunFolder(
                 journal.folder,
-                _recorded(spec, description),
+                _recorded(spec, played, warned=not again),
                 run=membership.run,
                 breaches=membership.breaches,
                 again=again,
@@ -134,7 +137,7 @@ class AdversaryService:
             folder.callback(results.close)
             trimmer = None if self._journal_keep is None else JournalTrimmer(journal.file, self._journal_keep)
             limits = self._config.environment.limits
-            referee = build_referee(spec, description, limits)
+            referee = build_referee(spec, description, limits, played)
             clock = self._config.environment.clock
             runtime = Runtime(functions, referee, results, clock, journal=journal, trimmer=trimmer)
             revealer = RevealServer(
@@ -208,8 +211,33 @@ class AdversaryService:
         return self._revealer.accept(link)
 
 
-def _recorded(spec: Spec, description: Description) -> Spec:
+def _check_replacement(spec: Spec, before: Description | None, now: Description) -> None:
+    """Refuse a plugin that has changed by more than its code since the game began."""
+    if before is None or now.replaces(before):
+        return
+    kinds = ("constraints", "history", "loss_gradient", "constraint_gradient")
+    changed = next(name for name in kinds if getattr(before, name) != getattr(now, name))
+    raise BadSpec(
+        f"{spec.adversary.plugin} has {changed} = {getattr(now, changed)} now, and the game was begun with "
+        f"{getattr(before, changed)}, which stays; correct the plugin, or begin the game anew"
+    )
+
+
+def _segments(journal: AdversaryJournal, before: Description, now: Description) -> tuple[Segment, ...]:
+    """Return the segments of the game; where the plugin's code has changed, have the journal amended."""
+    made = list(journal.contents.amendments)
+    played = made[-1].new if made else before.code
+    if played != now.code:
+        log.warning("the plugin's code has changed; it is asked again for every answer given so far")
+        made.append(journal.amend(played, now.code))
+    return segments(made[0].old if made else now.code, made)
+
+
+def _recorded(spec: Spec, played: tuple[Segment, ...], *, warned: bool) -> Spec:
     """Return the spec for the run folder, from which it can be played again: with the plugin's hash and full paths."""
-    if spec.adversary.sha256 not in ("", description.code):
+    code = played[-1].code
+    if warned and spec.adversary.sha256 not in ("", code):
         log.warning(f"{spec.adversary.plugin} is not the code the spec was resolved with; expect another digest")
-    return located(spec.replace(**{"adversary.sha256": description.code}), Path.cwd())
+    listed = [{"round": each.round, "sha256": each.code} for each in played] if len(played) > 1 else None
+    recorded = spec.replace(**{"adversary.sha256": code, "adversary.segments": listed})
+    return located(recorded, Path.cwd())

@@ -254,7 +254,7 @@ class RevealServer:
         self._wake.set()
 
     async def _perform(self, work: Awaitable[None], link: Stream | None = None) -> None:
-        """Call the plugin or write results; the first failure pauses or ends the game, a refusal concerns its sender."""
+        """Call the plugin or write results; a failure pauses or ends the game, a refusal concerns its sender."""
         try:
             await work
         except _FATAL as error:

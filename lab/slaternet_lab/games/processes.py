@@ -401,7 +401,9 @@ class Supervisor:
         for kind in (PluginFailed, Diverged, BadSpec):
             for child in dead:
                 if child.code == kind.exit_code:
-                    remedy = f"; correct it, then continue with `slaternet resume {self.folder}`" if self._paused else ""
+                    remedy = (
+                        f"; correct it, then continue with `slaternet resume {self.folder}`" if self._paused else ""
+                    )
                     return kind(f"{child.death()}{remedy}")
         informative = [child for child in dead if child.code != RunFailed.exit_code]
         return (informative or dead)[0].death()

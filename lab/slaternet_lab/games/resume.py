@@ -21,7 +21,7 @@ from slaternet.storage.disk import refuse_link
 from slaternet.storage.files import read_spec
 from slaternet.storage.state_dir import StateDir
 from slaternet.tickets import spec_tag
-from slaternet_adversary.journal.journal import JOURNAL, AdversaryJournal, begun, held_rounds
+from slaternet_adversary.journal.journal import JOURNAL, AdversaryJournal, begun, survey
 from slaternet_adversary.shell.run_folder import remove_conclusions
 from slaternet_coordinator.engine.saved import SavedGame
 from slaternet_coordinator.shell.register_db import RegisterDb
@@ -106,7 +106,7 @@ def prepare(folder: str | Path, *, rounds: int | None = None, patience: float = 
     with _claim_states(folder, manifest, time.monotonic() + patience) as states:
         game = _saved_game(folder, states)
         if begun(folder):
-            held_rounds(folder, least=game.low_water)  # Diverged where it lacks rounds: nothing is written then
+            survey(folder, least=game.low_water)  # Diverged where it lacks rounds: nothing is written then
         if spec.run.rounds != manifest.rounds:  # an earlier call was interrupted
             spec = extend(folder, manifest, states, spec)
             game = _saved_game(folder, states)
@@ -280,11 +280,17 @@ def _check_extension(folder: Path, spec: Spec, game: SavedGame, rounds: int) -> 
             f"{refused}: {spec.algorithm.name} with schedule {spec.algorithm.schedule} depends on it; play "
             f"`slaternet run {folder} --set run.rounds={rounds}`"
         )
-    longer = spec.replace(**{"run.rounds": rounds})
+    # the plugin may have been changed within the game: it was last played with the code that the run folder names
+    longer = spec.replace(**{"run.rounds": rounds, "adversary.sha256": _played_code(folder, spec)})
     if resolve(longer, folder) != longer:
         raise BadSpec(
             f"{refused}: the code that {spec_of(folder)} names is not the one it was played with; put that back"
         )
+
+
+def _played_code(folder: Path, spec: Spec) -> str:
+    recorded = folder / "spec.toml"
+    return (read_spec(recorded) if recorded.exists() else spec).adversary.sha256
 
 
 def _is_over(folder: Path, game: SavedGame) -> bool:
