@@ -15,7 +15,7 @@ from slaternet.storage import journal
 from slaternet.storage.disk import DISK, Disk, refuse_link
 from slaternet.storage.files import refusing
 from slaternet.storage.journal import Durability, Journal
-from slaternet_adversary.engine.amendments import Amendment
+from slaternet_adversary.engine.amendments import Amendment, Segment, segments
 from slaternet_adversary.engine.events import Asked, Batch, Commit
 from slaternet_adversary.journal.entries import (
     BatchPurchase,
@@ -141,11 +141,19 @@ class AdversaryJournal:
         reasked = contents.held[::-every]
         return cls(folder, journal, _replaying=True, disk=disk, limits=limits, contents=contents, reasked=reasked)
 
-    def amend(self, old: str, new: str) -> Amendment:
-        """Have all answers asked for again in the replay, and after it record that the plugin's code is another."""
-        self.amendment = Amendment(self.contents.unrevealed, old, new)
-        self.reasked = range(1, self.contents.unrevealed)
-        return self.amendment
+    def segments(self, begun_with: str, code: str) -> tuple[Segment, ...]:
+        """Return the segments of a game that was begun with one code and is played on with `code`.
+
+        Where that is not the code it was last played with, all answers are asked for again in the replay, and at its
+        end an amendment is recorded.
+        """
+        made = list(self.contents.amendments)
+        played = made[-1].new if made else begun_with
+        if code != played:
+            self.amendment = Amendment(self.contents.unrevealed, played, code)
+            self.reasked = range(1, self.contents.unrevealed)
+            made.append(self.amendment)
+        return segments(made[0].old if made else code, made)
 
     def replay(self) -> Iterator[Entry]:
         """Yield the entries recorded, commitments only where no later amendment has made them anew.

@@ -76,6 +76,11 @@ def new_folder(spec: PublicSpec, runs: Path = Path("runs")) -> Path:
     return next(path for path in candidates if not path.exists())
 
 
+def is_complete(folder: Path, *, disk: Disk = DISK) -> bool:
+    """Whether a run folder has its summary: it is written last."""
+    return _SUMMARY in disk.names(folder)
+
+
 def claim(folder: Path, *, force: bool = False) -> None:
     """Create a run folder; one that holds files of a run is refused, or with `force` emptied of them."""
     try:
@@ -149,7 +154,7 @@ class RunFolder:
         for name in _FILES:
             if is_link(folder / name):  # what it leads to stays as it is, and rows are written anew from the journal
                 disk.remove(folder / name)
-        self.complete = again and _SUMMARY in disk.names(folder)
+        self.complete = again and is_complete(folder, disk=disk)
         """Whether the folder had its summary already."""
         self._metrics = ResumableCsv(folder / "metrics.csv", COLUMNS, passing=_PASSING, again=again, disk=disk)
         self._commitments = ResumableCsv(folder / "commitments.csv", ("round", "commitment"), again=again, disk=disk)

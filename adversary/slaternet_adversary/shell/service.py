@@ -5,6 +5,7 @@ import functools
 from collections.abc import Awaitable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import structlog
@@ -26,7 +27,7 @@ from slaternet.spec.paths import located
 from slaternet.spec.plugins import FOREIGN, is_foreign
 from slaternet.storage.state_dir import StateDir
 from slaternet.texts import cleaned
-from slaternet_adversary.engine.amendments import Segment, segments
+from slaternet_adversary.engine.amendments import Segment
 from slaternet_adversary.journal.compaction import JournalTrimmer, check_keep
 from slaternet_adversary.journal.journal import JOURNAL, AdversaryJournal, begun
 from slaternet_adversary.plugin.makers import make_plugin, plays_apart, plugin_maker
@@ -34,7 +35,7 @@ from slaternet_adversary.plugin.open_rounds import OpenRounds
 from slaternet_adversary.plugin.plugin_calls import ApartCalls, PluginCalls
 from slaternet_adversary.plugin.remote import Remote
 from slaternet_adversary.shell.build import build_referee
-from slaternet_adversary.shell.run_folder import RunFolder, claim, new_folder
+from slaternet_adversary.shell.run_folder import RunFolder, claim, is_complete, new_folder
 from slaternet_adversary.shell.runtime import Runtime
 from slaternet_adversary.shell.streams import RevealServer
 
@@ -125,7 +126,14 @@ class AdversaryService:
             _check_replacement(spec, membership.description, description)
             journal, again = self._open(membership, state)
             folder.callback(journal.close)  # after the thread, which ends after the plugin
-            played = _segments(journal, membership.description or description, description)
+            before = membership.description or description
+            if is_complete(journal.folder, disk=self._config.environment.disk):
+                description = replace(description, code=before.code)  # what the plugin is now matters no more
+            played = journal.segments(before.code, description.code)
+            if journal.amendment is not None:
+                log.warning(
+                    "the plugin's code has changed: all that it has answered is compared before the game goes on"
+                )
             results = RunFolder(
                 journal.folder,
                 _recorded(spec, played, warned=not again),
@@ -221,16 +229,6 @@ def _check_replacement(spec: Spec, before: Description | None, now: Description)
         f"{spec.adversary.plugin} has {changed} = {getattr(now, changed)} now, and the game was begun with "
         f"{getattr(before, changed)}, which stays; correct the plugin, or begin the game anew"
     )
-
-
-def _segments(journal: AdversaryJournal, before: Description, now: Description) -> tuple[Segment, ...]:
-    """Return the segments of the game; where the plugin's code has changed, have the journal amended."""
-    made = list(journal.contents.amendments)
-    played = made[-1].new if made else before.code
-    if played != now.code:
-        log.warning("the plugin's code has changed; it is asked again for every answer given so far")
-        made.append(journal.amend(played, now.code))
-    return segments(made[0].old if made else now.code, made)
 
 
 def _recorded(spec: Spec, played: tuple[Segment, ...], *, warned: bool) -> Spec:
