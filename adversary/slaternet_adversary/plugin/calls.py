@@ -169,10 +169,16 @@ class Served:
     """Waits until it is served, if need be by a new process, and returns where: "unix:/path" or "host:port"."""
     killed: Callable[[str], bool] = lambda address: False
     """Whether the process that served it at an address was killed."""
+    patience: float = 0.0
+    """How many seconds the address is dialled again where nobody answers there any more."""
 
 
 class InstanceLost(PluginFailed):
     """An instance is gone, through no fault of the plugin: its process was killed, or does not know it any more."""
+
+
+class ServerGone(InstanceLost):
+    """Nobody answers any more where the plugin was served; another process may soon."""
 
 
 def first_difference(agents: Agents, before: Sequence[Array | None], now: Sequence[Array | None]) -> int | None:

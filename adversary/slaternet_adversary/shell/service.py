@@ -11,6 +11,7 @@ from pathlib import Path
 import structlog
 
 from slaternet.errors import BadSpec, Mismatch, NotSeated, PluginFailed
+from slaternet.limits import LIMITS
 from slaternet.model import Description, IncidentRecord, Role
 from slaternet.network.addresses import is_loopback
 from slaternet.network.stream import Stream
@@ -34,6 +35,7 @@ from slaternet_adversary.plugin.makers import make_plugin, plays_apart, plugin_m
 from slaternet_adversary.plugin.open_rounds import OpenRounds
 from slaternet_adversary.plugin.plugin_calls import ApartCalls, PluginCalls
 from slaternet_adversary.plugin.remote import Remote
+from slaternet_adversary.plugin.slow_calls import report_slow_calls
 from slaternet_adversary.shell.build import build_referee
 from slaternet_adversary.shell.run_folder import RunFolder, claim, is_complete, new_folder
 from slaternet_adversary.shell.runtime import Runtime
@@ -53,8 +55,10 @@ class AdversaryService:
         force: bool = False,
         journal_keep: int | None = None,
         metrics_values: bool = False,
+        plugin_patience: float = LIMITS.plugin_patience,
     ) -> None:
         check_keep(journal_keep)
+        self._plugin_patience = plugin_patience
         self._metrics_values = metrics_values
         self._journal_keep = journal_keep
         self._config = config
@@ -113,12 +117,13 @@ class AdversaryService:
             thread = ThreadPoolExecutor(1, "plugin") if plays_apart(spec) else None
             if thread is not None:
                 stack.push_async_callback(asyncio.to_thread, thread.shutdown)  # its last call may take a moment
-            maker = stack.enter_context(plugin_maker(spec))
+            maker = stack.enter_context(plugin_maker(spec, self._plugin_patience))
             if thread is not None:
                 building = functools.partial(make_plugin, spec, maker)
                 plugin, description = await asyncio.get_running_loop().run_in_executor(thread, building)
                 assert isinstance(plugin, Remote)  # as every plugin outside this process
                 functions: PluginCalls = ApartCalls(plugin, thread)
+                stack.callback(asyncio.create_task(report_slow_calls(plugin), name="slow calls").cancel)
             else:
                 plugin, description = make_plugin(spec, maker)
                 functions = PluginCalls(OpenRounds(plugin))

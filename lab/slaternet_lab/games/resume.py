@@ -14,6 +14,7 @@ from pathlib import Path
 
 from slaternet.attendance import Attendance
 from slaternet.errors import BadSpec
+from slaternet.limits import LIMITS
 from slaternet.model import COORDINATOR, StopAt
 from slaternet.spec import Spec
 from slaternet.storage.checkpoints import Checkpoints
@@ -44,6 +45,7 @@ def resume(
     progress: Watcher | None = None,
     figures: bool = True,
     restart: bool = True,
+    plugin_patience: float = LIMITS.plugin_patience,
 ) -> Run:
     """Continue a run that `play` began and that was interrupted; return its run folder.
 
@@ -52,7 +54,8 @@ def resume(
     `rounds` is another last round, also for a finished run, which then reaches the digest of a run that was begun with
     so many rounds.
     """
-    return prepare(folder, rounds=rounds).play(progress, figures=figures, restart=restart)
+    resumption = prepare(folder, rounds=rounds)
+    return resumption.play(progress, figures=figures, restart=restart, plugin_patience=plugin_patience)
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,7 @@ class Resumption:
         figures: bool = True,
         finished: bool = True,
         restart: bool = True,
+        plugin_patience: float = LIMITS.plugin_patience,
         server: ForkServer | None = None,
     ) -> Run:
         """Play to the end, as `slaternet_lab.play` does."""
@@ -86,6 +90,7 @@ class Resumption:
                 restart=restart,
                 again=True,
                 without=self.lost,
+                plugin_patience=plugin_patience,
                 server=server,
             ).run()
         return finish(self.folder, figures=figures) if finished else Run.open(self.folder)
