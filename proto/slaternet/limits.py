@@ -23,6 +23,12 @@ class Limits:
     """The resolved spec, as TOML."""
     text_bytes: int = 1024
     """Sentences for the operator."""
+    traceback_bytes: int = 1 << 16
+    """The traceback of a plugin's error; of a longer one the end."""
+    fault_frames: int = 16
+    """Lines of the author's code in the record of a plugin's failure."""
+    fault_agents: int = 8
+    """Agents that the record of a plugin's failure names."""
     ticket_bytes: int = 32
     """Tickets are exactly this long."""
     agents: int = 1 << 16
@@ -123,6 +129,8 @@ class Limits:
     """How long the server of a foreign plugin that is gone is dialled again before the game pauses; a default."""
     slow_call_seconds: float = 5.0
     """How long a call of such a plugin lasts before a line of the log says so; then each time that this has doubled."""
+    magnitude: float = 1e70
+    """Largest norm of the numbers that a plugin answers at once: products of four such numbers do not overflow."""
     reasked_rounds: int = 16
     """Rounds of which answers are asked for again, and compared, whenever a plugin is played again."""
     plugin_memory_bytes: int = 1 << 32

@@ -31,6 +31,7 @@ from slaternet.texts import cleaned
 from slaternet_adversary.engine.amendments import Segment
 from slaternet_adversary.journal.compaction import JournalTrimmer, check_keep
 from slaternet_adversary.journal.journal import JOURNAL, AdversaryJournal, begun
+from slaternet_adversary.plugin.data import with_data
 from slaternet_adversary.plugin.makers import make_plugin, plays_apart, plugin_maker
 from slaternet_adversary.plugin.open_rounds import OpenRounds
 from slaternet_adversary.plugin.plugin_calls import ApartCalls, PluginCalls
@@ -131,10 +132,10 @@ class AdversaryService:
             _check_replacement(spec, membership.description, description)
             journal, again = self._open(membership, state)
             folder.callback(journal.close)  # after the thread, which ends after the plugin
-            before = membership.description or description
-            if is_complete(journal.folder, disk=self._config.environment.disk):
-                description = replace(description, code=before.code)  # what the plugin is now matters no more
-            played = journal.segments(before.code, description.code)
+            begun_with = (membership.description or description).code
+            if is_complete(journal.folder, disk=self._config.environment.disk):  # it is asked nothing any more
+                description = replace(description, code=journal.last_code(begun_with))
+            played = journal.segments(begun_with, description.code)
             if journal.amendment is not None:
                 log.warning(
                     "the plugin's code has changed: all that it has answered is compared before the game goes on"
@@ -240,7 +241,7 @@ def _recorded(spec: Spec, played: tuple[Segment, ...], *, warned: bool) -> Spec:
     """Return the spec for the run folder, from which it can be played again: with the plugin's hash and full paths."""
     code = played[-1].code
     if warned and spec.adversary.sha256 not in ("", code):
-        log.warning(f"{spec.adversary.plugin} is not the code the spec was resolved with; expect another digest")
+        log.warning(f"{with_data(spec)} is not the code the spec was resolved with; expect another digest")
     listed = [{"round": each.round, "sha256": each.code} for each in played] if len(played) > 1 else None
     recorded = spec.replace(**{"adversary.sha256": code, "adversary.segments": listed})
     return located(recorded, Path.cwd())

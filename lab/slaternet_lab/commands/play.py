@@ -101,6 +101,14 @@ def resume(
         int | None,
         typer.Option("--rounds", min=1, metavar="N", help="Play to round N, also where the run is finished."),
     ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Change a limit of the plugin, adversary.seconds or adversary.memory; repeatable.",
+        ),
+    ] = None,
     no_restart: NoRestartOption = False,
     plugin_patience: PatienceOption = LIMITS.plugin_patience,
     as_json: JsonOption = False,
@@ -109,7 +117,7 @@ def resume(
     with fork_server() as server:
         from slaternet_lab.games.resume import prepare
 
-        resumption = prepare(run, rounds=rounds)
+        resumption = prepare(run, rounds=rounds, settings=settings or ())
         with ProgressDisplay(resumption.manifest.rounds, Console(stderr=as_json)) as progress:
             played = resumption.play(
                 progress, finished=False, restart=not no_restart, plugin_patience=plugin_patience, server=server
