@@ -90,12 +90,15 @@ def make_plugin(spec: Spec, maker: Maker) -> tuple[Adversary, Description]:
 
 
 @contextlib.contextmanager
-def plugin_maker(spec: Spec) -> Iterator[Maker]:
-    """Give a maker of the spec's plugin at once: `new` takes the time. At the end of the block, end its process."""
+def plugin_maker(spec: Spec, patience: float = 0.0) -> Iterator[Maker]:
+    """Give a maker of the spec's plugin at once: `new` takes the time. At the end of the block, end its process.
+
+    A foreign plugin whose server is gone is dialled again for `patience` seconds.
+    """
     target, limits = spec.adversary.plugin, limits_of(spec)
     check_data(spec)
     if is_foreign(target):
-        served = Served(lambda: target.removeprefix(FOREIGN))
+        served = Served(lambda: target.removeprefix(FOREIGN), patience=patience)
         with contextlib.closing(_Outside(spec, target, served)) as foreign:
             yield foreign
     elif isolation_of(spec) == "process":

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from slaternet.limits import LIMITS
 from slaternet.service.main import DEGRADED
 from slaternet.storage.journal import Durability
-from slaternet_adversary.shell.command import KeepOption
+from slaternet_adversary.shell.command import KeepOption, PatienceOption
 from slaternet_coordinator.engine.rules import LOST_AFTER, Policy
 from slaternet_coordinator.shell.command import LostAfterOption, PolicyOption
 from slaternet_lab.commands.options import ForceOption, JsonOption, OutOption, RunArgument, SetOption, SpecArgument
@@ -45,6 +46,7 @@ def run(
     policy: PolicyOption = Policy.WAIT,
     lost_after: LostAfterOption = LOST_AFTER,
     journal_keep: KeepOption = None,
+    plugin_patience: PatienceOption = LIMITS.plugin_patience,
     adversary: AdversaryOption = None,
     settings: SetOption = None,
     out: OutOption = None,
@@ -69,6 +71,7 @@ def run(
                 policy=policy,
                 lost_after=lost_after,
                 journal_keep=journal_keep,
+                plugin_patience=plugin_patience,
                 server=server,
             )
     _conclude(played, as_json)
@@ -107,6 +110,7 @@ def resume(
         ),
     ] = None,
     no_restart: NoRestartOption = False,
+    plugin_patience: PatienceOption = LIMITS.plugin_patience,
     as_json: JsonOption = False,
 ) -> None:
     """Go on with a run whose processes were all cut off; with --rounds, play a finished one on."""
@@ -115,7 +119,9 @@ def resume(
 
         resumption = prepare(run, rounds=rounds, settings=settings or ())
         with ProgressDisplay(resumption.manifest.rounds, Console(stderr=as_json)) as progress:
-            played = resumption.play(progress, finished=False, restart=not no_restart, server=server)
+            played = resumption.play(
+                progress, finished=False, restart=not no_restart, plugin_patience=plugin_patience, server=server
+            )
     _conclude(played, as_json)
     _exit_if_degraded(played, resumption.spec)
 

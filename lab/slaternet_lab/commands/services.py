@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from slaternet.limits import LIMITS
 from slaternet.service.config import ProcessConfig
 from slaternet.service.options import InsecureOption, TlsOption
 from slaternet_adversary.shell import command as adversary_command
@@ -37,10 +38,16 @@ def adversary(
     force: adversary_command.ForceOption = False,
     journal_keep: adversary_command.KeepOption = None,
     metrics_values: adversary_command.MetricsValuesOption = False,
+    plugin_patience: adversary_command.PatienceOption = LIMITS.plugin_patience,
 ) -> None:
     """Hold the functions of a game, reveal their values, score the decisions, write the run folder and its figures."""
     code, folder = adversary_command.serve_adversary(
-        config, out, force=force, journal_keep=journal_keep, metrics_values=metrics_values
+        config,
+        out,
+        force=force,
+        journal_keep=journal_keep,
+        metrics_values=metrics_values,
+        plugin_patience=plugin_patience,
     )
     if code == 0 and folder is not None:
         from slaternet_lab.games.finish import finish
