@@ -26,7 +26,7 @@ def recorded(plugin: Adversary, target: str, rounds: int) -> Iterator[Mapping[st
         raise _refused(target, "it has no constraints, and a trace has one at least")
     shapes = None
     for round in range(1, rounds + 1):
-        with adversary_edge(plugin, f"play({round})"):
+        with adversary_edge(plugin, "play", round):
             functions = plugin.play(round, None)
         arrays = trace.arrays(functions) or _closed_forms(CheckedRound(plugin, round, functions), target)
         before, shapes = shapes, {name: array.shape for name, array in arrays.items()}
