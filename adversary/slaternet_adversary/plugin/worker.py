@@ -244,7 +244,7 @@ def _answer(method: Callable[[bytes], bytes], data: bytes) -> tuple[bytes, Failu
             traceback.print_exception(error.__cause__)
         fault = error.fault
         if fault is not None and isinstance(error.__cause__, MemoryError) and _has_limited_memory():
-            fault = replace(fault, remedy="have its code use less memory, or raise adversary.memory")
+            fault = replace(fault, remedy="let it take less memory, or allow its worker more (adversary.memory)")
         sentence = str(error) if fault is None else fault.sentence
         return b"", Failure("ABORTED", cleaned(sentence), fault)
     except BadSpec as error:
