@@ -342,7 +342,8 @@ class Remote(Adversary):
                 return self._lost(request, f"lost its process ({said})")
             case "UNAVAILABLE" if self._address.startswith(FRAMES):
                 what = f"ended with its process ({said})"
-                return self._failed(request, what, "see its last output: it exits, crashes, or needs too much memory")
+                remedy = "see its last output: it exits, crashes, or needs more than adversary.memory"
+                return self._failed(request, what, remedy)
             case _ if (code in _GONE or said.startswith(_REMOVED)) and self._patient:
                 gone = PluginFault(message=f"found no one at {self._address} ({said})", remedy="start its server again")
                 return self._by(request, gone, ServerGone)
