@@ -52,7 +52,8 @@ def adversary_check(
     target: Annotated[
         str,
         typer.Argument(
-            metavar="TARGET", help="A name, pkg.module:Class, path/file.py:Class or grpc://HOST:PORT of an adversary."
+            metavar="TARGET",
+            help="A name, pkg.module:Class, path/file.py:Class, exec:COMMAND or grpc://HOST:PORT of an adversary.",
         ),
     ],
     spec: Annotated[
@@ -89,7 +90,7 @@ def _spec(target: str, what: str | None, settings: Sequence[str]) -> "Spec":
     from slaternet.spec import Spec
     from slaternet.spec.overrides import override
     from slaternet.spec.paths import located
-    from slaternet.spec.plugins import absolute, is_foreign
+    from slaternet.spec.plugins import absolute, is_python
     from slaternet_lab.specs import shipped
     from slaternet_lab.specs.resolve import read
 
@@ -100,7 +101,7 @@ def _spec(target: str, what: str | None, settings: Sequence[str]) -> "Spec":
     else:
         spec = located(*read(what or target, settings))
         spec = spec if spec.adversary.plugin == plugin else located(*read(what or target, named))
-    if spec.adversary.isolation is None and not is_foreign(plugin):
+    if spec.adversary.isolation is None and is_python(plugin):
         spec = spec.replace(**{"adversary.isolation": "none"})
     return spec.replace(feedback=None)  # what agents are granted does not concern the adversary
 
