@@ -23,10 +23,12 @@ test-cluster: .venv/development
 	@command -v ip >/dev/null || test "$$(id -u)" != 0 || { apt-get -qq update && apt-get -qq install -y iproute2; }
 	$(BIN)/pytest tests/cluster
 
-# the image built, docker-compose.yml played, in a container engine that is set up first; without root or Debian all that is
-# skipped, saying so
+# the image built, docker-compose.yml played, in a container engine that is set up first; the adversary in C++ built and played;
+# without root or Debian all that is skipped, saying so
 test-deploy: .venv/development
 	tests/deploy/engine >/dev/null || test $$? = 77
+	@{ command -v grpc_cpp_plugin && pkg-config --exists grpc++; } >/dev/null 2>&1 || test "$$(id -u)" != 0 || ! command -v apt-get \
+		|| { apt-get -qq update && apt-get -qq install -y g++ pkg-config libgrpc++-dev protobuf-compiler-grpc >/dev/null; }
 	$(BIN)/pytest tests/deploy
 
 # everything that must hold before a change lands

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterator, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,14 @@ if TYPE_CHECKING:
     from slaternet.spec import Spec
     from slaternet_adversary.testing import Line
     from slaternet_lab.assumptions.sampling import Figures
+
+
+class Language(StrEnum):
+    """The languages that there is an example in."""
+
+    PYTHON = "python"
+    CPP = "cpp"
+
 
 _SMALL: dict[str, object] = {
     "run": {"name": "exam", "agents": 6, "dimension": 5},
@@ -32,19 +41,23 @@ def adversary_new(
         Path,
         typer.Option("--dir", help="Where its folder is made; the working directory if absent.", show_default=False),
     ] = Path(),
+    language: Annotated[
+        Language, typer.Option("--lang", help="A Python package, or a program in C++ that the game starts.")
+    ] = Language.PYTHON,
 ) -> None:
-    """Make a package for an adversary of your own: an example that works, its exam as a test, a spec that plays it."""
+    """Make an adversary of your own to start from: an example that works, and a spec that plays it."""
     from slaternet_lab.tools.scaffold import create
 
-    folder = create(name, where)
-    module = folder / folder.name.replace("-", "_") / "adversary.py"
+    folder = create(name, where, language)
     path = shlex.quote(str(folder))
-    typer.echo(f"{folder} holds the adversary {folder.name}; now edit {module}, or play it as it is:")
-    for command in (
-        f"pip install -e {path}",
-        f"slaternet adversary-check {folder.name}",
-        f"slaternet run {path}/spec.toml",
-    ):
+    if language is Language.CPP:
+        source, build = folder / f"{folder.name}.cpp", f"make -C {path}"
+        target = shlex.quote(f"exec:{shlex.quote(str(folder / 'build' / folder.name))} --port {{port}}")
+    else:
+        source, build = folder / folder.name.replace("-", "_") / "adversary.py", f"pip install -e {path}"
+        target = folder.name
+    typer.echo(f"{folder} holds the adversary {folder.name}; now edit {source}, or play it as it is:")
+    for command in (build, f"slaternet adversary-check {target}", f"slaternet run {path}/spec.toml"):
         typer.echo(f"  {command}")
 
 
