@@ -29,6 +29,8 @@ from slaternet_adversary.plugin.sandbox import NAMESPACES, SandboxedWorker
 
 _HOST = "127.0.0.1"
 _PIECE = 1 << 16
+_COPY_SECONDS = 0.2
+"""How long the last of its output may take to be copied; a process that it has left behind may hold it open."""
 _LAST_BYTES = 300
 """How much of its output an error may quote."""
 
@@ -55,20 +57,11 @@ class StartedProgram(SandboxedWorker):
         """
         return hashlib.sha256(f"{self._content} {version}".encode()).hexdigest()
 
-    def listening(self, seconds: float) -> str:
-        """Do as a worker; an error quotes the last that it has printed."""
-        try:
-            return super().listening(seconds)
-        except PluginFailed as error:
-            if self.manner:  # which quotes it
-                raise
-            raise type(error)(f"{error}{self._last_words()}") from None
-
     @property
     def manner(self) -> str:
         """How it has ended, as text; empty while it runs."""
         manner = super().manner
-        return f"{manner}{self._last_words()}" if manner else ""
+        return f"{manner}, and {self._last_words()}" if manner else ""
 
     def _launch(self) -> None:
         if self._hash() != self._content:
@@ -82,6 +75,10 @@ class StartedProgram(SandboxedWorker):
         self._said = bytearray()
         self._copier = threading.Thread(target=self._copy, args=(self._process, self._said), daemon=True)
         self._copier.start()
+
+    @property
+    def _hastening(self) -> str:
+        return f"see why it does not serve ({self._last_words()})"
 
     def _command(self) -> list[str]:
         places = {PORT: str(self._port), SOCKET: self._socket}
@@ -112,9 +109,10 @@ class StartedProgram(SandboxedWorker):
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
     def _last_words(self) -> str:
-        self._copier.join(0.2 if self._exit_code() is not None else 0.0)
+        if self._exit_code() is not None:
+            self._copier.join(_COPY_SECONDS)
         said = cleaned(self._said.decode(errors="replace"))
-        return f', and the last that it printed is "{said}"' if said else ", and it has printed nothing"
+        return f'the last that it printed is "{said}"' if said else "it has printed nothing"
 
     @staticmethod
     def _copy(process: "subprocess.Popen[bytes]", said: bytearray) -> None:

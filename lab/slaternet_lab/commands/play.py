@@ -99,6 +99,14 @@ def resume(
         int | None,
         typer.Option("--rounds", min=1, metavar="N", help="Play to round N, also where the run is finished."),
     ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Change a limit of the plugin, adversary.seconds or adversary.memory; repeatable.",
+        ),
+    ] = None,
     no_restart: NoRestartOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -106,7 +114,7 @@ def resume(
     with fork_server() as server:
         from slaternet_lab.games.resume import prepare
 
-        resumption = prepare(run, rounds=rounds)
+        resumption = prepare(run, rounds=rounds, settings=settings or ())
         with ProgressDisplay(resumption.manifest.rounds, Console(stderr=as_json)) as progress:
             played = resumption.play(progress, finished=False, restart=not no_restart, server=server)
     _conclude(played, as_json)
