@@ -28,7 +28,8 @@ AdversaryOption = Annotated[
     typer.Option(
         "--adversary",
         metavar="TARGET",
-        help="Another adversary than the spec's: a name, pkg.module:Class, path/file.py:Class or grpc://HOST:PORT.",
+        help="Another adversary than the spec's: a name, pkg.module:Class, path/file.py:Class, exec:COMMAND or "
+        "grpc://HOST:PORT.",
     ),
 ]
 

@@ -5,6 +5,7 @@ A target is one of
     pkg.module:Class     a class of an installed package
     path/file.py:Class   a class of a file, which may import other files of its folder
     grpc://HOST:PORT     a program that serves an adversary; there is nothing to load
+    exec:./drones {port} the same, started by the game; see `programs`
 
 The SHA-256 of a target covers its file and all that it imports of the same folder or package, as `sources` finds it; of
 a built-in, the release of Slaternet too.
@@ -29,6 +30,7 @@ import structlog
 from slaternet.errors import BadSpec, PluginFailed, SlaternetError
 from slaternet.fields import options_of
 from slaternet.model import Agents
+from slaternet.spec import programs
 from slaternet.spec.author_frames import know_folder, know_package, raised
 from slaternet.spec.file_options import file_options
 from slaternet.spec.sources import OURS, Sources, execute, of_file, of_module
@@ -126,7 +128,7 @@ def digest(group: str, target: str, *, key: str) -> str:
 
 def files_of(group: str, target: str, *, key: str) -> tuple[str, ...]:
     """Return the options of a target that name files, without executing its code; none where there is no such code."""
-    if is_foreign(target):
+    if not is_python(target):
         return ()
     try:
         where, name = place(group, target, key=key)
@@ -141,8 +143,16 @@ def is_foreign(target: str) -> bool:
     return target.startswith(FOREIGN)
 
 
+def is_python(target: str) -> bool:
+    """Return whether a target is a class, which `load` finds."""
+    return not is_foreign(target) and not programs.is_program(target)
+
+
 def absolute(target: str, base: Path) -> str:
     """Return `target` with a relative file path made absolute against `base`; other targets unchanged."""
+    if programs.is_program(target):
+        # not the real path: an interpreter finds its packages by the link that names it
+        return programs.with_paths(target, lambda path: os.path.abspath(base / path))
     where, colon, name = target.rpartition(":")
     if not colon or not _is_file(where) or is_foreign(target):
         return target
