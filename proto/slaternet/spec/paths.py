@@ -13,11 +13,10 @@ from slaternet.spec.plugins import absolute
 
 _DATA = {"replay": "path", "logistic": "data"}
 """The adversaries that read a file, and the option that names it; the options of plugins are not interpreted."""
+_CODE = ("algorithm.name", "graph.name", "adversary.plugin")
 FILES = (
-    "algorithm.name",
-    "graph.name",
+    *_CODE,
     "graph.path",
-    "adversary.plugin",
     *(f"adversary.options.{name}" for name in _DATA.values()),
 )
 """The keys of a spec that may name a file."""
@@ -35,6 +34,11 @@ def as_written(spec: Spec, written: Spec, base: Path) -> Spec:
     return spec.replace(**same)
 
 
+def data_files(spec: Spec) -> list[Path]:
+    """Return the files that a spec names beside code."""
+    return [Path(value) for key, value in _values(spec).items() if key not in _CODE]
+
+
 def _values(spec: Spec) -> dict[str, str]:
     """Return the values of the keys that may name a file."""
     values: dict[str, object] = {
@@ -50,8 +54,7 @@ def _values(spec: Spec) -> dict[str, str]:
 
 def _places(spec: Spec, base: Path) -> dict[str, str]:
     """Return the values of the same keys, with every path made absolute."""
-    targets = ("algorithm.name", "graph.name", "adversary.plugin")
     return {
-        key: absolute(value, base) if key in targets else os.path.realpath(base / value)
+        key: absolute(value, base) if key in _CODE else os.path.realpath(base / value)
         for key, value in _values(spec).items()
     }

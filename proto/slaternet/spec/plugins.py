@@ -5,6 +5,7 @@ A target is one of
     pkg.module:Class     a class of an installed package
     path/file.py:Class   a class of a file, which may import other files of its folder
     grpc://HOST:PORT     a program that serves an adversary; there is nothing to load
+    session:Class        a class of the running Python session, which no file holds; see `session`
 
 The SHA-256 of a target covers its file and all that it imports of the same folder or package, as `sources` finds it; of
 a built-in, the release of Slaternet too.
@@ -29,6 +30,7 @@ import structlog
 
 from slaternet.errors import BadSpec, PluginFailed, SlaternetError
 from slaternet.fields import options_of
+from slaternet.spec import session
 from slaternet.spec.sources import OURS, Sources, execute, of_file, of_module
 from slaternet.suggestions import suggestion
 from slaternet.texts import cleaned
@@ -102,6 +104,9 @@ def load(group: str, target: str, *, key: str) -> Loaded:
     Raises BadSpec naming `key` where it does not exist, PluginFailed where its code raises on import.
     """
     where, name = place(group, target, key=key)
+    if where == session.SESSION:
+        factory = _class_of_session(name, key)
+        return Loaded(target, factory, session.sha256(factory))
     if _is_file(where):
         sources = _read_file(where, key)
         digest = sources.sha256()
@@ -119,8 +124,20 @@ def load(group: str, target: str, *, key: str) -> Loaded:
 
 def digest(group: str, target: str, *, key: str) -> str:
     """Return the SHA-256 that `load` returns, without executing the code; BadSpec where there is no such code."""
-    where, _ = place(group, target, key=key)
+    where, name = place(group, target, key=key)
+    if where == session.SESSION:
+        return session.sha256(_class_of_session(name, key))
     return _read_file(where, key).sha256() if _is_file(where) else _hash_module(where, key)
+
+
+def files(group: str, target: str, *, key: str) -> list[Path]:
+    """Return the files that the SHA-256 of a target covers; of a built-in none, for they do not change."""
+    where, _ = place(group, target, key=key)
+    if _is_file(where):
+        path = Path(where).resolve()
+        return [path, *(_read_file(where, key).paths if path.is_file() else ())]
+    found = None if where == session.SESSION or where.partition(".")[0] in OURS else _module_sources(where, key)
+    return [] if found is None else found.paths
 
 
 def is_foreign(target: str) -> bool:
@@ -186,6 +203,15 @@ def _class_in(module: ModuleType, name: str, where: str, key: str) -> type[Any]:
     return found
 
 
+def _class_of_session(name: str, key: str) -> type[Any]:
+    if (found := session.known(name)) is not None:
+        return found
+    raise BadSpec(
+        f"{key} names {name}, a class that lived in a Python session which is over; write it into a file, and name "
+        f'"path/file.py:{name}"'
+    )
+
+
 def _find_module(name: str) -> ModuleSpec | None:
     """Find a module without importing its parent packages, as importlib.util.find_spec would."""
     first, *rest = name.split(".")
@@ -225,16 +251,21 @@ def _hash_built_in(where: str, key: str) -> str:
 
 
 def _hash_found(where: str, key: str) -> str:
+    sources = _module_sources(where, key)
+    return "" if sources is None else sources.sha256()
+
+
+def _module_sources(where: str, key: str) -> Sources | None:
     found = _find_module(where)
     if found is None:
         raise _not_installed(where, key)
     if found.origin is None or not found.has_location:
-        return ""  # compiled into the interpreter, or a namespace without code
+        return None  # compiled into the interpreter, or a namespace without code
     top = _find_module(where.partition(".")[0])
     assert top is not None  # it was found on the way to the module
     package = found.submodule_search_locations is not None
     with _readable(key):
-        return of_module(where, Path(found.origin), top.submodule_search_locations, package=package).sha256()
+        return of_module(where, Path(found.origin), top.submodule_search_locations, package=package)
 
 
 @contextlib.contextmanager
