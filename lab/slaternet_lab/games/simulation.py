@@ -13,10 +13,11 @@ from slaternet.limits import LIMITS
 from slaternet.spec import Spec
 from slaternet.spec.plugins import plugin_edge
 from slaternet_adversary.api import Adversary
-from slaternet_adversary.engine.events import Asked, Play, Used
+from slaternet_adversary.engine.events import Asked, Play, Score, Used
 from slaternet_adversary.plugin.makers import open_plugin
 from slaternet_adversary.plugin.open_rounds import OpenRounds
 from slaternet_adversary.plugin.plugin_calls import PluginCalls
+from slaternet_adversary.scoring import Scored
 from slaternet_adversary.shell.build import build_referee
 from slaternet_adversary.shell.run_folder import RunFolder, claim, new_folder
 from slaternet_adversary.shell.runtime import Runtime, completed
@@ -94,15 +95,24 @@ def _watched(game: "Simulation", watcher: Watcher) -> Iterator[None]:
 
 
 class _Calls(PluginCalls):
-    """Calls of the plugin in this process; another thread may ask for which round functions are being fixed."""
+    """Calls of the plugin in this process; another thread may ask which of them has begun."""
 
-    fixing = 0
+    fixing = scoring = 0
+    """The round for which this is being done; 0: for none."""
 
     async def play(self, effects: Sequence[Play]) -> None:
         """Have the functions of rounds fixed."""
-        self.fixing = effects[0].round
-        await super().play(effects)
+        for effect in effects:
+            self.fixing = effect.round
+            self._rounds.play(effect)
         self.fixing = 0
+
+    async def score(self, effects: Sequence[Score]) -> list[Scored]:
+        """Do a piece of scoring the first of some rounds."""
+        self.scoring = effects[0].round
+        scored = self._rounds.score(effects[0])
+        self.scoring = 0
+        return [] if scored is None else [scored]
 
 
 class Simulation:
@@ -117,7 +127,6 @@ class Simulation:
         self._host: Host | None = None
         self._todo: deque[Effect | coordinator.Effect | model.Answer] = deque()
         self._over = False
-        self._deciding = False
         with ExitStack() as opening:
             plugin, self._description = opening.enter_context(open_plugin(spec))
             referee = build_referee(spec, self._description)  # refuses what is not resolved, before files are open
@@ -134,23 +143,19 @@ class Simulation:
         self._come(HOST, model.Role.HOST)
         while not self._over:
             # everyone plays until they wait for functions that are not fixed yet; then a burst of work is due
-            self._deciding = True
             while self._todo:
                 self._execute(self._todo.popleft())
-            self._deciding = False
             while not self._adversary.idle:
                 completed(self._adversary.work())
 
     @property
     def standing(self) -> tuple[int, float, float, str]:
         """The last round that is scored, the totals so far, and what is done now; for another thread."""
-        scored, fixing = self._adversary.progress, self._calls.fixing
-        if fixing:
-            doing = f"fixing functions of round {fixing}"
-        elif self._deciding and self._host is not None:
-            doing = f"playing round {self._host.round}"
+        scored, fixing, scoring = self._adversary.progress, self._calls.fixing, self._calls.scoring
+        if fixing or scoring:
+            doing = f"fixing functions of round {fixing}" if fixing else f"scoring round {scoring}"
         else:
-            doing = f"scoring round {scored.round + 1}"
+            doing = f"playing round {self._host.round}" if self._host else ""
         return scored.round, scored.cumulative_loss, scored.cumulative_violation, doing
 
     def close(self) -> None:
