@@ -115,7 +115,7 @@ def _build(section: AlgorithmSection, game: AlgorithmGame) -> Algorithm:
 
 
 def _constructor(section: AlgorithmSection) -> AbstractContextManager[None]:
-    return plugin_edge("algorithm", section.name, "its constructor")
+    return plugin_edge("algorithm", section.name, "constructor")
 
 
 def _class(section: AlgorithmSection) -> type[Any]:

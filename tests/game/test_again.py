@@ -156,7 +156,7 @@ def test_an_error_is_shown_and_the_next_result_is_compared_with_the_last(tmp_pat
         save(spec, spec.read_text().replace("[grape]", "[graph]"))
         mended = loop.result()
 
-    assert any("bowl.py, line 10" in line and line.startswith("slaternet: ") for line in wrong_name)
+    assert any("bowl.py:10 " in line and line.startswith("slaternet: ") for line in wrong_name)
     assert any("SyntaxError" in line and line.startswith("slaternet: ") for line in wrong_syntax)
     assert any(line.startswith("slaternet: small.toml: [graph] is missing") for line in wrong_spec)
     assert any(line.startswith("slaternet: small.toml: [graph] is missing") for line in still_wrong)

@@ -23,7 +23,7 @@ from slaternet.spec.plugins import ADVERSARIES, FOREIGN, digest, is_foreign, loa
 from slaternet.spec.session import is_of_session
 from slaternet_adversary.api import Adversary, Game, History
 from slaternet_adversary.plugin import sandbox
-from slaternet_adversary.plugin.calls import BUILT_IN, Served, new_instance, passing
+from slaternet_adversary.plugin.calls import BUILT_IN, KIND, Served, new_instance, passing
 
 if TYPE_CHECKING:
     from slaternet_adversary.plugin.remote import Remote
@@ -147,13 +147,14 @@ class _Inside(Maker):
 
     def new(self) -> Adversary:
         ours = passing(self._loaded.factory)
-        with plugin_edge("adversary plugin", self._spec.adversary.plugin, "its constructor", passing=ours):
+        kind = self._loaded.factory
+        with plugin_edge(KIND, self._spec.adversary.plugin, "constructor", of=kind, passing=ours):
             return new_instance(self._loaded, _game(self._spec), self._spec.adversary.options)
 
     def offered(self) -> frozenset[str]:
         spec, plugin = self._spec, self.new()
         past = History(np.empty((0, spec.run.agents, spec.run.dimension))) if plugin.history else None
-        with plugin_edge("adversary plugin", spec.adversary.plugin, "play(1)"):
+        with plugin_edge(KIND, spec.adversary.plugin, "play", 1, of=plugin):
             functions = plugin.play(1, past)
         return frozenset(name for name in _GRADIENTS if callable(getattr(functions, name, None)))
 

@@ -25,12 +25,14 @@ import traceback
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 
 from slaternet.codec import plugin as messages
+from slaternet.codec.faults import DETAILS, encode_status
 from slaternet.errors import BadSpec, Forgotten, Malformed, PluginFailed, RoundNotOpen, SlaternetError
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
@@ -39,8 +41,8 @@ from slaternet.spec.plugins import ADVERSARIES, Loaded, load, plugin_edge
 from slaternet.storage.failpoints import failpoint
 from slaternet.texts import cleaned
 from slaternet_adversary.api import Adversary, Game, History
-from slaternet_adversary.plugin.calls import CheckedRound, new_instance
-from slaternet_adversary.plugin.connections import answer_frame, items, read_frame
+from slaternet_adversary.plugin.calls import KIND, CheckedRound, new_instance, require_round
+from slaternet_adversary.plugin.connections import Failure, answer_frame, items, read_frame
 from slaternet_adversary.scoring import NetworkScore
 
 if TYPE_CHECKING:
@@ -74,7 +76,11 @@ class PluginWorker:
         plugin, methods = _make(loaded, request), None
         if request.probe:
             past = History(np.empty((0, request.agents, request.dimension))) if plugin.history else None
-            methods = _methods(_make(loaded, request).play(1, past), request.dimension)
+            other = _make(loaded, request)
+            with _edge("play", 1, of=other):
+                functions = other.play(1, past)
+            require_round(other, 1, functions)
+            methods = _methods(functions, request.dimension)
         name, m, h = uuid.uuid4().hex, plugin.constraints, plugin.history
         self._instances[name] = _Instance(plugin, self._clock())
         # always `rowwise`: a plugin that is not is asked about one agent at a time, by `evaluate`
@@ -90,7 +96,9 @@ class PluginWorker:
             raise RoundNotOpen(f"round {request.round} was to be played where round {instance.next} is next")
         plugin, game = instance.plugin, instance.plugin.game
         past = History(messages.shaped(request.past, -1, game.agents, game.dimension)) if plugin.history else None
-        functions = plugin.play(request.round, past)
+        with _edge("play", request.round, of=plugin):
+            functions = plugin.play(request.round, past)
+        require_round(plugin, request.round, functions)
         instance.next += 1
         instance.rounds = {t: each for t, each in instance.rounds.items() if t >= request.needed}
         instance.rounds[request.round] = functions
@@ -104,8 +112,7 @@ class PluginWorker:
         k, s, _ = asked.points.shape
         if asked.points.size != k * s * plugin.game.dimension:
             raise Malformed("the points have another dimension than the game")
-        # whether numbers are finite is checked where they are used
-        at = CheckedRound(plugin, asked.round, functions, finite=False)
+        at = CheckedRound(plugin, asked.round, functions)
 
         def ask(wanted: bool, method: str) -> Array | None:
             return at.asked(method, asked.agents, asked.points) if wanted else None
@@ -126,9 +133,12 @@ class PluginWorker:
         asked = messages.decode_score(data)
         plugin, functions = self._round(asked.instance, asked.round, asked.agents)
         points = messages.shaped(asked.points, -1, plugin.game.dimension)
-        network = NetworkScore(functions, asked.agents, points, plugin.constraints)
-        while not network.step():
+        at = CheckedRound(plugin, asked.round, functions)
+        with at.edge("scoring", asked.agents):
+            network = NetworkScore(functions, asked.agents, points, plugin.constraints)
+        while not at.scored(network.step, asked.agents):
             pass
+        at.require_finite(asked.agents, float(network.loss.sum()), float(network.violation.sum()))
         return messages.encode_scored(
             messages.ScoreReply(network.loss.astype(np.float64, copy=False), network.violation)
         )
@@ -160,12 +170,16 @@ def _make(loaded: Loaded, request: messages.DescribeRequest) -> Adversary:
     numbers = messages.from_json(request.set)
     feasible = make_set(str(numbers.pop("kind", "")), request.dimension, numbers)
     game = Game(request.agents, request.dimension, request.seed, feasible)
-    return new_instance(loaded, game, messages.from_json(request.options))
+    options = messages.from_json(request.options)
+    with _edge("constructor", of=loaded.factory):
+        return new_instance(loaded, game, options)
+
+
+def _edge(method: str, round: int = 0, *, of: object = None) -> AbstractContextManager[None]:
+    return plugin_edge(KIND, "of this worker", method, round, of=of, logged=False)
 
 
 def _methods(functions: Any, dimension: int) -> messages.Methods:  # noqa: ANN401 - a Round, with optional methods
-    if not callable(getattr(functions, "loss", None)) or not callable(getattr(functions, "constraint", None)):
-        raise PluginFailed(f"play returned {type(functions).__name__}, which has no methods loss and constraint")
     scored = functions.scoring() if hasattr(functions, "scoring") else functions
     small = 8 * (dimension + 1) ** 2 < LIMITS.plugin_message_bytes
     return messages.Methods(
@@ -208,26 +222,32 @@ def _guarded(method: Callable[[bytes], bytes]) -> Callable[[bytes, "grpc.Service
     import grpc
 
     def answer(data: bytes, context: grpc.ServicerContext) -> bytes:
-        code, reply = _answer(method, data)
-        return context.abort(grpc.StatusCode[code], reply.decode()) if code else reply
+        reply, failure = _answer(method, data)
+        if failure is None:
+            return reply
+        code = grpc.StatusCode[failure.code]
+        if failure.fault is not None:
+            details = encode_status(code.value[0], failure.sentence, failure.fault)
+            context.set_trailing_metadata(((DETAILS, details),))
+        return context.abort(code, failure.sentence)
 
     return answer
 
 
-def _answer(method: Callable[[bytes], bytes], data: bytes) -> tuple[str, bytes]:
-    """Return an empty code and the reply, or the status with which the call ends and a sentence."""
+def _answer(method: Callable[[bytes], bytes], data: bytes) -> tuple[bytes, Failure | None]:
+    """Return the reply, or why there is none."""
     try:
-        with plugin_edge("adversary plugin", "of this worker", method.__name__, logged=False):
-            return "", method(data)
+        with _edge(method.__name__):
+            return method(data), None
     except PluginFailed as error:
         if error.__cause__ is not None:
             traceback.print_exception(error.__cause__)
-        code, details = "ABORTED", error.what or str(error)
+        sentence = str(error) if error.fault is None else error.fault.sentence
+        return b"", Failure("ABORTED", cleaned(sentence), error.fault)
     except BadSpec as error:
-        code, details = "INVALID_ARGUMENT", str(error)
+        return b"", Failure("INVALID_ARGUMENT", cleaned(str(error)))
     except SlaternetError as error:
-        code, details = error.status, str(error)
-    return code, cleaned(details).encode()
+        return b"", Failure(error.status, cleaned(str(error)))
 
 
 class FrameServer:
@@ -260,10 +280,10 @@ class FrameServer:
         """Answer the calls of the next frame; return whether another may follow."""
         try:
             frame = read_frame(connection.recv)
-            answers: list[tuple[str, bytes]] = []
+            answers: list[tuple[bytes, Failure | None]] = []
             for method, data in items(frame):
                 answers.append(_answer(self._methods[method], data))
-                if answers[-1][0]:
+                if answers[-1][1] is not None:
                     break
             connection.sendall(answer_frame(answers))
         except (OSError, ValueError, IndexError):  # the game has ended, or it is none of ours

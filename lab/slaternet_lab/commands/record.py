@@ -79,7 +79,7 @@ def _recorded(plugin: "Adversary", target: str, rounds: int) -> "Iterator[Mappin
         raise _refused(target, "it chooses its functions by the decisions of a game, and here nobody decides")
     shapes = None
     for round in range(1, rounds + 1):
-        with adversary_edge(plugin, f"play({round})"):
+        with adversary_edge(plugin, "play", round):
             arrays = trace.arrays(plugin.play(round, None))
         if not arrays:
             raise _refused(target, "its functions are not given as the arrays of a trace")

@@ -17,7 +17,6 @@ import hashlib
 import importlib
 import importlib.util
 import os
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
@@ -30,10 +29,11 @@ import structlog
 
 from slaternet.errors import BadSpec, PluginFailed, SlaternetError
 from slaternet.fields import options_of
+from slaternet.model import Agents
 from slaternet.spec import session
+from slaternet.spec.author_frames import know_folder, know_package, raised
 from slaternet.spec.sources import OURS, Sources, execute, of_file, of_module
 from slaternet.suggestions import suggestion
-from slaternet.texts import cleaned
 
 ADVERSARIES = "slaternet.adversaries"
 """The group of adversaries; it is defined here so that a worker can load one without importing the adversary."""
@@ -48,24 +48,29 @@ _imported: dict[str, str] = {}
 class plugin_edge:  # noqa: N801  used as a function, like contextlib.suppress
     """Turn any exception of a user's code within the block into PluginFailed, and log its traceback for the operator.
 
-    `kind` and `name` identify the plugin, `where` the method called or the round played: a function if it is known only
-    at the end of the block. Errors of the types `passing` are our own and pass through. An exam reports failures as
-    findings and sets `logged` to False. A class, because a game passes several edges a round, and a generator costs
-    three times as much.
+    `kind` and `name` identify the plugin. What was called is data: the `method` (empty: the first function of the
+    author's in the traceback), the `round` (a function if it is known only at the end of the block), the `agents`, and
+    the object that has the method, `of`. Errors of the types `passing` are our own and pass through. An exam reports
+    failures as findings and sets `logged` to False. A class, because a game passes several edges a round, and a
+    generator costs three times as much; nothing is put into words unless the block fails.
     """
 
-    __slots__ = ("_kind", "_logged", "_name", "_passing", "_where")
+    __slots__ = ("_call", "_kind", "_logged", "_name", "_passing")
 
     def __init__(
         self,
         kind: str,
         name: str,
-        where: str | Callable[[], str],
+        method: str = "",
+        round: int | Callable[[], int] = 0,
+        agents: Agents | None = None,
         *,
+        of: object = None,
         passing: tuple[type[BaseException], ...] = (SlaternetError,),
         logged: bool = True,
     ) -> None:
-        self._kind, self._name, self._where, self._passing, self._logged = kind, name, where, passing, logged
+        self._kind, self._name, self._passing, self._logged = kind, name, passing, logged
+        self._call = method, round, agents, of
 
     def __enter__(self) -> None:
         pass
@@ -75,18 +80,11 @@ class plugin_edge:  # noqa: N801  used as a function, like contextlib.suppress
             raise self._failed(error) from error
 
     def _failed(self, error: BaseException) -> PluginFailed:
-        where = self._where if isinstance(self._where, str) else self._where()
+        method, round, agents, of = self._call
+        fault = raised(error, method, round() if callable(round) else round, agents, of)
         if self._logged:
-            log.error("plugin failed", kind=self._kind, plugin=self._name, where=where, exc_info=error)
-        if isinstance(error, SyntaxError):
-            file, line, text = error.filename or "", error.lineno, error.msg
-        else:
-            frame = traceback.extract_tb(error.__traceback__)[-1]
-            file, line, text = frame.filename, frame.lineno, str(error)
-        raised = f"{type(error).__name__} at {Path(file).name}, line {line}: {cleaned(text)}; correct its code"
-        failed = PluginFailed(f"the {self._kind} {self._name} failed: {where} raised {raised}")
-        failed.what = raised
-        return failed
+            log.error("plugin failed", kind=self._kind, plugin=self._name, where=fault.call, exc_info=error)
+        return PluginFailed.by(f"{self._kind} {self._name}", fault)
 
 
 @dataclass(frozen=True)
@@ -110,9 +108,11 @@ def load(group: str, target: str, *, key: str) -> Loaded:
     if _is_file(where):
         sources = _read_file(where, key)
         digest = sources.sha256()
-        with plugin_edge(f"code of {key} =", str(Path(where).resolve()), "its import", passing=()):
+        know_folder(Path(where).resolve().parent)
+        with plugin_edge(f"code of {key} =", str(Path(where).resolve()), "import", passing=()):
             module = execute(sources, digest)
     else:
+        know_package(where)
         module = _import_module(where, key)
         digest = _hash_module(where, key)
         if _imported.setdefault(where, digest) != digest:
@@ -131,13 +131,15 @@ def digest(group: str, target: str, *, key: str) -> str:
 
 
 def files(group: str, target: str, *, key: str) -> list[Path]:
-    """Return the files that the SHA-256 of a target covers; of a built-in none, for they do not change."""
+    """Return the files that the SHA-256 of a target covers; none of a built-in, and where it is in no file."""
     where, _ = place(group, target, key=key)
+    if is_foreign(target) or where == session.SESSION or where.partition(".")[0] in OURS:
+        return []
     if _is_file(where):
         path = Path(where).resolve()
         return [path, *(_read_file(where, key).paths if path.is_file() else ())]
-    found = None if where == session.SESSION or where.partition(".")[0] in OURS else _module_sources(where, key)
-    return [] if found is None else found.paths
+    sources = _module_sources(where, key)
+    return [] if sources is None else sources.paths
 
 
 def is_foreign(target: str) -> bool:
@@ -186,7 +188,7 @@ def _is_file(where: str) -> bool:
 
 
 def _import_module(name: str, key: str) -> ModuleType:
-    with plugin_edge(f"code of {key} =", name, "its import"):
+    with plugin_edge(f"code of {key} =", name, "import"):
         try:
             return importlib.import_module(name)
         except ModuleNotFoundError as error:

@@ -148,7 +148,7 @@ def test_an_adaptive_plugin_is_looked_at_with_an_empty_past(file: Path) -> None:
 
 def test_a_plugin_that_cannot_play_its_first_round_is_named(file: Path) -> None:
     sentence = (
-        "Failing failed: play\\(1\\) raised ArithmeticError at .*, line \\d+: no functions today; correct its code$"
+        r"Failing failed: play of round 1 raised ArithmeticError: no functions today, at .*plugins\.py:\d+ `raise Arith"
     )
     with pytest.raises(PluginFailed, match=sentence):
         new(spec(f"{file}:Failing", loss_gradient=True))

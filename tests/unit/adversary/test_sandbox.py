@@ -308,7 +308,11 @@ def test_gradients_are_looked_for_in_the_worker(target: str, tmp_path: Path, mon
     ("options", "error", "sentence"),
     [
         ({"prot": 1}, BadSpec, r"^adversary\.options\.prot is not an option of Looks; did you mean port\?$"),
-        ({"port": -1}, PluginFailed, r"adversary plugin Looks failed: Describe: ValueError at .*: no such port"),
+        (
+            {"port": -1},
+            PluginFailed,
+            r"adversary plugin Looks failed: .*its constructor raised ValueError: no such port, at ",
+        ),
     ],
 )
 def test_options_are_judged_in_the_worker(
