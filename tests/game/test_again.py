@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from tests.game.processes import SLATERNET, digest, write_spec
 
 from slaternet_lab import Run, load, simulate
@@ -192,10 +193,17 @@ def test_ctrl_c_leaves_no_process_behind(tmp_path: Path) -> None:
     assert not Path(f"/proc/{child}").exists()
 
 
-def test_where_no_file_can_change_there_is_nothing_to_watch(tmp_path: Path) -> None:
-    command = (SLATERNET, "simulate", "paper-short", "--watch", "--out", "run")
+@pytest.mark.parametrize(
+    ("what", "out", "sentence"),
+    [("paper-short", "run", "--watch has no file to watch"), ("mine/spec.toml", "mine", "--out mine holds the spec")],
+)
+def test_what_cannot_be_watched_is_refused(tmp_path: Path, what: str, out: str, sentence: str) -> None:
+    (tmp_path / "mine").mkdir()
+    game(tmp_path).rename(tmp_path / "mine" / "spec.toml")
+    command = (SLATERNET, "simulate", what, "--watch", "--out", out, "--force")
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
 
     assert ended.returncode == 2
-    assert "--watch has no file to watch" in ended.stderr
+    assert ended.stderr.startswith(f"slaternet: {sentence}")
     assert not (tmp_path / "run").exists()
+    assert (tmp_path / "mine" / "spec.toml").exists()

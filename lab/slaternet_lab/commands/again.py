@@ -29,6 +29,8 @@ def watch(what: str | None, settings: Sequence[str], *, out: Path | None, force:
     if not watched.find():
         raise BadSpec("--watch has no file to watch; name a spec of your own, or --adversary path/file.py:Class")
     folder = out or new_folder(spec)
+    if (folder / "spec.toml").resolve() in watched.stamps():
+        raise BadSpec(f"--out {folder} holds the spec that is played, and every game would replace it; choose another")
     claim(folder, force=force)
     games = _Games(what, settings, folder, watched, figures)
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -27,6 +27,7 @@ from slaternet_lab.specs.shipped import find
 
 _LOOK = 0.05
 """Seconds between two looks at the files."""
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _GRACE = 1.0
 """Seconds that a child has to end, once it is asked to."""
 
@@ -121,9 +122,11 @@ class _Child:
     def __init__(self, play: Callable[[], object]) -> None:
         self.code: int | None = None
         """The exit code, negative: killed by that signal; None while it runs."""
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # or one would find the child where the parent is
         self._pid = os.fork()
         if not self._pid:
-            _make(play)
+            _make(play, mask)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     @property
     def over(self) -> bool:
@@ -144,14 +147,15 @@ class _Child:
             time.sleep(_LOOK / 10)
 
 
-def _make(call: Callable[[], object]) -> NoReturn:
-    """Make a call in a process just forked, and end it."""
+def _make(call: Callable[[], object], mask: Iterable[int]) -> NoReturn:
+    """Make a call in a process just forked, with this signal mask, and end it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    random.seed()  # code that draws from these would draw the same in every child
-    np.random.seed()
     code: object = 1
     try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        random.seed()  # code that draws from these would draw the same in every child
+        np.random.seed()
         call()
         code = 0
     except SystemExit as end:

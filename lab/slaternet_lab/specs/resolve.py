@@ -66,7 +66,7 @@ def exchanged(
     numbers that mean the same to it.
     """
     if adversary is not None or options is not None:
-        table: dict[str, object] = dict(spec.tables()["adversary"])  # type: ignore[call-overload]
+        table = spec.adversary.model_dump(exclude_none=True, exclude={"sha256"})
         before = table.pop("plugin")
         plugin = before if adversary is None else _target(adversary)
         if plugin != before:
@@ -74,7 +74,6 @@ def exchanged(
         if isinstance(adversary, type):
             table["isolation"] = "none"
         given = {} if options is None else {"options": dict(options)}
-        table.pop("sha256", None)
         spec = spec.replace(adversary={**table, "plugin": plugin, **given})
     if algorithm is not None:
         derived = dict.fromkeys(("algorithm.sha256", "algorithm.mode", "algorithm.horizon"))
