@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slaternet.errors import BadSpec
-from slaternet_lab.commands.options import ForceOption, JsonOption, SetOption, SpecArgument
+from slaternet_lab.commands.options import AdversaryOption, ForceOption, JsonOption, SetOption, SpecArgument, overrides
 from slaternet_lab.commands.report import bar, print_fields, print_json
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 def record(
     out: Annotated[Path, typer.Option(metavar="FILE", help="The .npz file to write.")],
     spec: SpecArgument = None,
+    adversary: AdversaryOption = None,
     settings: SetOption = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
@@ -29,7 +30,7 @@ def record(
     from slaternet_lab.specs.resolve import load
 
     # built-in forms are arrays only in their own process; --set adversary.isolation=process records closed forms
-    game = load(spec, ["adversary.isolation=none", *(settings or ())])
+    game = load(spec, ["adversary.isolation=none", *overrides(settings, adversary)])
     rounds = game.run.rounds
     if rounds is None:
         raise BadSpec("run.rounds is missing, and a record has an end; say --set run.rounds=1000")
