@@ -231,8 +231,7 @@ class Remote(Adversary):
                 described = self._describe_at(self._served.address())
             except ServerGone as error:
                 if time.monotonic() - began >= self._served.patience:
-                    sentence = f"{error}; it was dialled again for {self._served.patience:g} seconds"
-                    raise PluginFailed.saying(sentence, error.fault) from None
+                    raise PluginFailed(f"{error}; it was dialled again for {self._served.patience:g} seconds") from None
                 if not gone:
                     log.warning("dialling the plugin's server again", reason=str(error), patience=self._served.patience)
                 gone, self._address = True, ""
@@ -264,7 +263,7 @@ class Remote(Adversary):
         new = self._new_instance()
         if (new.constraints, new.history, new.version) != (self.constraints, self.history, self.version):
             what = "gives another plugin than before"
-            raise self._failed(self._describe, what, "start the adversary again: it compares all that was answered")
+            raise self._failed(self._describe, what, "start the adversary again to compare it with all it has answered")
         size = 8 * self.game.agents * self.game.dimension
         for round in range(1, self._played + 1):
             known = min(self.history, round - 1)
@@ -309,7 +308,8 @@ class Remote(Adversary):
     def _call(self, request: Request, decode: Callable[..., T], *sizes: object) -> T:
         method, encode = _CALLS[type(request)]
         assert self._connection is not None  # there is one since the first instance was made
-        self.calling = method, getattr(request, "round", 0), getattr(request, "round", 0)
+        round = getattr(request, "round", 0)
+        self.calling = method, round, round
         try:
             reply = self._connection.call(method, encode(request), self._deadline)
         except CallFailed as error:
@@ -342,23 +342,20 @@ class Remote(Adversary):
                 return self._lost(request, f"lost its process ({said})")
             case "UNAVAILABLE" if self._address.startswith(FRAMES):
                 what = f"ended with its process ({said})"
-                return self._failed(request, what, "see its last output: it exits, crashes, or needs too much memory")
+                remedy = "see its last output: it exits, crashes, or needs more than adversary.memory"
+                return self._failed(request, what, remedy)
             case _ if (code in _GONE or said.startswith(_REMOVED)) and self._patient:
-                return self._lost(request, f"found no one at {self._address} ({said})", ServerGone)
+                gone = PluginFault(message=f"found no one at {self._address} ({said})", remedy="start its server again")
+                return self._by(request, gone, ServerGone)
             case "UNAVAILABLE":
                 what = f"found no one at {self._address}, or the connection broke ({said})"
                 return self._failed(request, what, "start it there, or correct the address")
             case _:
                 return self._failed(request, f"failed: {said}", REMEDY)
 
-    @property
-    def _patient(self) -> bool:
-        """Whether the plugin's server is dialled again where it is gone."""
-        return self._introduced and self._served.patience > 0 and not self._closing.is_set()
-
-    def _lost(self, request: Request, what: str, kind: type[InstanceLost] = InstanceLost) -> PluginFailed:
+    def _lost(self, request: Request, what: str) -> PluginFailed:
         """Return the error for an instance that is gone, which is no fault of the plugin."""
-        return self._by(request, PluginFault(message=what, remedy="start its process again"), kind)
+        return self._by(request, PluginFault(message=what, remedy="start its process again"), InstanceLost)
 
     def _failed(self, request: Request, what: str, remedy: str) -> PluginFailed:
         """Return the error for a call that has failed as a whole."""
@@ -371,3 +368,8 @@ class Remote(Adversary):
             fault = replace(fault, agents=tuple(agents[: LIMITS.fault_agents].tolist()), asked=len(agents))
         method, round = fault.method or _CALLS[type(request)][0], fault.round or getattr(request, "round", 0)
         return kind.by(f"{KIND} {self.name}", replace(fault, method=method, round=round))
+
+    @property
+    def _patient(self) -> bool:
+        """Whether the plugin's server is dialled again where it is gone."""
+        return self._introduced and self._served.patience > 0 and not self._closing.is_set()

@@ -10,7 +10,7 @@ from slaternet.service.options import InsecureOption, TlsOption
 from slaternet_adversary.shell import command as adversary_command
 from slaternet_coordinator.engine.rules import LOST_AFTER, Policy
 from slaternet_coordinator.shell import command
-from slaternet_lab.commands.options import JsonOption, SetOption, SpecArgument
+from slaternet_lab.commands.options import AdversaryOption, JsonOption, SetOption, SpecArgument, overrides
 from slaternet_lab.commands.report import console, print_json
 
 AddressArgument = Annotated[str, typer.Argument(metavar="ADDRESS", help="HOST:PORT of the coordinator.")]
@@ -23,12 +23,14 @@ def coordinator(
     hosts: command.HostsOption = None,
     policy: command.PolicyOption = Policy.WAIT,
     lost_after: command.LostAfterOption = LOST_AFTER,
+    adversary: AdversaryOption = None,
     settings: SetOption = None,
 ) -> None:
     """Seat the hosts of a game, publish its graph round by round, end it."""
     from slaternet_lab.specs.resolve import load_for_all
 
-    raise typer.Exit(command.serve_coordinator(load_for_all(spec, settings or ()), config, hosts, policy, lost_after))
+    game = load_for_all(spec, overrides(settings, adversary))
+    raise typer.Exit(command.serve_coordinator(game, config, hosts, policy, lost_after))
 
 
 @adversary_command.adversary_options

@@ -65,6 +65,8 @@ def _assembled(spec: Spec, feasible: FeasibleSet, maker: Maker) -> Parts:
     spec = _hashed(spec, "algorithm", spec.algorithm.name, algorithm.sha256)
     spec = _hashed(spec, "graph", spec.graph.name, digest(spec.graph))
     spec = _hashed(spec, "adversary", with_data(spec), adversary.code)
+    for folder in folders(spec):
+        log.warning(f"{folder} is a folder, and its content is not hashed; a change of it will not be noticed")
     if spec.adversary.segments:
         rounds = ", ".join(str(each.round) for each in spec.adversary.segments[1:])
         log.warning(
@@ -72,8 +74,6 @@ def _assembled(spec: Spec, feasible: FeasibleSet, maker: Maker) -> Parts:
             "is played with the code that is there"
         )
         spec = spec.replace(**{"adversary.segments": None})
-    for folder in folders(spec):
-        log.warning(f"{folder} is a folder, and its content is not hashed; a change of it will not be noticed")
     spec = _granted(spec, build_algorithm(spec, adversary).feedback)
     adversary = with_gradients(spec, maker, adversary)
     graph = build_graph(spec.graph, spec.run.agents, spec.run.seed)

@@ -31,6 +31,7 @@ from slaternet.limits import LIMITS
 from slaternet.model import Departure
 from slaternet.numerics.sets import FeasibleSet, make_set
 from slaternet.spec.overrides import assign, read
+from slaternet.spec.programs import is_program, words
 from slaternet.suggestions import suggestion
 
 _NAME = rf"^[A-Za-z0-9][A-Za-z0-9._-]{{0,{LIMITS.name_bytes - 1}}}$"
@@ -64,6 +65,12 @@ def _printable(name: str) -> str:
     if not name.isprintable():
         raise ValueError(f" must be printable, not {name!r:.60}")
     return name
+
+
+def _startable(plugin: str) -> str:
+    if is_program(plugin):
+        words(plugin)
+    return plugin
 
 
 Name = Annotated[str, AfterValidator(_printable)]
@@ -147,7 +154,7 @@ class SegmentSection(Section):
 class AdversarySection(Section):
     """The adversary that chooses the functions."""
 
-    plugin: Name
+    plugin: Annotated[Name, AfterValidator(_startable)]
     isolation: Literal["process", "none"] | None = None
     """Whether the plugin runs in a worker process of its own; always set in a resolved spec."""
     seconds: Annotated[float, Field(gt=0, le=86400)] | None = None
