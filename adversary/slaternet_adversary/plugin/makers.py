@@ -1,7 +1,7 @@
 """From a resolved spec to the adversary's parts: the plugin, its description, the referee.
 
-A plugin runs in this process (`isolation = "none"`), in a worker process (`"process"`), or in a program that is
-served elsewhere (`grpc://HOST:PORT`).
+A plugin runs in this process (`isolation = "none"`), in a worker process (`"process"`), in a program that is started
+(`exec:./drones --port {port}`), or in one that is served elsewhere (`grpc://HOST:PORT`).
 """
 
 import abc
@@ -9,7 +9,7 @@ import contextlib
 import functools
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
@@ -19,7 +19,9 @@ from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS, Limits
 from slaternet.model import Description
 from slaternet.spec import Spec
-from slaternet.spec.plugins import ADVERSARIES, FOREIGN, digest, is_foreign, load, place, plugin_edge
+from slaternet.spec.plugins import ADVERSARIES, FOREIGN, digest, is_foreign, is_python, load, place, plugin_edge
+from slaternet.spec.programs import is_program
+from slaternet.spec.session import is_of_session
 from slaternet_adversary.api import Adversary, Game, History
 from slaternet_adversary.plugin import sandbox
 from slaternet_adversary.plugin.calls import BUILT_IN, KIND, Served, new_instance, passing
@@ -39,7 +41,7 @@ _GRADIENTS = {"loss_gradient": "the loss", "constraint_gradient": "the constrain
 
 def is_built_in(target: str) -> bool:
     """Whether a plugin is part of this package."""
-    return not is_foreign(target) and place(GROUP, target, key=_KEY)[0].startswith(BUILT_IN)
+    return is_python(target) and place(GROUP, target, key=_KEY)[0].startswith(BUILT_IN)
 
 
 def isolation_of(spec: Spec) -> Literal["process", "none"]:
@@ -47,8 +49,12 @@ def isolation_of(spec: Spec) -> Literal["process", "none"]:
     plugin, isolation = spec.adversary.plugin, spec.adversary.isolation
     if is_foreign(plugin) and isolation == "process":
         raise BadSpec(f'adversary.isolation = "process" is for Python, and {plugin} runs elsewhere; remove it')
-    if is_foreign(plugin):
+    if is_of_session(plugin) and isolation == "process":
+        raise BadSpec(f'adversary.isolation = "process" is for code in files, and {plugin} is in none; remove it')
+    if is_foreign(plugin) or is_of_session(plugin):
         return "none"
+    if is_program(plugin) and isolation == "none":
+        raise BadSpec('adversary.isolation = "none" is for Python, and a program has a process of its own; remove it')
     return isolation or ("none" if is_built_in(plugin) else "process")
 
 
@@ -90,19 +96,29 @@ def make_plugin(spec: Spec, maker: Maker) -> tuple[Adversary, Description]:
 
 
 @contextlib.contextmanager
-def plugin_maker(spec: Spec) -> Iterator[Maker]:
-    """Give a maker of the spec's plugin at once: `new` takes the time. At the end of the block, end its process."""
+def plugin_maker(spec: Spec, patience: float = 0.0) -> Iterator[Maker]:
+    """Give a maker of the spec's plugin at once: `new` takes the time. At the end of the block, end its process.
+
+    A foreign plugin whose server is gone is dialled again for `patience` seconds.
+    """
     target, limits = spec.adversary.plugin, limits_of(spec)
     check_data(spec)
     if is_foreign(target):
-        served = Served(lambda: target.removeprefix(FOREIGN))
-        with contextlib.closing(_Outside(spec, target, served)) as foreign:
+        served = Served(lambda: target.removeprefix(FOREIGN), patience=patience)
+        with contextlib.closing(_Outside(spec, target, served, lambda version: version)) as foreign:
             yield foreign
+    elif is_program(target):
+        from slaternet_adversary.plugin.program import StartedProgram
+
+        with StartedProgram(target, limits) as program:
+            served = Served(functools.partial(program.listening, limits.plugin_seconds), program.killed)
+            with contextlib.closing(_Outside(spec, program.name, served, program.sha256)) as outside:
+                yield outside
     elif isolation_of(spec) == "process":
         code, (_, name) = digest(GROUP, target, key=_KEY), place(GROUP, target, key=_KEY)
         with sandbox.SandboxedWorker(target, limits) as worker:
             served = Served(functools.partial(worker.listening, limits.plugin_seconds), worker.killed)
-            with contextlib.closing(_Outside(spec, name, served, code)) as outside:
+            with contextlib.closing(_Outside(spec, name, served, lambda _: code)) as outside:
                 yield outside
     else:
         yield _Inside(spec)
@@ -174,12 +190,13 @@ class _Inside(Maker):
 class _Outside(Maker):
     """Makes instances in a process that serves slaternet.v1.Plugin."""
 
-    def __init__(self, spec: Spec, name: str, served: Served, code: str = "") -> None:
+    def __init__(self, spec: Spec, name: str, served: Served, code: Callable[[str], str]) -> None:
         self.spec = spec
         self._name = name
         self._served = served
         self._made: list[Remote] = []
-        self.code = code
+        self._code = code  # from the version that the plugin describes itself with
+        self.code = ""
 
     def new(self, *, probe: bool = False) -> "Remote":
         from slaternet_adversary.plugin.remote import Remote  # here, because a game in one process needs no gRPC
@@ -195,7 +212,7 @@ class _Outside(Maker):
             name=self._name,
         )
         self._made.append(plugin)
-        self.code = self.code or plugin.version
+        self.code = self._code(plugin.version)
         return plugin
 
     def offered(self) -> frozenset[str]:

@@ -152,9 +152,9 @@ class ObservedCalls(PluginCalls):
             self.looking_seconds += self._clock() - began
         return scored
 
-    async def compare(self, question: Question, before: Values) -> None:
+    async def compare(self, question: Question, before: Values, *, changed: bool = False) -> None:
         """Ask a question again; Diverged where an answer is not, to the bit, what it was before."""
-        await self._calls.compare(question, before)
+        await self._calls.compare(question, before, changed=changed)
 
     def forget(self, round: int) -> None:
         """Drop a round that is recorded."""

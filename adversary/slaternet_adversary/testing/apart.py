@@ -15,6 +15,7 @@ import json
 import os
 import re
 import selectors
+import subprocess
 import sys
 import sysconfig
 from contextlib import suppress
@@ -30,7 +31,6 @@ from slaternet_adversary.testing.course import Course, Told
 from slaternet_adversary.testing.report import Report
 from slaternet_adversary.testing.subject import Line
 
-_CHILD = "slaternet_adversary.testing.apart_child"
 _LATE = "was killed by SIGALRM"
 """How the worker ends where a call has taken too long."""
 _PIECE = 1 << 16
@@ -45,7 +45,7 @@ def examine_apart(spec: Spec, rounds: int, seconds: float | None, told: Told) ->
     """Return the report on a spec's adversary, which plays so many rounds in a worker, for at most so long."""
     account = _Account(Report(Course(seconds)), told)
     job = json.dumps({"spec": spec.to_toml(), "rounds": rounds, "seconds": seconds})
-    with SandboxedWorker(spec.adversary.plugin, limits_of(spec), module=_CHILD) as worker:
+    with _ExamWorker(spec.adversary.plugin, limits_of(spec)) as worker:
         with suppress(BrokenPipeError):  # it has ended already
             os.write(worker.tether, job.encode() + b"\n")
         _listen(worker, account)
@@ -53,10 +53,18 @@ def examine_apart(spec: Spec, rounds: int, seconds: float | None, told: Told) ->
     return account.report
 
 
+class _ExamWorker(SandboxedWorker):
+    """A worker whose standard streams are piped to us."""
+
+    _module = "slaternet_adversary.testing.apart_child"
+    _output = subprocess.PIPE
+    _errors = subprocess.PIPE
+
+
 def _listen(worker: SandboxedWorker, account: "_Account") -> None:
     """Take what the worker writes until it says no more; what it has started may keep its streams open."""
     rest = {stream.fileno(): b"" for stream in worker.outputs}
-    report, _ = rest
+    report, _ = rest  # in the order of the streams
     with selectors.DefaultSelector() as selector:
         for each in rest:
             selector.register(each, selectors.EVENT_READ)

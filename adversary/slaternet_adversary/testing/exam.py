@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from slaternet.errors import SlaternetError
 from slaternet.spec import Spec
-from slaternet.spec.plugins import is_foreign
+from slaternet.spec.plugins import is_python
 from slaternet_adversary.api import Adversary, Game
 from slaternet_adversary.plugin.makers import isolation_of, open_plugin
 from slaternet_adversary.testing import feasibility, repetition
@@ -16,7 +16,7 @@ from slaternet_adversary.testing.course import Course
 from slaternet_adversary.testing.functions import Convex, Gradient
 from slaternet_adversary.testing.report import Report
 from slaternet_adversary.testing.scores import COSTS, Agreement, ScoreShapes
-from slaternet_adversary.testing.subject import ROUNDS, Fault, Line, RoundUnderTest, Subject
+from slaternet_adversary.testing.subject import ROUNDS, Fault, Line, Place, RoundUnderTest, Subject
 from slaternet_adversary.testing.values import Arrays, Dtype, Finite, Order, Overflow, Rowwise, Shapes, ValueCheck
 
 _BASIC = ("plays", "shapes", "dtype", "finite", "overflow")
@@ -52,7 +52,7 @@ def examine(
     def told(call: str, played: int) -> None:
         progress(call, played, _GAMES * rounds)
 
-    if isinstance(who, Spec) and isolation_of(who) == "process":
+    if isinstance(who, Spec) and is_python(who.adversary.plugin) and isolation_of(who) == "process":
         return examine_apart(who, rounds, seconds, told).lines()
     subject = subject_of(who) if isinstance(who, Spec) else who
     subject = replace(subject, rounds=rounds, course=Course(seconds, clock, told))
@@ -84,7 +84,7 @@ def examine_here(subject: Subject, report: Report, clock: Callable[[], float] = 
 
 
 def subject_of(spec: Spec) -> Subject:
-    """Return the adversary of a spec, in the spec's game, in this process or behind grpc://."""
+    """Return the adversary of a spec, in the spec's game: in this process, or in a program of another language."""
     run = spec.run
     game = Game(run.agents, run.dimension, spec.function_seed, spec.feasible_set())
 
@@ -96,8 +96,8 @@ def subject_of(spec: Spec) -> Subject:
         with open_plugin(spec) as (plugin, _):
             yield plugin
 
-    foreign = is_foreign(spec.adversary.plugin)
-    return Subject(game, instance, min(ROUNDS, run.rounds or ROUNDS), wider, "elsewhere" if foreign else "here")
+    place: Place = "here" if is_python(spec.adversary.plugin) else "elsewhere"
+    return Subject(game, instance, min(ROUNDS, run.rounds or ROUNDS), wider, place)
 
 
 def _probe(subject: Subject, reference: repetition.Reference, report: Report) -> None:

@@ -24,7 +24,7 @@ from slaternet_adversary.testing.numbers import REAL, Numbers
 
 Verdict = Literal["ok", "note", "warning", "failed"]
 Place = Literal["here", "elsewhere"]
-"""Where a plugin runs: in the process of the exam, or behind grpc://."""
+"""Where a plugin runs: in the process of the exam, or in a program of another language."""
 
 ROUNDS = 12
 """Rounds of an exam."""

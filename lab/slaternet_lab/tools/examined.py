@@ -10,7 +10,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from slaternet.spec.plugins import ADVERSARIES, digest, is_foreign
+from slaternet.spec.plugins import ADVERSARIES, digest, is_python
 from slaternet_adversary.plugin.makers import is_built_in
 
 _MOST = 1000
@@ -18,8 +18,8 @@ _MOST = 1000
 
 
 def code_of(plugin: str) -> str:
-    """Return the SHA-256 of the user's code; empty where it is ours, or known only to the program that serves it."""
-    return "" if is_foreign(plugin) or is_built_in(plugin) else digest(ADVERSARIES, plugin, key="adversary.plugin")
+    """Return the SHA-256 of the user's code; empty where it is ours, or a program of another language."""
+    return digest(ADVERSARIES, plugin, key="adversary.plugin") if is_python(plugin) and not is_built_in(plugin) else ""
 
 
 def needs_exam(plugin: str) -> bool:
