@@ -46,7 +46,7 @@ class StartedProgram(SandboxedWorker):
         self._program = _found(program)
         self._on_socket = any(SOCKET in word for word in self._words)
         self._namespaces = tuple(each for each in NAMESPACES if self._on_socket or each != "--net")
-        self._content = self._hash()
+        self._content = ""
         self.name = self._program.name
         super().__init__(target, limits)
 
@@ -64,7 +64,8 @@ class StartedProgram(SandboxedWorker):
         return f"{manner}, and {self._last_words()}" if manner else ""
 
     def _launch(self) -> None:
-        if self._hash() != self._content:
+        before, self._content = self._content, self._hash()
+        if before not in ("", self._content):
             raise PluginFailed(
                 f"the adversary plugin {self.name} failed: its program has changed since it was started first, and "
                 "cannot take its place; put the old one back, or begin the game anew"
@@ -101,9 +102,9 @@ class StartedProgram(SandboxedWorker):
 
     def _hash(self) -> str:
         """Return the hash of the program and its arguments."""
-        words = [self._program, *map(Path, self._words)]
+        paths = [self._program, *map(Path, self._words)]
         try:
-            parts = [_digest(word) if word.is_absolute() and word.is_file() else str(word) for word in words]
+            parts = [_digest(path) if path.is_absolute() and path.is_file() else str(path) for path in paths]
         except OSError as error:
             raise BadSpec(f"adversary.plugin needs {error.filename}, which cannot be read: {error.strerror}") from None
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
