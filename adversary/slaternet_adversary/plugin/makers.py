@@ -21,6 +21,7 @@ from slaternet.model import Description
 from slaternet.spec import Spec
 from slaternet.spec.plugins import ADVERSARIES, FOREIGN, digest, is_foreign, is_python, load, place, plugin_edge
 from slaternet.spec.programs import is_program
+from slaternet.spec.session import is_of_session
 from slaternet_adversary.api import Adversary, Game, History
 from slaternet_adversary.plugin import sandbox
 from slaternet_adversary.plugin.calls import BUILT_IN, KIND, Served, new_instance, passing
@@ -48,7 +49,9 @@ def isolation_of(spec: Spec) -> Literal["process", "none"]:
     plugin, isolation = spec.adversary.plugin, spec.adversary.isolation
     if is_foreign(plugin) and isolation == "process":
         raise BadSpec(f'adversary.isolation = "process" is for Python, and {plugin} runs elsewhere; remove it')
-    if is_foreign(plugin):
+    if is_of_session(plugin) and isolation == "process":
+        raise BadSpec(f'adversary.isolation = "process" is for code in files, and {plugin} is in none; remove it')
+    if is_foreign(plugin) or is_of_session(plugin):
         return "none"
     if is_program(plugin) and isolation == "none":
         raise BadSpec('adversary.isolation = "none" is for Python, and a program has a process of its own; remove it')
@@ -93,12 +96,15 @@ def make_plugin(spec: Spec, maker: Maker) -> tuple[Adversary, Description]:
 
 
 @contextlib.contextmanager
-def plugin_maker(spec: Spec) -> Iterator[Maker]:
-    """Give a maker of the spec's plugin at once: `new` takes the time. At the end of the block, end its process."""
+def plugin_maker(spec: Spec, patience: float = 0.0) -> Iterator[Maker]:
+    """Give a maker of the spec's plugin at once: `new` takes the time. At the end of the block, end its process.
+
+    A foreign plugin whose server is gone is dialled again for `patience` seconds.
+    """
     target, limits = spec.adversary.plugin, limits_of(spec)
     check_data(spec)
     if is_foreign(target):
-        served = Served(lambda: target.removeprefix(FOREIGN))
+        served = Served(lambda: target.removeprefix(FOREIGN), patience=patience)
         with contextlib.closing(_Outside(spec, target, served, lambda version: version)) as foreign:
             yield foreign
     elif is_program(target):

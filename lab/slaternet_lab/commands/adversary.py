@@ -25,16 +25,6 @@ class Language(StrEnum):
     CPP = "cpp"
 
 
-_SMALL: dict[str, object] = {
-    "run": {"name": "exam", "agents": 6, "dimension": 5},
-    "set": {"kind": "box", "lower": -2.0, "upper": 2.0},
-    "graph": {"name": "complete"},
-    "algorithm": {"name": "zero"},
-    "adversary": {"plugin": ""},
-}
-"""The game of an exam where no spec is named; only agents and set matter."""
-
-
 def adversary_new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name in specs: words joined by dashes.")],
     where: Annotated[
@@ -110,7 +100,7 @@ def _spec(target: str, what: str | None, settings: Sequence[str]) -> "Spec":
     plugin = absolute(target, Path.cwd())
     named = [f"adversary.plugin={plugin}", *settings]
     if what is None and target not in shipped.names():
-        spec = Spec.load(override(_SMALL, named), source="--set")
+        spec = Spec.load(override(shipped.EXAM, named), source="--set")
     else:
         spec = located(*read(what or target, settings))
         spec = spec if spec.adversary.plugin == plugin else located(*read(what or target, named))

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from slaternet.errors import BadSpec
+from slaternet.limits import LIMITS
 from slaternet.spec import Spec
 from slaternet.storage.journal import Durability
 from slaternet_adversary.journal.compaction import check_keep
@@ -32,6 +33,7 @@ def play(
     policy: Policy = Policy.WAIT,
     lost_after: float = LOST_AFTER,
     journal_keep: int | None = None,
+    plugin_patience: float = LIMITS.plugin_patience,
     server: ForkServer | None = None,
 ) -> Run:
     """Play a resolved spec over gRPC with agent hosts as processes, and return its run folder.
@@ -40,9 +42,10 @@ def play(
     that dies is restarted, unless `restart` is False: then its death ends the game. With another policy than WAIT, an
     agent host that is absent for `lost_after` seconds is given up, and the game goes on without it. What was played
     survives the death of all processes, or with `durability` FSYNC a loss of power, and `resume` continues it. For a
-    game without end, `journal_keep` cuts the journal to so many of its newest rounds. Without
-    `finished`, the run folder gets its figures and assumptions.txt by a later call of `finish`. `server` forks the
-    processes; by default, one is started where there can be one.
+    game without end, `journal_keep` cuts the journal to so many of its newest rounds. The server of a foreign plugin
+    that is gone is dialled again for `plugin_patience` seconds before the game pauses. Without `finished`, the run
+    folder gets its figures and assumptions.txt by a later call of `finish`. `server` forks the processes; by default,
+    one is started where there can be one.
     """
     if hosts > spec.run.agents:
         raise BadSpec(
@@ -68,5 +71,12 @@ def play(
         journal_keep=journal_keep,
     )
     manifest.write(folder)
-    Supervisor(folder=folder, manifest=manifest, progress=progress, restart=restart, server=server).run()
+    Supervisor(
+        folder=folder,
+        manifest=manifest,
+        progress=progress,
+        restart=restart,
+        plugin_patience=plugin_patience,
+        server=server,
+    ).run()
     return finish(folder, figures=figures) if finished else Run.open(folder)

@@ -5,7 +5,7 @@
     [feedback] what is granted per round    [question] what the algorithm asks for, filled in
     [graph] name and its numbers
     [[departures]] round, agents: these agents do not play from that round on
-    [adversary] plugin, isolation, options, seed    [record] decisions, score_every
+    [adversary] plugin, isolation, options, seed, segments    [record] decisions, score_every
 
 Hosts get all but the last two sections: a `PublicSpec`.
 
@@ -144,6 +144,13 @@ class GraphSection(OpenSection):
     sha256: Annotated[str, Field(pattern=_SHA256)] = ""
 
 
+class SegmentSection(Section):
+    """The rounds from one on, up to the next segment's, and the hash of the code that they are committed to."""
+
+    round: Annotated[int, Field(ge=1, lt=1 << 63)]
+    sha256: Annotated[str, Field(pattern=_SHA256)] = ""
+
+
 class AdversarySection(Section):
     """The adversary that chooses the functions."""
 
@@ -158,6 +165,8 @@ class AdversarySection(Section):
     seed: Annotated[int | Literal["random"] | None, BeforeValidator(_check_seed)] = None
     """Draws the functions; None: run.seed does. Never RANDOM in a game that is played."""
     sha256: Annotated[str, Field(pattern=_SHA256)] = ""
+    segments: list[SegmentSection] | None = None
+    """Of a run folder: which code has bound the plugin from which round on, where it was changed within the game."""
 
     @model_validator(mode="after")
     def _plain(self) -> Self:

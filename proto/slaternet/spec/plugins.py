@@ -6,6 +6,7 @@ A target is one of
     path/file.py:Class   a class of a file, which may import other files of its folder
     grpc://HOST:PORT     a program that serves an adversary; there is nothing to load
     exec:./drones {port} the same, started by the game; see `programs`
+    session:Class        a class of the running Python session, which no file holds; see `session`
 
 The SHA-256 of a target covers its file and all that it imports of the same folder or package, as `sources` finds it; of
 a built-in, the release of Slaternet too.
@@ -30,7 +31,7 @@ import structlog
 from slaternet.errors import BadSpec, PluginFailed, SlaternetError
 from slaternet.fields import options_of
 from slaternet.model import Agents
-from slaternet.spec import programs
+from slaternet.spec import programs, session
 from slaternet.spec.author_frames import know_folder, know_package, raised
 from slaternet.spec.file_options import file_options
 from slaternet.spec.sources import OURS, Sources, execute, of_file, of_module
@@ -103,6 +104,9 @@ def load(group: str, target: str, *, key: str) -> Loaded:
     Raises BadSpec naming `key` where it does not exist, PluginFailed where its code raises on import.
     """
     where, name = place(group, target, key=key)
+    if where == session.SESSION:
+        factory = _class_of_session(name, key)
+        return Loaded(target, factory, session.sha256(factory))
     if _is_file(where):
         sources = _read_file(where, key)
         digest = sources.sha256()
@@ -122,13 +126,15 @@ def load(group: str, target: str, *, key: str) -> Loaded:
 
 def digest(group: str, target: str, *, key: str) -> str:
     """Return the SHA-256 that `load` returns, without executing the code; BadSpec where there is no such code."""
-    where, _ = place(group, target, key=key)
+    where, name = place(group, target, key=key)
+    if where == session.SESSION:
+        return session.sha256(_class_of_session(name, key))
     return _read_file(where, key).sha256() if _is_file(where) else _hash_module(where, key)
 
 
 def files_of(group: str, target: str, *, key: str) -> tuple[str, ...]:
     """Return the options of a target that name files, without executing its code; none where there is no such code."""
-    if not is_python(target):
+    if not is_python(target) or session.is_of_session(target):
         return ()
     try:
         where, name = place(group, target, key=key)
@@ -136,6 +142,20 @@ def files_of(group: str, target: str, *, key: str) -> tuple[str, ...]:
     except BadSpec:
         return ()  # it is refused where it is loaded
     return file_options(sources, name) if sources is not None else ()
+
+
+def files(group: str, target: str, *, key: str) -> list[Path]:
+    """Return the files that the SHA-256 of a target covers; none of a built-in, and where it is in no file."""
+    if not is_python(target) or session.is_of_session(target):
+        return []
+    where, _ = place(group, target, key=key)
+    if where.partition(".")[0] in OURS:
+        return []
+    if _is_file(where):
+        path = Path(where).resolve()
+        return [path, *(_read_file(where, key).paths if path.is_file() else ())]
+    sources = _read_module(where, key)
+    return [] if sources is None else sources.paths
 
 
 def is_foreign(target: str) -> bool:
@@ -209,6 +229,15 @@ def _class_in(module: ModuleType, name: str, where: str, key: str) -> type[Any]:
         classes = [each for each, value in vars(module).items() if isinstance(value, type)]
         raise BadSpec(f"{key} names {name}, which is not a class of {where}; {suggestion(name, classes)}")
     return found
+
+
+def _class_of_session(name: str, key: str) -> type[Any]:
+    if (found := session.known(name)) is not None:
+        return found
+    raise BadSpec(
+        f"{key} names {name}, a class that lived in a Python session which is over; write it into a file, and name "
+        f'"path/file.py:{name}"'
+    )
 
 
 def _find_module(name: str) -> ModuleSpec | None:
