@@ -146,7 +146,9 @@ def files_of(group: str, target: str, *, key: str) -> tuple[str, ...]:
 
 def files(group: str, target: str, *, key: str) -> list[Path]:
     """Return the files that the SHA-256 of a target covers; none of a built-in, and where it is in no file."""
-    if not is_python(target) or session.is_of_session(target):
+    if programs.is_program(target):
+        return [Path(word) for word in programs.words(target) if os.path.isabs(word)]
+    if is_foreign(target) or session.is_of_session(target):
         return []
     where, _ = place(group, target, key=key)
     if where.partition(".")[0] in OURS:
