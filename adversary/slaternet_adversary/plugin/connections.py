@@ -21,6 +21,8 @@ from slaternet.limits import LIMITS
 
 FRAMES = "frames:"
 """The beginning of the address of a worker that takes frames; the path of its unix socket follows."""
+UNHURRIED = ("slaternet-unhurried", "1")
+"""Initial metadata of a server whose calls have no deadline: a user may stand at its debugger's prompt."""
 METHODS = ("Describe", "Play", "Evaluate", "Score")
 
 _LENGTH = struct.Struct("<I")
@@ -77,13 +79,22 @@ class GrpcConnection:
         self._methods: dict[str, Any] = {
             name: self._channel.unary_unary(f"/{messages.SERVICE}/{name}") for name in METHODS
         }
+        self._unhurried = False
 
     def call(self, method: str, data: bytes, deadline: float) -> bytes:
         """Return the reply."""
         try:
-            return cast("bytes", self._methods[method](data, timeout=deadline))
+            if method != "Describe":
+                return cast("bytes", self._methods[method](data, timeout=None if self._unhurried else deadline))
+            reply, described = self._methods[method].with_call(data, timeout=None if self._unhurried else deadline)
+            self._unhurried = UNHURRIED in described.initial_metadata()
+            return cast("bytes", reply)
         except self._error as error:
             call = cast("Any", error)
+            if not self._unhurried and UNHURRIED in (call.initial_metadata() or ()):
+                self._unhurried = True
+                if call.code().name == "DEADLINE_EXCEEDED":
+                    return self.call(method, data, deadline)
             raise CallFailed(call.code().name, call.details() or "") from None
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """From a resolved spec to the adversary's parts: the plugin, its description, the referee.
 
-A plugin runs in this process (`isolation = "none"`), in a worker process (`"process"`), or in a program that is
-served elsewhere (`grpc://HOST:PORT`).
+A plugin runs in this process (`isolation = "none"`, or where it is debugged), in a worker process (`"process"`), or in
+a program that is served elsewhere (`grpc://HOST:PORT`).
 """
 
 import abc
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from slaternet.debugger import is_debugged
 from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS
 from slaternet.model import Description
@@ -50,8 +51,8 @@ def isolation_of(spec: Spec) -> Literal["process", "none"]:
 
 
 def plays_apart(spec: Spec) -> bool:
-    """Whether the plugin runs in another process, so that calls of it wait."""
-    return is_foreign(spec.adversary.plugin) or isolation_of(spec) == "process"
+    """Whether the plugin runs in another process, so that calls of it wait; not where this one is debugged."""
+    return is_foreign(spec.adversary.plugin) or (isolation_of(spec) == "process" and not is_debugged())
 
 
 class Maker(abc.ABC):
@@ -86,21 +87,29 @@ def make_plugin(spec: Spec, maker: Maker) -> tuple[Adversary, Description]:
 
 
 @contextlib.contextmanager
-def plugin_maker(spec: Spec) -> Iterator[Maker]:
-    """Give a maker of the spec's plugin at once: `new` takes the time. At the end of the block, end its process."""
+def plugin_maker(spec: Spec, served_at: str = "") -> Iterator[Maker]:
+    """Give a maker of the spec's plugin at once: `new` takes the time. At the end of the block, end its process.
+
+    `served_at` is where the plugin is served already, HOST:PORT; empty where the spec says it.
+    """
     target = spec.adversary.plugin
     if is_foreign(target):
-        served = Served(lambda: target.removeprefix(FOREIGN))
+        served = Served(lambda: served_at or target.removeprefix(FOREIGN))
         with contextlib.closing(_Outside(spec, target, served)) as foreign:
             yield foreign
-    elif isolation_of(spec) == "process":
-        code, (_, name) = digest(GROUP, target, key=_KEY), place(GROUP, target, key=_KEY)
+        return
+    if not (served_at or plays_apart(spec)):
+        yield _Inside(spec)
+        return
+    code, (_, name) = digest(GROUP, target, key=_KEY), place(GROUP, target, key=_KEY)
+    if served_at:
+        with contextlib.closing(_Outside(spec, name, Served(lambda: served_at), code)) as elsewhere:
+            yield elsewhere
+    else:
         with sandbox.SandboxedWorker(target, LIMITS) as worker:
             served = Served(functools.partial(worker.listening, LIMITS.plugin_seconds), worker.killed)
             with contextlib.closing(_Outside(spec, name, served, code)) as outside:
                 yield outside
-    else:
-        yield _Inside(spec)
 
 
 def describe(plugin: Adversary, maker: Maker) -> Description:
@@ -163,7 +172,7 @@ class _Outside(Maker):
         self._name = name
         self._served = served
         self._made: list[Remote] = []
-        self.code = code
+        self.code = self._pinned = code
 
     def new(self, *, probe: bool = False) -> "Remote":
         from slaternet_adversary.plugin.remote import Remote  # here, because a game in one process needs no gRPC
@@ -179,6 +188,11 @@ class _Outside(Maker):
             name=self._name,
         )
         self._made.append(plugin)
+        if self._pinned and plugin.version != self._pinned:
+            raise BadSpec(
+                f"what is served at {self._served.address()} is other code than {spec.adversary.plugin}; end it, and "
+                "serve that plugin with `slaternet adversary-serve`"
+            )
         self.code = self.code or plugin.version
         return plugin
 

@@ -18,6 +18,7 @@ import numpy as np
 import structlog
 
 from slaternet.codec import plugin as messages
+from slaternet.debugger import DebuggerNeeded
 from slaternet.errors import Malformed, PluginFailed
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
@@ -296,6 +297,8 @@ class Remote(Adversary):
                 )
             case "DEADLINE_EXCEEDED":
                 return self.failed(f"{where} has not answered within {self._deadline:g} seconds")
+            case DebuggerNeeded.status:
+                return DebuggerNeeded(str(self.failed(f"{where}: {said}")))
             case _ if code in _BROKEN and self._served.killed(self._address):
                 return InstanceLost(str(self.failed(f"{where} lost its process ({said})")))
             case "UNAVAILABLE":

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 import numpy as np
 
 from slaternet.codec import plugin as messages
+from slaternet.debugger import DebuggerNeeded, refuse_debuggers
 from slaternet.errors import BadSpec, Forgotten, Malformed, PluginFailed, RoundNotOpen, SlaternetError
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
@@ -47,6 +48,11 @@ if TYPE_CHECKING:
     import grpc
 
 _LOOK_SECONDS = 0.25
+
+Method = Callable[[bytes], bytes]
+"""From request to reply, as PluginWorker has four."""
+Answer = tuple[str, bytes]
+"""An empty code and the reply, or the status with which the call ends and a sentence."""
 
 
 @dataclass
@@ -180,8 +186,39 @@ def _methods(functions: Any, dimension: int) -> messages.Methods:  # noqa: ANN40
 # The server
 
 
-def serve(worker: PluginWorker, address: str) -> tuple["grpc.Server", int]:
-    """Serve by gRPC on `address`, "unix:/path" or "host:port"; return the server and its port."""
+def print_traceback(error: BaseException) -> None:
+    """Print what a plugin has raised."""
+    traceback.print_exception(error)
+
+
+def answer(method: Method, data: bytes, failed: Callable[[BaseException], object] = print_traceback) -> Answer:
+    """Return the answer to a call; `failed` receives first what the plugin raises."""
+    try:
+        with plugin_edge("adversary plugin", "of this worker", method.__name__, logged=False):
+            return "", method(data)
+    except DebuggerNeeded as error:
+        code, details = error.status, str(error)
+    except PluginFailed as error:
+        if error.__cause__ is not None:
+            failed(error.__cause__)
+        code, details = "ABORTED", error.what or str(error)
+    except BadSpec as error:
+        code, details = "INVALID_ARGUMENT", str(error)
+    except SlaternetError as error:
+        code, details = error.status, str(error)
+    return code, cleaned(details).encode()
+
+
+def serve(
+    worker: PluginWorker,
+    address: str,
+    answer: Callable[[Method, bytes], Answer] = answer,
+    metadata: tuple[tuple[str, str], ...] = (),
+) -> tuple["grpc.Server", int]:
+    """Serve by gRPC on `address`, "unix:/path" or "host:port"; return the server and its port.
+
+    `metadata` goes to a caller before its call is answered.
+    """
     import grpc  # here: a worker that takes frames starts without it
 
     options = [
@@ -192,8 +229,18 @@ def serve(worker: PluginWorker, address: str) -> tuple["grpc.Server", int]:
     ]
     server = grpc.server(ThreadPoolExecutor(1), options=options)  # one thread: one call at a time
     methods = {"Describe": worker.describe, "Play": worker.play, "Evaluate": worker.evaluate, "Score": worker.score}
+
+    def guarded(method: Method) -> Callable[[bytes, grpc.ServicerContext], bytes]:
+        def reply(data: bytes, context: grpc.ServicerContext) -> bytes:
+            if metadata:
+                context.send_initial_metadata(metadata)
+            code, reply = answer(method, data)
+            return context.abort(grpc.StatusCode[code], reply.decode()) if code else reply
+
+        return reply
+
     handlers: dict[str, Any] = {
-        name: grpc.unary_unary_rpc_method_handler(_guarded(method)) for name, method in methods.items()
+        name: grpc.unary_unary_rpc_method_handler(guarded(method)) for name, method in methods.items()
     }
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(messages.SERVICE, handlers),))
     try:
@@ -202,32 +249,6 @@ def serve(worker: PluginWorker, address: str) -> tuple["grpc.Server", int]:
         raise BadSpec(f"cannot listen on {address}; choose a free port, or a path of at most 100 bytes") from None
     server.start()
     return server, port
-
-
-def _guarded(method: Callable[[bytes], bytes]) -> Callable[[bytes, "grpc.ServicerContext"], bytes]:
-    import grpc
-
-    def answer(data: bytes, context: grpc.ServicerContext) -> bytes:
-        code, reply = _answer(method, data)
-        return context.abort(grpc.StatusCode[code], reply.decode()) if code else reply
-
-    return answer
-
-
-def _answer(method: Callable[[bytes], bytes], data: bytes) -> tuple[str, bytes]:
-    """Return an empty code and the reply, or the status with which the call ends and a sentence."""
-    try:
-        with plugin_edge("adversary plugin", "of this worker", method.__name__, logged=False):
-            return "", method(data)
-    except PluginFailed as error:
-        if error.__cause__ is not None:
-            traceback.print_exception(error.__cause__)
-        code, details = "ABORTED", error.what or str(error)
-    except BadSpec as error:
-        code, details = "INVALID_ARGUMENT", str(error)
-    except SlaternetError as error:
-        code, details = error.status, str(error)
-    return code, cleaned(details).encode()
 
 
 class FrameServer:
@@ -260,9 +281,9 @@ class FrameServer:
         """Answer the calls of the next frame; return whether another may follow."""
         try:
             frame = read_frame(connection.recv)
-            answers: list[tuple[str, bytes]] = []
+            answers: list[Answer] = []
             for method, data in items(frame):
-                answers.append(_answer(self._methods[method], data))
+                answers.append(answer(self._methods[method], data))
                 if answers[-1][0]:
                     break
             connection.sendall(answer_frame(answers))
@@ -299,6 +320,7 @@ def _serve(options: argparse.Namespace, untethered: Callable[[], None] | None) -
     for number in (signal.SIGTERM, signal.SIGINT) if untethered is None else ():  # else it ends with its tether
         signal.signal(number, lambda *_: sys.exit(0))
     tether, announce = _keep_streams()
+    refuse_debuggers()
     server: grpc.Server | FrameServer
     if options.frames:
         server = FrameServer(worker, options.frames)

@@ -28,18 +28,35 @@ MetricsValuesOption = Annotated[
         "--metrics-values", envvar="SLATERNET_METRICS_VALUES", help="Show losses and violations in /metrics, too."
     ),
 ]
+ServedOption = Annotated[
+    str,
+    typer.Option(
+        "--served",
+        envvar="SLATERNET_SERVED",
+        metavar="HOST:PORT",
+        help="Where `slaternet adversary-serve` serves the spec's plugin; it is started here if absent.",
+    ),
+]
 
 adversary_options = with_process_options(name="adversary")
 """Gives a command the options of an adversary's process."""
 
 
 def serve_adversary(
-    config: ProcessConfig, out: Path | None, *, force: bool, journal_keep: int | None, metrics_values: bool
+    config: ProcessConfig,
+    out: Path | None,
+    *,
+    force: bool,
+    journal_keep: int | None,
+    metrics_values: bool,
+    served: str = "",
 ) -> tuple[int, Path | None]:
     """Serve until the game is over; return the exit code and the run folder."""
     from slaternet_adversary.shell.service import AdversaryService
 
-    service = AdversaryService(config, out, force=force, journal_keep=journal_keep, metrics_values=metrics_values)
+    service = AdversaryService(
+        config, out, force=force, journal_keep=journal_keep, metrics_values=metrics_values, served=served
+    )
     return run(service.run), service.folder
 
 
@@ -50,7 +67,10 @@ def adversary(
     force: ForceOption = False,
     journal_keep: KeepOption = None,
     metrics_values: MetricsValuesOption = False,
+    served: ServedOption = "",
 ) -> None:
     """Hold the functions of a game, reveal their values, score the decisions, write the run folder."""
-    code, _ = serve_adversary(config, out, force=force, journal_keep=journal_keep, metrics_values=metrics_values)
+    code, _ = serve_adversary(
+        config, out, force=force, journal_keep=journal_keep, metrics_values=metrics_values, served=served
+    )
     raise typer.Exit(code)

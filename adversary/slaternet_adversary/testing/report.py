@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from slaternet.debugger import DebuggerNeeded
 from slaternet.errors import PluginFailed, SlaternetError
 from slaternet.spec import Spec
 from slaternet.spec.plugins import is_foreign
@@ -108,6 +109,8 @@ class _Report:
             yield
         except Fault as fault:
             self.add(Line("failed", fault.about, str(fault)))
+        except DebuggerNeeded:
+            raise
         except PluginFailed as failure:
             self.add(Line("failed", "plays", str(failure)))
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from slaternet.debugger import DebuggerNeeded
 from slaternet.errors import PluginFailed
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
@@ -229,6 +230,8 @@ def guarding(where: str, *, about: str = "plays") -> Iterator[None]:
             # a service logs them and goes on; the values are checked anyway
             warnings.simplefilter("ignore")
             yield
+    except DebuggerNeeded:
+        raise  # a plugin calls a debugger: that is no fault, and the command finds it a terminal
     except PluginFailed as failure:
         if isinstance(failure.__cause__, PluginFailed):
             raise Fault("plays", str(failure.__cause__)) from failure

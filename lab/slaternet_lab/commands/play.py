@@ -1,15 +1,20 @@
 """Play a game: `run` over the network, `simulate` without one, `resume` one that was interrupted."""
 
+import contextlib
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
+from slaternet.debugger import DebuggerNeeded
 from slaternet.service.main import DEGRADED
 from slaternet.storage.journal import Durability
 from slaternet_adversary.shell.command import KeepOption
 from slaternet_coordinator.engine.rules import LOST_AFTER, Policy
 from slaternet_coordinator.shell.command import LostAfterOption, PolicyOption
+from slaternet_lab.commands.debugging import DebugOption, with_debugger
 from slaternet_lab.commands.options import ForceOption, JsonOption, OutOption, RunArgument, SetOption, SpecArgument
 from slaternet_lab.commands.runs import show_summary
 from slaternet_lab.games.fork_server import fork_server
@@ -49,6 +54,7 @@ def run(
     settings: SetOption = None,
     out: OutOption = None,
     force: ForceOption = False,
+    debug: DebugOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Play a spec over gRPC: a coordinator, an adversary and agent hosts as processes on this machine."""
@@ -56,7 +62,7 @@ def run(
         from slaternet_lab.games.run import play
 
         game = _resolved(spec, settings, adversary)
-        with ProgressDisplay(game.run.rounds, Console(stderr=as_json)) as progress:
+        with _display(game, as_json=as_json, debug=debug) as progress:
             played = play(
                 game,
                 hosts=hosts,
@@ -70,6 +76,7 @@ def run(
                 lost_after=lost_after,
                 journal_keep=journal_keep,
                 server=server,
+                debug=debug,
             )
     _conclude(played, as_json)
     _exit_if_degraded(played, game)
@@ -81,15 +88,26 @@ def simulate(
     settings: SetOption = None,
     out: OutOption = None,
     force: ForceOption = False,
+    debug: DebugOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Play a spec in one process without a network; same digest, same run folder."""
+    from slaternet_adversary.shell.run_folder import new_folder
     from slaternet_lab.games.simulation import simulate as simulate_game
 
-    game = _resolved(spec, settings, adversary)
-    with ProgressDisplay(game.run.rounds, Console(stderr=as_json)) as progress:
-        played = simulate_game(game, out=out, force=force, progress=progress, finished=False)
-    _conclude(played, as_json)
+    begun: list[Path] = []  # the run folder, where the game has begun without a debugger
+
+    def play(debugged: bool) -> "Run":
+        game = _resolved(spec, settings, adversary)
+        folder = begun[0] if begun else out or new_folder(game)
+        with _display(game, as_json=as_json, debug=debugged) as progress:
+            try:
+                return simulate_game(game, out=folder, force=force or bool(begun), progress=progress, finished=False)
+            except DebuggerNeeded:
+                begun.append(folder)
+                raise
+
+    _conclude(with_debugger(play, wanted=debug, as_json=as_json), as_json)
 
 
 def resume(
@@ -117,6 +135,7 @@ def _conclude(played: "Run", as_json: bool) -> None:
     from slaternet_lab.games.finish import finish
 
     show_summary(played, as_json=as_json)
+    os.environ["PYTHONBREAKPOINT"] = "0"  # what a plugin is asked after the game is no matter of its debugger
     finish(played.folder)
 
 
@@ -124,6 +143,11 @@ def _exit_if_degraded(played: "Run", planned: "Spec") -> None:
     """Tell by the exit code that agents have left, or that some decisions do not follow from the rules."""
     if played.spec.departures != planned.departures or (played.summary or {}).get("disturbed"):
         raise typer.Exit(DEGRADED)
+
+
+def _display(game: "Spec", *, as_json: bool, debug: bool) -> contextlib.AbstractContextManager[ProgressDisplay | None]:
+    """Show progress; not where the terminal belongs to a debugger."""
+    return contextlib.nullcontext() if debug else ProgressDisplay(game.run.rounds, Console(stderr=as_json))
 
 
 def _resolved(what: str | None, settings: list[str] | None, adversary: str | None) -> "Spec":

@@ -37,10 +37,11 @@ def adversary(
     force: adversary_command.ForceOption = False,
     journal_keep: adversary_command.KeepOption = None,
     metrics_values: adversary_command.MetricsValuesOption = False,
+    served: adversary_command.ServedOption = "",
 ) -> None:
     """Hold the functions of a game, reveal their values, score the decisions, write the run folder and its figures."""
     code, folder = adversary_command.serve_adversary(
-        config, out, force=force, journal_keep=journal_keep, metrics_values=metrics_values
+        config, out, force=force, journal_keep=journal_keep, metrics_values=metrics_values, served=served
     )
     if code == 0 and folder is not None:
         from slaternet_lab.games.finish import finish

@@ -1,15 +1,20 @@
 """`slaternet run`: the services of a game as child processes on this machine, over gRPC on loopback."""
 
 from pathlib import Path
+from typing import Any
 
+from slaternet.debugger import post_mortem
 from slaternet.errors import BadSpec
 from slaternet.spec import Spec
+from slaternet.spec.plugins import is_foreign
 from slaternet.storage.journal import Durability
 from slaternet_adversary.journal.compaction import check_keep
+from slaternet_adversary.plugin.foreground import Foreground
 from slaternet_adversary.shell.run_folder import claim, new_folder
 from slaternet_coordinator.engine.rules import LOST_AFTER, Policy
 from slaternet_coordinator.graphs import check_departures
 from slaternet_coordinator.registry import build as build_graph
+from slaternet_lab.games.debugged import DebuggedRun
 from slaternet_lab.games.finish import finish
 from slaternet_lab.games.fork_server import ForkServer
 from slaternet_lab.games.manifest import Manifest, write_spec
@@ -33,6 +38,7 @@ def play(
     lost_after: float = LOST_AFTER,
     journal_keep: int | None = None,
     server: ForkServer | None = None,
+    debug: bool = False,
 ) -> Run:
     """Play a resolved spec over gRPC with agent hosts as processes, and return its run folder.
 
@@ -42,8 +48,14 @@ def play(
     survives the death of all processes, or with `durability` FSYNC a loss of power, and `resume` continues it. For a
     game without end, `journal_keep` cuts the journal to so many of its newest rounds. Without
     `finished`, the run folder gets its figures and assumptions.txt by a later call of `finish`. `server` forks the
-    processes; by default, one is started where there can be one.
+    processes; by default, one is started where there can be one. With `debug`, the adversary's plugin is called in this
+    thread, the main one, without time limits, and the first error that it raises opens a debugger.
     """
+    if debug and is_foreign(spec.adversary.plugin):
+        raise BadSpec(
+            f"--debug is for plugins in Python, and {spec.adversary.plugin} runs elsewhere; debug it there, and leave "
+            "--debug out"
+        )
     if hosts > spec.run.agents:
         raise BadSpec(
             f"--hosts {hosts} is more than the {spec.run.agents} agents of the game; every host needs an agent"
@@ -68,5 +80,10 @@ def play(
         journal_keep=journal_keep,
     )
     manifest.write(folder)
-    Supervisor(folder=folder, manifest=manifest, progress=progress, restart=restart, server=server).run()
+    how: dict[str, Any] = {"manifest": manifest, "progress": progress, "restart": restart, "server": server}
+    if debug:
+        with Foreground(spec.adversary.plugin, "127.0.0.1:0", post_mortem) as foreground:
+            DebuggedRun(folder=folder, foreground=foreground, **how).run()
+    else:
+        Supervisor(folder=folder, **how).run()
     return finish(folder, figures=figures) if finished else Run.open(folder)

@@ -17,6 +17,7 @@ import importlib
 import importlib.util
 import os
 import traceback
+from bdb import BdbQuit
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
@@ -27,6 +28,7 @@ from typing import Any
 
 import structlog
 
+from slaternet.debugger import DebuggerNeeded
 from slaternet.errors import BadSpec, PluginFailed, SlaternetError
 from slaternet.fields import options_of
 from slaternet.spec.sources import OURS, Sources, execute, of_file, of_module
@@ -36,6 +38,8 @@ from slaternet.texts import cleaned
 ADVERSARIES = "slaternet.adversaries"
 """The group of adversaries; it is defined here so that a worker can load one without importing the adversary."""
 FOREIGN = "grpc://"
+
+_OF_DEBUGGERS = (BdbQuit, DebuggerNeeded)
 
 log = structlog.get_logger()
 
@@ -47,9 +51,9 @@ class plugin_edge:  # noqa: N801  used as a function, like contextlib.suppress
     """Turn any exception of a user's code within the block into PluginFailed, and log its traceback for the operator.
 
     `kind` and `name` identify the plugin, `where` the method called or the round played: a function if it is known only
-    at the end of the block. Errors of the types `passing` are our own and pass through. An exam reports failures as
-    findings and sets `logged` to False. A class, because a game passes several edges a round, and a generator costs
-    three times as much.
+    at the end of the block. Errors of the types `passing` are our own and pass through, and so does what ends
+    a debugger, or refuses one. An exam reports failures as findings and sets `logged` to False. A class, because a game
+    passes several edges a round, and a generator costs three times as much.
     """
 
     __slots__ = ("_kind", "_logged", "_name", "_passing", "_where")
@@ -69,7 +73,7 @@ class plugin_edge:  # noqa: N801  used as a function, like contextlib.suppress
         pass
 
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> None:
-        if isinstance(error, (Exception, SystemExit)) and not isinstance(error, self._passing):
+        if isinstance(error, (Exception, SystemExit)) and not isinstance(error, (*self._passing, *_OF_DEBUGGERS)):
             raise self._failed(error) from error
 
     def _failed(self, error: BaseException) -> PluginFailed:
