@@ -115,9 +115,6 @@ def test_a_debugger_without_a_terminal_is_refused_with_the_way_out(tmp_path: Pat
 
     sentence = refused(command, spec, "--out", tmp_path / "run")
 
-    line = next(
-        n
-        for n, text in enumerate(PLUGIN.read_text().splitlines(), 1)
-        if plugin == "Stops" and "breakpoint()  #" in text or plugin == "Traces" and "set_trace" in text
-    )
+    call = {"Stops": "breakpoint()\n", "Traces": "pdb.set_trace()\n"}[plugin]
+    line = PLUGIN.read_text().partition(f"            {call}")[0].count("\n") + 1
     assert re.search(rf"called in stops.py, line {line}: .* --debug", sentence), sentence

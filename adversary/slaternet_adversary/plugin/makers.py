@@ -19,6 +19,7 @@ from slaternet.debugger import is_debugged
 from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS
 from slaternet.model import Description
+from slaternet.prints import label_of, labelled
 from slaternet.spec import Spec
 from slaternet.spec.plugins import ADVERSARIES, FOREIGN, digest, is_foreign, load, place, plugin_edge
 from slaternet_adversary.api import Adversary, Game, History
@@ -99,7 +100,9 @@ def plugin_maker(spec: Spec, served_at: str = "") -> Iterator[Maker]:
             yield foreign
         return
     if not (served_at or plays_apart(spec)):
-        yield _Inside(spec)
+        plain = is_built_in(target) or is_debugged()  # else what it prints is its own
+        with contextlib.nullcontext() if plain else labelled(label_of(target)):
+            yield _Inside(spec)
         return
     code, (_, name) = digest(GROUP, target, key=_KEY), place(GROUP, target, key=_KEY)
     if served_at:

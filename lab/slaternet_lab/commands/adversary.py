@@ -81,9 +81,7 @@ def adversary_check(
 
     Its code runs in this process; `--set adversary.isolation=process` examines it behind its worker.
     """
-    report = with_debugger(
-        lambda debugged: examine(_spec(target, spec, settings or [])), wanted=debug, as_json=as_json
-    )
+    report = with_debugger(lambda _: examine(_spec(target, spec, settings or [])), wanted=debug, as_json=as_json)
     print_findings(report, {"line": "about", "verdict": "verdict", "figure": "text"}, as_json=as_json)
     for each in report:
         if each.verdict == "failed":

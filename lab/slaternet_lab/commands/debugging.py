@@ -20,6 +20,8 @@ DebugOption = Annotated[
     ),
 ]
 
+_ANEW = "a plugin calls a debugger: from here on it is called in this process, again from round 1"
+
 T = TypeVar("T")
 
 
@@ -27,24 +29,23 @@ def with_debugger(work: Callable[[bool], T], *, wanted: bool, as_json: bool) -> 
     """Return what `work(debugged)` returns; it calls plugins, in this process if `debugged`.
 
     They are called here where that is `wanted`, where a debugger follows this process, and where a plugin calls one in
-    its worker: then the work begins anew. With `as_json` the debugger writes to standard error.
+    its worker: then the work begins anew. With `as_json` nothing of all that is written to standard output.
     """
-    if not (wanted or is_debugged()):
-        try:
-            return work(False)
-        except DebuggerNeeded:
-            if sys.stdin is None or not sys.stdin.isatty():
+    with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+        if not (wanted or is_debugged()):
+            try:
+                return work(False)
+            except DebuggerNeeded:
+                if sys.stdin is None or not sys.stdin.isatty():
+                    raise
+                typer.echo(_ANEW, err=True)
+        with debugged():
+            try:
+                return work(True)
+            except PluginFailed as error:
+                if wanted and error.__cause__ is not None:
+                    post_mortem(error.__cause__)
                 raise
-            typer.echo(
-                "a plugin calls a debugger: from here on it is called in this process, again from round 1", err=True
-            )
-    with debugged(), contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
-        try:
-            return work(True)
-        except PluginFailed as error:
-            if wanted and error.__cause__ is not None:
-                post_mortem(error.__cause__)
-            raise
 
 
 def adversary_serve(

@@ -2,6 +2,9 @@
 
 import contextlib
 import os
+import sys
+from collections.abc import Iterator
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,6 +12,7 @@ import typer
 from rich.console import Console
 
 from slaternet.debugger import DebuggerNeeded
+from slaternet.prints import label_of, labelled
 from slaternet.service.main import DEGRADED
 from slaternet.storage.journal import Durability
 from slaternet_adversary.shell.command import KeepOption
@@ -58,12 +62,14 @@ def run(
     as_json: JsonOption = False,
 ) -> None:
     """Play a spec over gRPC: a coordinator, an adversary and agent hosts as processes on this machine."""
-    with fork_server() as server:  # first of all: it imports the services while we import the rest and read the spec
+    from slaternet.spec.plugins import is_foreign
+
+    def played(debugged: bool) -> "tuple[Run, Spec]":
         from slaternet_lab.games.run import play
 
         game = _resolved(spec, settings, adversary)
-        with _display(game, as_json=as_json, debug=debug) as progress:
-            played = play(
+        with nullcontext() if debugged else ProgressDisplay(game.run.rounds, Console()) as progress:
+            run = play(
                 game,
                 hosts=hosts,
                 out=out,
@@ -76,10 +82,14 @@ def run(
                 lost_after=lost_after,
                 journal_keep=journal_keep,
                 server=server,
-                debug=debug,
+                debug=debugged and (debug or not is_foreign(game.adversary.plugin)),
             )
-    _conclude(played, as_json)
-    _exit_if_degraded(played, game)
+        return run, game
+
+    with fork_server() as server:  # first of all: it imports the services while we import the rest and read the spec
+        ended, planned = with_debugger(played, wanted=debug, as_json=as_json)
+    _conclude(ended, as_json)
+    _exit_if_degraded(ended, planned)
 
 
 def simulate(
@@ -100,7 +110,7 @@ def simulate(
     def play(debugged: bool) -> "Run":
         game = _resolved(spec, settings, adversary)
         folder = begun[0] if begun else out or new_folder(game)
-        with _display(game, as_json=as_json, debug=debugged) as progress:
+        with nullcontext() if debugged else _shown(game) as progress:
             try:
                 return simulate_game(game, out=folder, force=force or bool(begun), progress=progress, finished=False)
             except DebuggerNeeded:
@@ -136,7 +146,8 @@ def _conclude(played: "Run", as_json: bool) -> None:
 
     show_summary(played, as_json=as_json)
     os.environ["PYTHONBREAKPOINT"] = "0"  # what a plugin is asked after the game is no matter of its debugger
-    finish(played.folder)
+    with redirect_stdout(sys.stderr):
+        finish(played.folder)
 
 
 def _exit_if_degraded(played: "Run", planned: "Spec") -> None:
@@ -145,9 +156,12 @@ def _exit_if_degraded(played: "Run", planned: "Spec") -> None:
         raise typer.Exit(DEGRADED)
 
 
-def _display(game: "Spec", *, as_json: bool, debug: bool) -> contextlib.AbstractContextManager[ProgressDisplay | None]:
-    """Show progress; not where the terminal belongs to a debugger."""
-    return contextlib.nullcontext() if debug else ProgressDisplay(game.run.rounds, Console(stderr=as_json))
+@contextlib.contextmanager
+def _shown(game: "Spec") -> Iterator[ProgressDisplay]:
+    """Show progress, and what plugins print in this process, which is an algorithm's unless its caller knows better."""
+    label = label_of(game.algorithm.name)
+    with ProgressDisplay(game.run.rounds, Console(file=sys.stdout)) as progress, labelled(label, progress.release):
+        yield progress
 
 
 def _resolved(what: str | None, settings: list[str] | None, adversary: str | None) -> "Spec":

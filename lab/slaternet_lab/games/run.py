@@ -18,6 +18,7 @@ from slaternet_lab.games.debugged import DebuggedRun
 from slaternet_lab.games.finish import finish
 from slaternet_lab.games.fork_server import ForkServer
 from slaternet_lab.games.manifest import Manifest, write_spec
+from slaternet_lab.games.prints import prints_shown
 from slaternet_lab.games.processes import Supervisor
 from slaternet_lab.games.progress import Watcher
 from slaternet_lab.runs.run import Run
@@ -80,10 +81,11 @@ def play(
         journal_keep=journal_keep,
     )
     manifest.write(folder)
-    how: dict[str, Any] = {"manifest": manifest, "progress": progress, "restart": restart, "server": server}
-    if debug:
-        with Foreground(spec.adversary.plugin, "127.0.0.1:0", post_mortem) as foreground:
-            DebuggedRun(folder=folder, foreground=foreground, **how).run()
-    else:
-        Supervisor(folder=folder, **how).run()
+    with prints_shown(folder, spec.adversary.plugin, progress) as watcher:
+        how: dict[str, Any] = {"manifest": manifest, "progress": watcher, "restart": restart, "server": server}
+        if debug:
+            with Foreground(spec.adversary.plugin, "127.0.0.1:0", post_mortem) as foreground:
+                DebuggedRun(folder=folder, foreground=foreground, **how).run()
+        else:
+            Supervisor(folder=folder, **how).run()
     return finish(folder, figures=figures) if finished else Run.open(folder)

@@ -40,7 +40,7 @@ class Stops(Runs):
     def play(self, round: int, past: History | None) -> Bowls:
         size = 17 * round
         if round == STOP:
-            breakpoint()  # noqa: T100
+            breakpoint()
             size += 1
         return super().play(round, past)
 
@@ -51,7 +51,7 @@ class Traces(Runs):
     def play(self, round: int, past: History | None) -> Bowls:
         size = 17 * round
         if round == STOP:
-            pdb.set_trace()  # noqa: T100
+            pdb.set_trace()
             size += 1
         return super().play(round, past)
 
