@@ -70,16 +70,19 @@ def relay(descriptor: int, label: str) -> None:
 
 
 @contextlib.contextmanager
-def labelled(label: str, released: Callable[[], object] = lambda: None) -> Iterator[None]:
+def labelled(
+    label: str, terminal: TextIO | None = None, released: Callable[[], object] = lambda: None
+) -> Iterator[None]:
     """Show what is printed to standard output in this process, as lines with a label, while the block runs.
 
-    A debugger that writes there gets the terminal itself, from then on for all, after a call of `released`.
+    A debugger that writes there gets `terminal`, or else the standard output of before, from then on for all, after a
+    call of `released`; in a block within another, those of the other.
     """
     before = sys.stdout
     if isinstance(before, _Output):  # of a block around this one
         lines = _Labelled(label, before.lines.terminal, before.lines.release)
     else:
-        lines = _Labelled(label, before, released)
+        lines = _Labelled(label, terminal or before, released)
     sys.stdout = output = _Output(lines)
     try:
         yield

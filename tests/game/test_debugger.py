@@ -2,10 +2,14 @@
 
 import json
 import re
+import shlex
+import sys
 from pathlib import Path
 
 import pytest
+from tests.docs.pages import blocks
 from tests.game.processes import PLUGINS, SLATERNET, Outcome, slaternet, write_spec
+from tests.support.ide import debugged
 from tests.support.terminal import Terminal, in_terminal
 
 PLUGIN = PLUGINS / "stops.py"
@@ -35,8 +39,22 @@ def step(terminal: Terminal) -> None:
     terminal.type("c")
 
 
-@pytest.mark.parametrize("how", [("simulate",), ("simulate", "--debug"), ("run", "--debug")], ids=" ".join)
-@pytest.mark.parametrize("plugin", ["Stops", "Traces"])
+HERE = ("--set", "adversary.isolation=none")
+
+
+@pytest.mark.parametrize(
+    ("plugin", "how"),
+    [
+        ("Stops", ("simulate",)),
+        ("Traces", ("simulate",)),
+        ("Stops", ("simulate", *HERE)),
+        ("Traces", ("simulate", *HERE)),
+        ("Traces", ("simulate", "--debug")),
+        ("Stops", ("simulate", "--json")),
+        ("Stops", ("run", "--debug")),
+        ("Stops", ("run", "--debug", "--json")),
+    ],
+)
 def test_a_debugger_in_a_plugin_has_the_terminal(
     tmp_path: Path, digest: str, how: tuple[str, ...], plugin: str
 ) -> None:
@@ -118,3 +136,46 @@ def test_a_debugger_without_a_terminal_is_refused_with_the_way_out(tmp_path: Pat
     call = {"Stops": "breakpoint()\n", "Traces": "pdb.set_trace()\n"}[plugin]
     line = PLUGIN.read_text().partition(f"            {call}")[0].count("\n") + 1
     assert re.search(rf"called in stops.py, line {line}: .* --debug", sentence), sentence
+
+
+def test_the_page_shows_what_a_terminal_shows(tmp_path: Path) -> None:
+    page = blocks("docs/debugging-plugins.md")
+    code = next(block.text for block in page if block.file)
+    fixed = "        size = 1 / round\n"
+    (tmp_path / "mine.py").write_text(code.replace(fixed, f"{fixed}        breakpoint()\n"))
+    command, *shown = next(block.text for block in page if "(Pdb)" in block.text).splitlines()
+
+    with in_terminal([SLATERNET, *shlex.split(command)[2:]], tmp_path) as terminal:
+        for line in shown:
+            terminal.expect(re.escape(line.partition(") ")[0] if line.startswith("(Pdb)") else line.replace("/home/me", str(tmp_path))))
+            if line.startswith("(Pdb) "):
+                terminal.type(line.removeprefix("(Pdb) "))
+        terminal.expect(r"mine.py\(24\)play")  # in round 2
+
+
+def test_an_ide_that_follows_the_command_stops_in_a_plugin(tmp_path: Path, digest: str) -> None:
+    pytest.importorskip("debugpy")
+    line = PLUGIN.read_text().partition("        return Bowls(np.full(")[0].count("\n") + 1
+    spec = write_spec(tmp_path, rounds=ROUNDS, plugin=f"{PLUGIN}:Runs")
+    command = ["-m", "slaternet_lab", "simulate", spec, "--out", "run", "--json"]
+
+    with debugged(command, tmp_path, PLUGIN, line) as ide:
+        for round in range(1, ROUNDS + 1):
+            assert ide.stopped("round") == str(round)
+        ide.ended()
+
+    assert str(json.loads((tmp_path / "run" / "summary.json").read_text())["digest"]) == digest
+
+
+def test_pdb_that_starts_the_command_stops_in_a_plugin(tmp_path: Path) -> None:
+    line = PLUGIN.read_text().partition("        return Bowls(np.full(")[0].count("\n") + 1
+    spec = write_spec(tmp_path, rounds=ROUNDS, plugin=f"{PLUGIN}:Runs")
+    command = [sys.executable, "-m", "pdb", "-m", "slaternet_lab", "simulate", spec, "--out", "run"]
+    with in_terminal(command, tmp_path) as terminal:
+        terminal.expect(PROMPT)
+        terminal.type(f"break {PLUGIN}:{line}")
+        terminal.expect(PROMPT)
+        terminal.type("c")
+        terminal.expect(r"stops.py\(\d+\)play\(\)\n.*\n\(Pdb\) $")
+        terminal.type("p round")
+        terminal.expect(r"\n1\n\(Pdb\) $")

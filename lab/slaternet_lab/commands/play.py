@@ -159,8 +159,9 @@ def _exit_if_degraded(played: "Run", planned: "Spec") -> None:
 @contextlib.contextmanager
 def _shown(game: "Spec") -> Iterator[ProgressDisplay]:
     """Show progress, and what plugins print in this process, which is an algorithm's unless its caller knows better."""
-    label = label_of(game.algorithm.name)
-    with ProgressDisplay(game.run.rounds, Console(file=sys.stdout)) as progress, labelled(label, progress.release):
+    label, terminal = label_of(game.algorithm.name), sys.stdout
+    display = ProgressDisplay(game.run.rounds, Console(file=terminal))
+    with display as progress, labelled(label, terminal, progress.release):
         yield progress
 
 
