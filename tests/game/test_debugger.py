@@ -147,9 +147,10 @@ def test_the_page_shows_what_a_terminal_shows(tmp_path: Path) -> None:
 
     with in_terminal([SLATERNET, *shlex.split(command)[2:]], tmp_path) as terminal:
         for line in shown:
-            terminal.expect(re.escape(line.partition(") ")[0] if line.startswith("(Pdb)") else line.replace("/home/me", str(tmp_path))))
-            if line.startswith("(Pdb) "):
-                terminal.type(line.removeprefix("(Pdb) "))
+            prompt, typed = re.fullmatch(r"(\(Pdb\) |)(.*)", line).groups()
+            terminal.expect(re.escape(prompt or typed.replace("/home/me", str(tmp_path))))
+            if prompt:
+                terminal.type(typed)
         terminal.expect(r"mine.py\(24\)play")  # in round 2
 
 
@@ -157,9 +158,8 @@ def test_an_ide_that_follows_the_command_stops_in_a_plugin(tmp_path: Path, diges
     pytest.importorskip("debugpy")
     line = PLUGIN.read_text().partition("        return Bowls(np.full(")[0].count("\n") + 1
     spec = write_spec(tmp_path, rounds=ROUNDS, plugin=f"{PLUGIN}:Runs")
-    command = ["-m", "slaternet_lab", "simulate", spec, "--out", "run", "--json"]
 
-    with debugged(command, tmp_path, PLUGIN, line) as ide:
+    with debugged(["simulate", spec, "--out", "run"], tmp_path, PLUGIN, line) as ide:
         for round in range(1, ROUNDS + 1):
             assert ide.stopped("round") == str(round)
         ide.ended()

@@ -1,23 +1,23 @@
-"""An IDE's part of the debug adapter protocol: a command is started under debugpy, with one breakpoint."""
+"""An IDE's part of the debug adapter protocol: `slaternet` is launched as VS Code does it, with one breakpoint."""
 
 import contextlib
 import json
-import socket
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-_DEADLINE = 100.0
-
 
 class Ide:
-    """A connection to the debugger of a process that waits for it."""
+    """A debug adapter, which launches a command and speaks with its debugger."""
 
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
-        self._file = connection.makefile("rb")
+    def __init__(self, adapter: "subprocess.Popen[bytes]") -> None:
+        assert adapter.stdin is not None
+        assert adapter.stdout is not None
+        self._input, self._output = adapter.stdin, adapter.stdout
         self._sent = 0
 
     def send(self, command: str, **arguments: object) -> None:
@@ -25,16 +25,17 @@ class Ide:
         self._sent += 1
         request = {"seq": self._sent, "type": "request", "command": command, "arguments": arguments}
         data = json.dumps(request).encode()
-        self._connection.sendall(b"Content-Length: %d\r\n\r\n" % len(data) + data)
+        self._input.write(b"Content-Length: %d\r\n\r\n" % len(data) + data)
+        self._input.flush()
 
     def wait(self, **wanted: object) -> dict[str, Any]:
         """Return the next message with these fields."""
         while True:
             size = 0
-            while header := self._file.readline().strip():
+            while header := self._output.readline().strip():
                 size = int(header.partition(b":")[2])
-            assert size, "the debugger has closed the connection"
-            message: dict[str, Any] = json.loads(self._file.read(size))
+            assert size, "the debug adapter has ended"
+            message: dict[str, Any] = json.loads(self._output.read(size))
             if all(message.get(key) == value for key, value in wanted.items()):
                 return message
 
@@ -58,10 +59,24 @@ class Ide:
 
 
 @contextlib.contextmanager
-def debugged(command: Sequence[object], folder: Path, file: Path, line: int) -> Iterator[Ide]:
-    """Run a command of Python under a debugger with a breakpoint; what is left of it is killed with the block."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        # the process connects to us, so that nothing need be tried again until it listens
-        starting = [sys.executable, "-m", "debugpy", "--connect", f"127.0.0.1:{port}", "--wait-for-client"]
-        process = subprocess.Popen([*starting, *map(str, command)], cwd=folder, stdout=subprocess.DEVNULL)
+def debugged(arguments: Sequence[object], folder: Path, file: Path, line: int) -> Iterator[Ide]:
+    """Launch `slaternet` under a debugger with a breakpoint; all that is left is killed with the block."""
+    adapter = subprocess.Popen(
+        [sys.executable, "-m", "debugpy.adapter"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=folder,
+        start_new_session=True,
+    )
+    try:
+        ide = Ide(adapter)
+        ide.asked("initialize", adapterID="python", linesStartAt1=True)
+        launch = {"python": [sys.executable], "module": "slaternet_lab", "args": list(map(str, arguments))}
+        ide.send("launch", **launch, cwd=str(folder), console="internalConsole", justMyCode=True)
+        ide.wait(event="initialized")
+        ide.asked("setBreakpoints", source={"path": str(file)}, breakpoints=[{"line": line}])
+        ide.send("configurationDone")
+        yield ide
+    finally:
+        os.killpg(adapter.pid, signal.SIGKILL)
+        adapter.communicate()

@@ -12,11 +12,11 @@ from types import TracebackType
 from typing import Self
 
 from slaternet_adversary.plugin.connections import UNHURRIED
-from slaternet_adversary.plugin.worker import Answer, Method, PluginWorker, answer, print_traceback, serve
+from slaternet_adversary.plugin.worker import Method, PluginWorker, Reply, answer, print_traceback, serve
 
 _STOPPED = "ABORTED", b"its process was interrupted, or its debugger was quit"
 
-_Call = tuple[Method, bytes, "Future[Answer]"]
+_Call = tuple[Method, bytes, "Future[Reply]"]
 
 
 class Foreground:
@@ -38,7 +38,7 @@ class Foreground:
         self._server.stop(None)
 
     def run(self) -> None:
-        """Answer calls in this thread, the main one, until `stop`; KeyboardInterrupt and BdbQuit end it too."""
+        """Reply calls in this thread, the main one, until `stop`; KeyboardInterrupt and BdbQuit end it too."""
         while True:
             signal.signal(signal.SIGINT, signal.default_int_handler)  # pdb leaves its own behind
             call = self._calls.get()
@@ -55,7 +55,7 @@ class Foreground:
         """End `run`, from another thread."""
         self._calls.put(None)
 
-    def _in_turn(self, method: Method, data: bytes) -> Answer:
-        answered: Future[Answer] = Future()
+    def _in_turn(self, method: Method, data: bytes) -> Reply:
+        answered: Future[Reply] = Future()
         self._calls.put((method, data, answered))
         return answered.result()

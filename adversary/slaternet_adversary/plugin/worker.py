@@ -51,7 +51,7 @@ _LOOK_SECONDS = 0.25
 
 Method = Callable[[bytes], bytes]
 """From request to reply, as PluginWorker has four."""
-Answer = tuple[str, bytes]
+Reply = tuple[str, bytes]
 """An empty code and the reply, or the status with which the call ends and a sentence."""
 
 
@@ -191,7 +191,7 @@ def print_traceback(error: BaseException) -> None:
     traceback.print_exception(error)
 
 
-def answer(method: Method, data: bytes, failed: Callable[[BaseException], object] = print_traceback) -> Answer:
+def answer(method: Method, data: bytes, failed: Callable[[BaseException], object] = print_traceback) -> Reply:
     """Return the answer to a call; `failed` receives first what the plugin raises."""
     try:
         with plugin_edge("adversary plugin", "of this worker", method.__name__, logged=False):
@@ -212,7 +212,7 @@ def answer(method: Method, data: bytes, failed: Callable[[BaseException], object
 def serve(
     worker: PluginWorker,
     address: str,
-    answer: Callable[[Method, bytes], Answer] = answer,
+    answer: Callable[[Method, bytes], Reply] = answer,
     metadata: tuple[tuple[str, str], ...] = (),
 ) -> tuple["grpc.Server", int]:
     """Serve by gRPC on `address`, "unix:/path" or "host:port"; return the server and its port.
@@ -281,7 +281,7 @@ class FrameServer:
         """Answer the calls of the next frame; return whether another may follow."""
         try:
             frame = read_frame(connection.recv)
-            answers: list[Answer] = []
+            answers: list[Reply] = []
             for method, data in items(frame):
                 answers.append(answer(self._methods[method], data))
                 if answers[-1][0]:
