@@ -38,6 +38,14 @@ def scored_points(x: Array, centre: Array) -> Array:
     return np.concatenate((x, centre[None]))
 
 
+class WrongScores(Exception):
+    """A method of a plugin has not returned one number for every point."""
+
+    def __init__(self, method: str, shape: tuple[int, ...], points: int) -> None:
+        super().__init__(f"returned the wrong shape: expected (N) = ({points},), got {shape}")
+        self.method = method
+
+
 class NetworkScore:
     """Average loss, and norm of the stacked violations, of some agents at points (N, p), computed piece by piece."""
 
@@ -67,11 +75,12 @@ class NetworkScore:
         points = self._points[here]
         if self._network_loss is None:
             loss = self._functions.loss(self._agents, _everywhere(self._agents, points)).mean(axis=0)
-            self.loss[here] = _checked(loss, points)
+            self.loss[here] = _checked(loss, points, "loss")
         elif not self._done:  # at once: its cost does not grow with points times agents
-            self.loss = _checked(self._network_loss(self._agents, self._points), self._points)
+            self.loss = _checked(self._network_loss(self._agents, self._points), self._points, "network_loss")
+        method = "constraint" if self._network_violation is None else "network_violation"
         violation = self._network_violation or self._pairwise_violation
-        self.violation[here] = _checked(violation(self._agents, points), points)
+        self.violation[here] = _checked(violation(self._agents, points), points, method)
         self._done += len(points)
         return self._done == len(self._points)
 
@@ -119,7 +128,7 @@ def _everywhere(agents: Agents, points: Array) -> Array:
     return np.broadcast_to(points, (len(agents), *points.shape))
 
 
-def _checked(scores: Array, points: Array) -> Array:
-    if scores.shape != (len(points),):
-        raise ValueError(f"{len(points)} points were given scores of shape {scores.shape}")
+def _checked(scores: Array, points: Array, method: str) -> Array:
+    if np.shape(scores) != (len(points),):
+        raise WrongScores(method, np.shape(scores), len(points))
     return scores

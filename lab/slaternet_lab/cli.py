@@ -16,6 +16,7 @@ from slaternet.service.logs import error_logger
 from slaternet.service.main import main as run_program
 from slaternet_agent.shell.command import agent
 from slaternet_lab.commands import (
+    adversaries,
     adversary,
     algorithm,
     certs,
@@ -83,6 +84,7 @@ _register(specs.check, _LOOK, "slaternet check mine.toml")
 _register(graph.graph, _LOOK, "slaternet graph paper --rounds 1:100 --out W.npz")
 _register(record.record, _LOOK, "slaternet record paper --out paper.npz --set run.rounds=200")
 _register(algorithm.algorithm_check, _LOOK, "slaternet algorithm-check mine.py:Mine --set algorithm.gamma0=0.1")
+_register(adversaries.adversaries, _LOOK, "slaternet adversaries moving-target")
 _register(adversary.adversary_check, _LOOK, "slaternet adversary-check mine.py:Mine --set adversary.options.b=1")
 _register(adversary.adversary_new, _LOOK, "slaternet adversary-new power-market --dir plugins")
 _register(debugging.adversary_serve, _LOOK, "slaternet adversary-serve mine.py:Mine --listen 127.0.0.1:7100")

@@ -27,7 +27,9 @@ The text of an error is one sentence that names the culprit and the remedy. Text
 values of a function, or paths: those of status INTERNAL, and those never on the wire, stay in our own log.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Self
+
+from slaternet.plugin_faults import PluginFault
 
 NO_MEMORY = "there is not enough memory for this; make the game smaller, or take a machine that has more"
 """What is said of a MemoryError, wherever it is raised."""
@@ -148,8 +150,20 @@ class PluginFailed(SlaternetError):
     """A plugin raised or broke its contract; only the operator sees the text."""
 
     exit_code = 6
-    what: str = ""
-    """The fault without the plugin's name: the error's type, file, line and text."""
+    fault: PluginFault | None = None
+    """What it did wrong, and where in its author's code, as far as that is known."""
+
+    @classmethod
+    def by(cls, plugin: str, fault: PluginFault) -> Self:
+        """Return the error for the failure of a plugin, which is named with its kind."""
+        return cls.saying(f"the {plugin} failed: {fault.sentence}", fault)
+
+    @classmethod
+    def saying(cls, sentence: str, fault: PluginFault | None) -> Self:
+        """Return the error with a sentence of its own about a fault."""
+        failed = cls(sentence)
+        failed.fault = fault
+        return failed
 
 
 class Unreachable(SlaternetError):

@@ -23,6 +23,12 @@ class Limits:
     """The resolved spec, as TOML."""
     text_bytes: int = 1024
     """Sentences for the operator."""
+    traceback_bytes: int = 1 << 16
+    """The traceback of a plugin's error; of a longer one the end."""
+    fault_frames: int = 16
+    """Lines of the author's code in the record of a plugin's failure."""
+    fault_agents: int = 8
+    """Agents that the record of a plugin's failure names."""
     ticket_bytes: int = 32
     """Tickets are exactly this long."""
     agents: int = 1 << 16
@@ -119,6 +125,8 @@ class Limits:
     """Time without calls after which a plugin may drop an instance."""
     plugin_restarts: int = 5
     """How often such a plugin is played again for one call, because its process was killed or has forgotten it."""
+    magnitude: float = 1e70
+    """Largest norm of the numbers that a plugin answers at once: products of four such numbers do not overflow."""
     reasked_rounds: int = 16
     """Rounds of which answers are asked for again, and compared, whenever a plugin is played again."""
     plugin_memory_bytes: int = 1 << 32

@@ -14,8 +14,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import BinaryIO, TextIO, cast
 
-from slaternet.debugger import is_debugged
 from slaternet.limits import LIMITS
+from slaternet.spec.debugger import is_debugged
 from slaternet.texts import printable
 
 _READ_BYTES = 1 << 16

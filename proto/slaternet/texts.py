@@ -13,6 +13,11 @@ def cleaned(text: str) -> str:
     return line.encode()[: LIMITS.text_bytes].decode(errors="ignore")
 
 
+def cleaned_lines(text: str) -> str:
+    """Return a text of several lines with `?` for what is not printable; of one that is too long the end."""
+    return "\n".join(map(printable, text.rstrip()[-LIMITS.traceback_bytes :].split("\n")))
+
+
 def printable(text: str) -> str:
     """Return a text, however long, with `?` for control characters, line ends and whatever else has no shape."""
     return text if text.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in text)

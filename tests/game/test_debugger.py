@@ -49,10 +49,8 @@ HERE = ("--set", "adversary.isolation=none")
         ("Traces", ("simulate",)),
         ("Stops", ("simulate", *HERE)),
         ("Traces", ("simulate", *HERE)),
-        ("Traces", ("simulate", "--debug")),
-        ("Stops", ("simulate", "--json")),
+        ("Stops", ("simulate", "--debug", "--json")),
         ("Stops", ("run", "--debug")),
-        ("Stops", ("run", "--debug", "--json")),
     ],
 )
 def test_a_debugger_in_a_plugin_has_the_terminal(
@@ -74,14 +72,14 @@ def test_a_debugger_in_an_exam_has_the_terminal(tmp_path: Path, isolation: str) 
     command = [SLATERNET, "adversary-check", f"{PLUGIN}:Stops", "--set", f"adversary.isolation={isolation}"]
     with in_terminal(command, tmp_path) as terminal:
         step(terminal)
-        for _ in range(8):  # each new instance stops there, too
+        for _ in range(20):  # each new instance stops there, too
             if terminal.expect(r"\(Pdb\) $|theorems .*").group().startswith("theorems"):
                 break
             terminal.type("c")
         assert terminal.ends() == 0, terminal.text
 
 
-@pytest.mark.parametrize("how", [("simulate",), ("simulate", "--debug"), ("run", "--debug")], ids=" ".join)
+@pytest.mark.parametrize("how", [("simulate",), ("run", "--debug")], ids=" ".join)
 def test_quitting_the_debugger_ends_the_command_in_one_sentence(tmp_path: Path, how: tuple[str, ...]) -> None:
     command, *debug = how
     spec = write_spec(tmp_path, rounds=ROUNDS, plugin=f"{PLUGIN}:Stops")
@@ -126,8 +124,7 @@ def refused(*arguments: object) -> str:
     return outcome.err.splitlines()[-1]
 
 
-@pytest.mark.parametrize("plugin", ["Stops", "Traces"])
-@pytest.mark.parametrize("command", ["simulate", "run"])
+@pytest.mark.parametrize(("command", "plugin"), [("simulate", "Stops"), ("run", "Traces")])
 def test_a_debugger_without_a_terminal_is_refused_with_the_way_out(tmp_path: Path, command: str, plugin: str) -> None:
     spec = write_spec(tmp_path, rounds=ROUNDS, plugin=f"{PLUGIN}:{plugin}")
 
@@ -135,7 +132,7 @@ def test_a_debugger_without_a_terminal_is_refused_with_the_way_out(tmp_path: Pat
 
     call = {"Stops": "breakpoint()\n", "Traces": "pdb.set_trace()\n"}[plugin]
     line = PLUGIN.read_text().partition(f"            {call}")[0].count("\n") + 1
-    assert re.search(rf"called in stops.py, line {line}: .* --debug", sentence), sentence
+    assert re.search(rf"a debugger was called at .*stops.py:{line}, .* --debug", sentence), sentence
 
 
 def test_the_page_shows_what_a_terminal_shows(tmp_path: Path) -> None:

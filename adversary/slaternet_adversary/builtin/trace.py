@@ -65,7 +65,7 @@ class _Member:
 class Trace:
     """A trace in a file, of which one round at a time is read. CannotPlay names the key and the file at fault."""
 
-    def __init__(self, path: str, key: str) -> None:
+    def __init__(self, path: Path, key: str) -> None:
         self._path = path
         self._who = f"{key} = {path}"
         with self._opened() as file:
@@ -101,7 +101,7 @@ class Trace:
         return numbers
 
     def _opened(self) -> AbstractContextManager[io.BufferedReader]:
-        return opened(Path(self._path), self._who, CannotPlay)
+        return opened(self._path, self._who, CannotPlay)
 
     def _members(self, file: BinaryIO) -> dict[str, _Member]:
         with refusing(f"{self._who} is not an .npz of numbers; {_HOW}", CannotPlay), Archive(file) as archive:

@@ -1,9 +1,10 @@
 """Every call of a plugin's functions: results are checked, and errors name the plugin."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +12,27 @@ from numpy.typing import NDArray
 from slaternet.errors import BadSpec, Diverged, PluginFailed, SlaternetError
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
+from slaternet.spec.author_frames import broken
 from slaternet.spec.plugins import Loaded, check_options, plugin_edge
 from slaternet_adversary.api import Adversary, Game
+from slaternet_adversary.scoring import WrongScores
 
+KIND = "adversary plugin"
+"""What an adversary is called in the sentence of its failure."""
 BUILT_IN = "slaternet_adversary.builtin."
 """The beginning of the names of modules with adversaries that ship with us."""
+
+
+MODERATE = "keep its values finite and moderate everywhere in X"
+"""What is to be done about values that cannot be scored."""
+
+T = TypeVar("T")
+
+_MOST = LIMITS.magnitude**2
+_ROWS = {"loss": (), "constraint": ("m",), "loss_gradient": ("p",), "constraint_gradient": ("m", "p")}
+"""The sizes of a value of each method, by name."""
+_FORMS = {"quadratic": ("c ()", "h (p)", "H (p, p)"), "linear": ("", "b (k m)", "B (k m, p)")}
+"""The parts of a closed form and their sizes by name, each in the place of its number of dimensions."""
 
 
 def name_of(plugin: object) -> str:
@@ -23,9 +40,9 @@ def name_of(plugin: object) -> str:
     return str(getattr(plugin, "name", "")) or type(plugin).__name__
 
 
-def adversary_edge(plugin: Adversary, where: str) -> AbstractContextManager[None]:
-    """Return the plugin edge of an adversary."""
-    return plugin_edge("adversary plugin", name_of(plugin), where, passing=passing(type(plugin)))
+def adversary_edge(plugin: Adversary, method: str, round: int) -> AbstractContextManager[None]:
+    """Return the plugin edge of one of an adversary's own methods."""
+    return plugin_edge(KIND, name_of(plugin), method, round, of=plugin, passing=passing(type(plugin)))
 
 
 def passing(kind: type[Any], *ours: type[SlaternetError]) -> tuple[type[BaseException], ...]:
@@ -35,14 +52,16 @@ def passing(kind: type[Any], *ours: type[SlaternetError]) -> tuple[type[BaseExce
 
 def new_instance(loaded: Loaded, game: Game, options: Mapping[str, object]) -> Adversary:
     """Return a new instance of a plugin; BadSpec for wrong options, PluginFailed where it does not say what it is."""
-    check_options(loaded.factory, options, key="adversary.options", given=1)
-    plugin = loaded.factory(game, **options)
+    plugin = loaded.factory(game, **check_options(loaded.factory, options, key="adversary.options", given=1))
     if not isinstance(plugin, Adversary):
-        raise failure(plugin, "it is not a slaternet_adversary.Adversary")
+        raise breach(plugin, "constructor", "makes no slaternet_adversary.Adversary", "derive its class from that one")
+    if not isinstance(getattr(plugin, "game", None), Game):
+        raise breach(plugin, "constructor", "does not keep the game", "call super().__init__(game) in it")
     for name, limit in (("constraints", LIMITS.constraints), ("history", LIMITS.plugin_message_bytes)):
         number = getattr(plugin, name, None)
         if not isinstance(number, int) or not 0 <= number <= limit:
-            raise failure(plugin, f"{name} must be a whole number from 0 to {limit}, not {number!r}")
+            what = f"leaves {name} = {number!r} where a whole number from 0 to {limit} is due"
+            raise breach(plugin, "constructor", what, f"set {name} in the class, or in its constructor")
     return plugin
 
 
@@ -55,6 +74,7 @@ class CheckedRound:
         self.name = f"round {round}"
         self._plugin_name = name_of(plugin)
         self.functions = functions  # a Round, with optional methods
+        self._passing = passing(type(plugin))
         self.m, self.p = plugin.constraints, plugin.game.dimension
         self._finite = finite
         self._rows = {"constraint": (self.m,), "loss_gradient": (self.p,), "constraint_gradient": (self.m, self.p)}
@@ -80,9 +100,9 @@ class CheckedRound:
 
     def values(self, method: str, agents: Agents, points: Array) -> Array:
         """Return a method's result at points (k, s, p), (k, s, ...), from one call."""
-        with self.edge(method):
+        with self.edge(method, agents):
             shape = (*points.shape[:2], *self._rows.get(method, ()))
-            return self.checked(method, self.ask(method, agents, points), shape)
+            return self.checked(method, self.ask(method, agents, points), shape, agents)
 
     def asked(self, method: str, agents: Agents, points: Array) -> Array:
         """Return the same as a game asks: one agent per call, unless the plugin is rowwise."""
@@ -95,17 +115,33 @@ class CheckedRound:
 
     def quadratic(self, agents: Agents) -> tuple[Array, Array, float]:
         """Return (H, h, c): the average loss of the agents is 1/2 x'Hx + h'x + c."""
-        with self.edge("quadratic"):
+        with self.edge("quadratic", agents):
             hessian, slope, constant = self.ask("quadratic", agents)
             hessian = self.checked("quadratic", hessian, (self.p, self.p))
             return hessian, self.checked("quadratic", slope, (self.p,)), float(self.checked("quadratic", constant, ()))
 
     def linear(self, agents: Agents) -> tuple[Array, Array]:
         """Return (B, b): the stacked constraints of the agents are B x - b."""
-        with self.edge("linear"):
+        with self.edge("linear", agents):
             matrix, bound = self.ask("linear", agents)
             rows = len(agents) * self.m
             return self.checked("linear", matrix, (rows, self.p)), self.checked("linear", bound, (rows,))
+
+    def scored(self, step: Callable[[], T], agents: Agents) -> T:
+        """Do a step of scoring these functions; what they return is checked."""
+        with self.edge("", agents):
+            try:
+                return step()
+            except WrongScores as error:
+                raise self.breach(error.method, agents, str(error), "return a number for every point") from None
+
+    def require_finite(self, agents: Agents, loss: float, violation: float) -> None:
+        """Raise PluginFailed where a score of these functions is not finite."""
+        if not math.isfinite(loss + violation):
+            method, value = ("constraint", violation) if math.isfinite(loss) else ("loss", loss)
+            own = f"network_{'loss' if method == 'loss' else 'violation'}"
+            what = f"makes a score that is {value:g}, not finite or too large"
+            raise self.breach(own if self.has(own) else method, agents, what, MODERATE)
 
     def stacked(self, agents: Agents, points: Array) -> Array:
         """Return g of the agents, one below the other, at points (N, p), (N, k m)."""
@@ -134,31 +170,52 @@ class CheckedRound:
         gradients = self.values("constraint_gradient", agents[places], points)
         return values[position, 0, chosen % self.m], gradients[position, 0, chosen % self.m]
 
-    def edge(self, method: str) -> AbstractContextManager[None]:
+    def edge(self, method: str, agents: Agents | None = None) -> AbstractContextManager[None]:
         """Return the plugin edge, which names the method."""
-        return plugin_edge(
-            "adversary plugin", self._plugin_name, f"{method} of {self.name}", passing=passing(type(self.plugin))
-        )
+        passing = self._passing
+        return plugin_edge(KIND, self._plugin_name, method, self.round, agents, of=self.functions, passing=passing)
 
     def ask(self, method: str, *arguments: object) -> Any:  # noqa: ANN401 - what a plugin returns
         """Call a method."""
         return getattr(self.functions, method)(*arguments)
 
-    def checked(self, method: str, value: object, shape: tuple[int, ...]) -> Array:
-        """Return a method's result as an array of float64; PluginFailed where it is not of the shape asked for."""
+    def checked(self, method: str, value: object, shape: tuple[int, ...], agents: Agents | None = None) -> Array:
+        """Return a method's result as an array of float64; PluginFailed where it is not what was asked for."""
         array = np.asarray(value)
         if array.dtype.kind not in "biuf":
-            what = f"is {type(value).__name__} of {array.dtype} where real numbers were due"
-        elif array.shape != shape:
-            what = f"has shape {array.shape} where {shape} was asked for"
-        elif self._finite and np.count_nonzero(np.isfinite(array)) != array.size:
-            what = "is not finite"
-            if type(self.plugin).__module__.startswith(BUILT_IN):  # its numbers are the user's
-                remedy = "lower the numbers in [set], adversary.options or the file that these name"
-                raise BadSpec(f"{method} of {self._plugin_name} {what} in {self.name}; {remedy}")
-        else:
-            return np.asarray(array, dtype=np.float64, order="C")
-        raise failure(self.plugin, f"{method} of {self.name} {what}")
+            what = f"returned {_described(value, array)} where an array of float64 was due"
+            raise self.breach(method, agents, what, "return real numbers")
+        if array.shape != shape:
+            what = f"returned the wrong shape: expected {self._expected(method, shape)}, got {array.shape}"
+            raise self.breach(method, agents, what, "return an array of that shape")
+        numbers = np.asarray(array, dtype=np.float64, order="C")
+        # the sum of squares: one pass, and neither what is not finite nor what is too large gets through
+        if self._finite and not np.vdot(numbers, numbers) <= _MOST:
+            raise self._wild(method, numbers, agents)
+        return numbers
+
+    def breach(self, method: str, agents: Agents | None, what: str, remedy: str) -> PluginFailed:
+        """Return the error for a method that broke the contract."""
+        fault = broken(self.functions, method, self.round, agents, what, remedy)
+        return PluginFailed.by(f"{KIND} {self._plugin_name}", fault)
+
+    def _expected(self, method: str, shape: tuple[int, ...]) -> str:
+        """Return a shape with the names of its sizes."""
+        names = _FORMS[method][len(shape)] if method in _FORMS else f"({', '.join(('k', 's', *_ROWS[method]))})"
+        return f"{names} = {shape}"
+
+    def _wild(self, method: str, numbers: Array, agents: Agents | None) -> SlaternetError:
+        """Return the error for numbers that are not finite, or too large to be scored."""
+        finite = np.isfinite(numbers)
+        found = numbers[~finite][0] if not finite.all() else numbers.flat[np.abs(numbers).argmax()]
+        what = "is not finite" if not np.isfinite(found) else f"is too large to be scored (above {LIMITS.magnitude:g})"
+        if type(self.plugin).__module__.startswith(BUILT_IN):  # its numbers are the user's
+            remedy = "lower the numbers in [set], adversary.options or the file that these name"
+            return BadSpec(f"{method} of {self._plugin_name} {what} in {self.name}; {remedy}")
+        if agents is not None and numbers.ndim > 1:
+            worst = np.where(finite, np.abs(numbers), np.inf).reshape(len(agents), -1).max(axis=1)
+            agents = agents[[worst.argmax()]]
+        return self.breach(method, agents, f"returned {found:g}, which {what}", MODERATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +250,17 @@ def contradiction(plugin: object, round: int, agent: int) -> Diverged:
     )
 
 
-def failure(plugin: object, what: str) -> PluginFailed:
-    """Return the error for a plugin that broke its contract."""
-    failed = PluginFailed(f"the adversary plugin {name_of(plugin)} failed: {what}")
-    failed.what = what
-    return failed
+def breach(plugin: object, method: str, what: str, remedy: str, round: int = 0) -> PluginFailed:
+    """Return the error for a plugin that broke its contract in one of its own methods."""
+    return PluginFailed.by(f"{KIND} {name_of(plugin)}", broken(plugin, method, round, None, what, remedy))
+
+
+def require_round(plugin: Adversary, round: int, functions: object) -> None:
+    """Raise PluginFailed where what `play` has returned has not the methods of a round."""
+    if not callable(getattr(functions, "loss", None)) or not callable(getattr(functions, "constraint", None)):
+        what = f"returned {type(functions).__name__}, which has no methods loss and constraint"
+        raise breach(plugin, "play", what, "return an object that has both", round)
+
+
+def _described(value: object, array: Array) -> str:
+    return f"an array of {array.dtype}" if isinstance(value, np.ndarray) else type(value).__name__

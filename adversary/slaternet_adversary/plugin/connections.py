@@ -4,7 +4,8 @@ A frame holds calls, or their answers, in order; numbers are little-endian:
 
     frame     length of what follows (4 bytes), item, item, ...
     call      method (1 byte: its place in METHODS), length (4), the message of slaternet.v1.Plugin
-    answer    whether the call has failed (1 byte), length (4), the reply; or the name of a gRPC status, NUL, a sentence
+    answer    whether the call has failed (1 byte), length (4), the reply; or the name of a gRPC status, NUL, a
+              sentence, NUL, the plugin's fault if there is one
 
 The worker stops at the first call that fails. A frame takes a tenth of the time of a gRPC call, needs no thread, and
 carries the calls of a burst of rounds.
@@ -14,10 +15,13 @@ import asyncio
 import socket
 import struct
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from slaternet.codec import plugin as messages
+from slaternet.codec.faults import DETAILS, decode_fault, decode_status, encode_fault
 from slaternet.limits import LIMITS
+from slaternet.plugin_faults import PluginFault
 
 FRAMES = "frames:"
 """The beginning of the address of a worker that takes frames; the path of its unix socket follows."""
@@ -34,12 +38,28 @@ _PIECE = 1 << 18
 class CallFailed(Exception):
     """A call ended with a status instead of a reply."""
 
-    def __init__(self, code: str, details: str, place: int = 0) -> None:
+    def __init__(self, code: str, details: str, fault: PluginFault | None = None, place: int = 0) -> None:
         super().__init__(f"{code}: {details}")
         self.code = code
         self.details = details
+        self.fault = fault
         self.place = place
         """How many calls of its frame have succeeded before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a call has no reply: the name of a gRPC status, a sentence in one line, and the plugin's fault."""
+
+    code: str
+    sentence: str
+    fault: PluginFault | None = None
+
+    @property
+    def packed(self) -> bytes:
+        """The failure as an answer in a frame."""
+        told = b"" if self.fault is None else encode_fault(self.fault)
+        return b"\0".join((self.code.encode(), self.sentence.encode(), told))
 
 
 class Connection(Protocol):
@@ -95,7 +115,9 @@ class GrpcConnection:
                 self._unhurried = True
                 if call.code().name == "DEADLINE_EXCEEDED":
                     return self.call(method, data, deadline)
-            raise CallFailed(call.code().name, call.details() or "") from None
+            told = next((value for key, value in call.trailing_metadata() or () if key == DETAILS), None)
+            fault = decode_status(told) if isinstance(told, bytes) else None
+            raise CallFailed(call.code().name, call.details() or "", fault) from None
 
     def close(self) -> None:
         """Close the channel."""
@@ -182,9 +204,9 @@ def call_frame(calls: Iterable[tuple[str, bytes]]) -> bytes:
     return _frame([(METHODS.index(method), data) for method, data in calls])
 
 
-def answer_frame(answers: Iterable[tuple[str, bytes]]) -> bytes:
-    """Return answers as a frame: each a status, empty where the call has succeeded, and the reply or a sentence."""
-    return _frame([(bool(code), code.encode() + b"\0" + data if code else data) for code, data in answers])
+def answer_frame(answers: Iterable[tuple[bytes, Failure | None]]) -> bytes:
+    """Return answers as a frame: each a reply, or why there is none."""
+    return _frame([(failure is not None, reply if failure is None else failure.packed) for reply, failure in answers])
 
 
 def items(frame: memoryview) -> Iterable[tuple[int, bytes]]:
@@ -233,8 +255,10 @@ def _replies(frame: memoryview) -> list[bytes]:
     try:
         for failed, data in items(frame):
             if failed:
-                code, _, details = data.partition(b"\0")
-                raise CallFailed(code.decode(errors="replace"), details.decode(errors="replace"), len(replies))
+                code, _, rest = data.partition(b"\0")
+                details, _, told = rest.partition(b"\0")
+                fault = decode_fault(told) if told else None
+                raise CallFailed(code.decode(errors="replace"), details.decode(errors="replace"), fault, len(replies))
             replies.append(data)
     except ValueError as error:
         raise CallFailed("INTERNAL", str(error)) from None

@@ -11,10 +11,10 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Self
 
-from slaternet_adversary.plugin.connections import UNHURRIED
+from slaternet_adversary.plugin.connections import UNHURRIED, Failure
 from slaternet_adversary.plugin.worker import Method, PluginWorker, Reply, answer, print_traceback, serve
 
-_STOPPED = "ABORTED", b"its process was interrupted, or its debugger was quit"
+_STOPPED = b"", Failure("ABORTED", "its process was interrupted, or its debugger was quit")
 
 _Call = tuple[Method, bytes, "Future[Reply]"]
 
@@ -45,7 +45,7 @@ class Foreground:
             if call is None:
                 return
             method, data, answered = call
-            reply = _STOPPED
+            reply: Reply = _STOPPED
             try:
                 reply = answer(method, data, self._failed)
             finally:

@@ -15,21 +15,24 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from slaternet.debugger import is_debugged
 from slaternet.errors import BadSpec
-from slaternet.limits import LIMITS
+from slaternet.limits import LIMITS, Limits
 from slaternet.model import Description
 from slaternet.prints import label_of, labelled
 from slaternet.spec import Spec
+from slaternet.spec.debugger import is_debugged
 from slaternet.spec.plugins import ADVERSARIES, FOREIGN, digest, is_foreign, load, place, plugin_edge
 from slaternet_adversary.api import Adversary, Game, History
 from slaternet_adversary.plugin import sandbox
-from slaternet_adversary.plugin.calls import BUILT_IN, Served, new_instance, passing
+from slaternet_adversary.plugin.calls import BUILT_IN, KIND, Served, new_instance, passing
+from slaternet_adversary.plugin.data import check_data, hash_data
 
 if TYPE_CHECKING:
     from slaternet_adversary.plugin.remote import Remote
 
 GROUP = ADVERSARIES
+
+MEBIBYTE = 1 << 20
 
 _KEY = "adversary.plugin"
 
@@ -59,6 +62,7 @@ def plays_apart(spec: Spec) -> bool:
 class Maker(abc.ABC):
     """Makes instances of the spec's plugin for as long as it is open."""
 
+    spec: Spec
     code: str
     """SHA-256 of the plugin's code."""
 
@@ -93,7 +97,8 @@ def plugin_maker(spec: Spec, served_at: str = "") -> Iterator[Maker]:
 
     `served_at` is where the plugin is served already, HOST:PORT; empty where the spec says it.
     """
-    target = spec.adversary.plugin
+    target, limits = spec.adversary.plugin, limits_of(spec)
+    check_data(spec)
     if is_foreign(target):
         served = Served(lambda: served_at or target.removeprefix(FOREIGN))
         with contextlib.closing(_Outside(spec, target, served)) as foreign:
@@ -109,19 +114,29 @@ def plugin_maker(spec: Spec, served_at: str = "") -> Iterator[Maker]:
         with contextlib.closing(_Outside(spec, name, Served(lambda: served_at), code)) as elsewhere:
             yield elsewhere
     else:
-        with sandbox.SandboxedWorker(target, LIMITS) as worker:
-            served = Served(functools.partial(worker.listening, LIMITS.plugin_seconds), worker.killed)
+        with sandbox.SandboxedWorker(target, limits) as worker:
+            served = Served(functools.partial(worker.listening, limits.plugin_seconds), worker.killed)
             with contextlib.closing(_Outside(spec, name, served, code)) as outside:
                 yield outside
+
+
+def limits_of(spec: Spec) -> Limits:
+    """Return the limits with those that the spec sets for its plugin."""
+    seconds, memory = spec.adversary.seconds, spec.adversary.memory
+    return replace(
+        LIMITS,
+        plugin_seconds=seconds or LIMITS.plugin_seconds,
+        plugin_memory_bytes=memory * MEBIBYTE if memory else LIMITS.plugin_memory_bytes,
+    )
 
 
 def describe(plugin: Adversary, maker: Maker) -> Description:
     """Return the description of a plugin, without gradients.
 
-    The hash of a data file is part of the code's hash: both decide the functions.
+    The hash of its data is part of the code's hash: both decide the functions.
     """
-    code, data = maker.code, getattr(plugin, "sha256", "")
-    if data:
+    code = maker.code
+    if data := hash_data(maker.spec):
         code = hashlib.sha256(f"{code} {data}".encode()).hexdigest()
     return Description(constraints=plugin.constraints, history=plugin.history, rowwise=plugin.rowwise, code=code)
 
@@ -150,19 +165,20 @@ class _Inside(Maker):
     """Makes instances in this process."""
 
     def __init__(self, spec: Spec) -> None:
-        self._spec = spec
+        self.spec = spec
         self._loaded = load(GROUP, spec.adversary.plugin, key=_KEY)
         self.code = self._loaded.sha256
 
     def new(self) -> Adversary:
         ours = passing(self._loaded.factory)
-        with plugin_edge("adversary plugin", self._spec.adversary.plugin, "its constructor", passing=ours):
-            return new_instance(self._loaded, _game(self._spec), self._spec.adversary.options)
+        kind = self._loaded.factory
+        with plugin_edge(KIND, self.spec.adversary.plugin, "constructor", of=kind, passing=ours):
+            return new_instance(self._loaded, _game(self.spec), self.spec.adversary.options)
 
     def offered(self) -> frozenset[str]:
-        spec, plugin = self._spec, self.new()
+        spec, plugin = self.spec, self.new()
         past = History(np.empty((0, spec.run.agents, spec.run.dimension))) if plugin.history else None
-        with plugin_edge("adversary plugin", spec.adversary.plugin, "play(1)"):
+        with plugin_edge(KIND, spec.adversary.plugin, "play", 1, of=plugin):
             functions = plugin.play(1, past)
         return frozenset(name for name in _GRADIENTS if callable(getattr(functions, name, None)))
 
@@ -171,7 +187,7 @@ class _Outside(Maker):
     """Makes instances in a process that serves slaternet.v1.Plugin."""
 
     def __init__(self, spec: Spec, name: str, served: Served, code: str = "") -> None:
-        self._spec = spec
+        self.spec = spec
         self._name = name
         self._served = served
         self._made: list[Remote] = []
@@ -180,13 +196,13 @@ class _Outside(Maker):
     def new(self, *, probe: bool = False) -> "Remote":
         from slaternet_adversary.plugin.remote import Remote  # here, because a game in one process needs no gRPC
 
-        spec = self._spec
+        spec = self.spec
         plugin = Remote.connect(
             self._served,
             _game(spec),
             spec.adversary.options,
             set=json.dumps({"kind": spec.set.kind, **spec.set.numbers}),
-            deadline=LIMITS.plugin_seconds,
+            deadline=limits_of(spec).plugin_seconds,
             probe=probe,
             name=self._name,
         )

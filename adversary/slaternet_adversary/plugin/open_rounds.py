@@ -1,20 +1,18 @@
 """The functions of the rounds in play."""
 
-import math
-
 from slaternet.errors import Diverged, PluginFailed
 from slaternet.model import Array, Question, ValueAndGradient, Values
 from slaternet.spec.plugins import plugin_edge
 from slaternet_adversary.api import Adversary, History
 from slaternet_adversary.engine.events import Play, Played, Score
 from slaternet_adversary.plugin.calls import (
+    KIND,
     CheckedRound,
-    adversary_edge,
     contradiction,
-    failure,
     first_difference,
     name_of,
     passing,
+    require_round,
 )
 from slaternet_adversary.scoring import Scored, Scoring
 
@@ -32,10 +30,12 @@ class OpenRounds:
         past = None if effect.past is None else History(effect.past)
         # a user's plugin that cannot play a round has failed, whatever error it raises; Diverged is ours
         ours = passing(type(self._plugin), PluginFailed, Diverged)
-        with plugin_edge("adversary plugin", name_of(self._plugin), f"play({effect.round})", passing=ours):
-            functions = self._plugin.play(effect.round, past)
-        self._rounds[effect.round] = CheckedRound(self._plugin, effect.round, functions)
-        return Played(effect.round)
+        plugin, round = self._plugin, effect.round
+        with plugin_edge(KIND, name_of(plugin), "play", round, of=plugin, passing=ours):
+            functions = plugin.play(round, past)
+        require_round(plugin, round, functions)
+        self._rounds[round] = CheckedRound(plugin, round, functions)
+        return Played(round)
 
     def forget(self, round: int) -> None:
         """Drop a round that is recorded."""
@@ -43,16 +43,15 @@ class OpenRounds:
 
     def score(self, effect: Score) -> Scored | None:
         """Do a piece of scoring a round, the same round until it is done; return the score then."""
-        with adversary_edge(self._plugin, f"the score of round {effect.round}"):
-            if self._scoring is None:
-                functions, agents = self._rounds[effect.round].functions, effect.agents
-                centre, constraints = self._plugin.game.set.centre, self._plugin.constraints
-                self._scoring = Scoring(functions, effect.round, effect.decisions, centre, constraints, agents)
-            scored = self._scoring.step()
-        if scored is None:
+        at, agents = self._rounds[effect.round], effect.agents
+        if self._scoring is None:
+            centre, constraints = self._plugin.game.set.centre, self._plugin.constraints
+            with at.edge("scoring", agents):
+                scoring = Scoring(at.functions, effect.round, effect.decisions, centre, constraints, agents)
+            self._scoring = scoring
+        if (scored := at.scored(self._scoring.step, agents)) is None:
             return None
-        if not all(map(math.isfinite, (scored.loss, scored.violation, scored.zero_loss, scored.zero_violation))):
-            raise failure(self._plugin, f"the score of round {effect.round} is not finite")
+        at.require_finite(agents, scored.loss + scored.zero_loss, scored.violation + scored.zero_violation)
         self._scoring = None
         return scored
 
@@ -67,7 +66,8 @@ class OpenRounds:
     def checked(self, question: Question, f: object, g: object) -> Values:
         """Return values that the plugin has given for a question, whole and finite, or PluginFailed is raised."""
         at, shape = self._rounds[question.round], question.points.shape[:2]
-        return Values(at.checked("loss", f, shape), at.checked("constraint", g, (*shape, at.m)))
+        loss = at.checked("loss", f, shape, question.agents)
+        return Values(loss, at.checked("constraint", g, (*shape, at.m), question.agents))
 
     def compare(self, question: Question, before: Values) -> None:
         """Ask a question again; Diverged where an answer is not, to the bit, what it was before."""

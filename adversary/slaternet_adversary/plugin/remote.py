@@ -18,14 +18,15 @@ import numpy as np
 import structlog
 
 from slaternet.codec import plugin as messages
-from slaternet.debugger import DebuggerNeeded
 from slaternet.errors import Malformed, PluginFailed
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
+from slaternet.plugin_faults import REMEDY, PluginFault
+from slaternet.spec.debugger import DebuggerNeeded
 from slaternet.texts import cleaned
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
-from slaternet_adversary.plugin.calls import InstanceLost, Served, contradiction, first_difference
-from slaternet_adversary.plugin.connections import CallFailed, Connection, FrameConnection, connect
+from slaternet_adversary.plugin.calls import KIND, InstanceLost, Served, contradiction, first_difference
+from slaternet_adversary.plugin.connections import FRAMES, CallFailed, Connection, FrameConnection, connect
 from slaternet_adversary.plugin.kept_answers import KeptAnswers
 from slaternet_adversary.plugin.remote_round import RemoteRound, cuts, joined
 
@@ -35,12 +36,14 @@ _BROKEN = ("UNAVAILABLE", "UNKNOWN", "INTERNAL", "CANCELLED")
 """How a call ends where its connection breaks."""
 
 _CALLS: dict[type, tuple[str, Callable[[Any], bytes]]] = {
+    messages.DescribeRequest: ("Describe", messages.encode_describe),
     messages.PlayRequest: ("Play", messages.encode_play),
     messages.EvaluateRequest: ("Evaluate", messages.encode_evaluate),
     messages.ScoreRequest: ("Score", messages.encode_score),
 }
 
 T = TypeVar("T")
+Request = messages.DescribeRequest | messages.PlayRequest | messages.EvaluateRequest | messages.ScoreRequest
 R = TypeVar("R", messages.PlayRequest, messages.EvaluateRequest, messages.ScoreRequest)
 
 
@@ -145,8 +148,7 @@ class Remote(Adversary):
         needed = self._needed(rounds[0][0])
         replies = await self._fetch([self._play_request(*each, needed) for each in rounds])
         for request, reply in replies:
-            where = f"Play of round {request.round}"
-            self._ahead[request.round] = self._decoded(where, reply, messages.decode_played)
+            self._ahead[request.round] = self._decoded(request, reply, messages.decode_played)
         return bool(replies)
 
     async def evaluate_now(self, round: int, agents: Agents, points: Array) -> messages.EvaluateReply | None:
@@ -156,7 +158,7 @@ class Remote(Adversary):
             return None
         for _, reply in await self._fetch([asked]):
             sizes = asked, self.game.dimension, self.constraints
-            answer = self._decoded(f"Evaluate of round {round}", reply, messages.decode_evaluated, *sizes)
+            answer = self._decoded(asked, reply, messages.decode_evaluated, *sizes)
             self._kept.keep(asked, answer)
             return answer
         return None
@@ -167,8 +169,7 @@ class Remote(Adversary):
             return False
         replies = await self._fetch([messages.ScoreRequest("", *each) for each in wanted])
         for request, reply in replies:
-            where, count = f"Score of round {request.round}", len(request.points)
-            scored = self._decoded(where, reply, messages.decode_scored, count)
+            scored = self._decoded(request, reply, messages.decode_scored, len(request.points))
             self._rounds[request.round].keep_score(request.agents, request.points, scored)
         return bool(replies)
 
@@ -184,8 +185,7 @@ class Remote(Adversary):
         except CallFailed as error:
             if error.code == "NOT_FOUND" or error.code in _BROKEN:
                 return []
-            where = f"{method} of round {requests[error.place].round}"
-            raise self._raised(where, error.code, error.details) from None
+            raise self._raised(requests[error.place], error) from None
         except ValueError:  # the connection is closed
             return []
         return list(zip(requests, replies, strict=True))
@@ -204,7 +204,8 @@ class Remote(Adversary):
             return attempt()
         except InstanceLost as lost:
             times = LIMITS.plugin_restarts
-            raise PluginFailed(f"{lost}; it was played again {times} times for this call, and lost each time") from None
+            sentence = f"{lost}; it was played again {times} times for this call, and lost each time"
+            raise PluginFailed.saying(sentence, lost.fault) from None
 
     def _new_instance(self) -> messages.DescribeReply:
         address = self._served.address()
@@ -212,7 +213,7 @@ class Remote(Adversary):
             if self._connection is not None:
                 self._connection.close()
             self._address, self._connection = address, connect(address)
-        described = self._call("Describe", 0, messages.encode_describe(self._describe), messages.decode_described)
+        described = self._call(self._describe, messages.decode_described)
         self._instance = described.instance
         return described
 
@@ -220,13 +221,15 @@ class Remote(Adversary):
         self.constraints, self.history, self.rowwise = described.constraints, described.history, described.rowwise
         self.methods, self.version = described.methods, described.version
         if 8 * self.history * self.game.agents * self.game.dimension > LIMITS.plugin_message_bytes - LIMITS.text_bytes:
-            raise self.failed(f"it asks for {self.history} rounds of history, more than a message holds")
+            what = f"asks for {self.history} rounds of history, more than a message holds"
+            raise self._failed(self._describe, what, "let it look back less far")
 
     def _replay(self) -> None:
         """Make a new instance and play it up to the newest round; Diverged where it is not the one it was."""
         new = self._new_instance()
         if (new.constraints, new.history, new.version) != (self.constraints, self.history, self.version):
-            raise self.failed("described again it is another plugin than before")
+            what = "gives another plugin than before"
+            raise self._failed(self._describe, what, "serve the code with which the game was begun, or begin it anew")
         size = 8 * self.game.agents * self.game.dimension
         for round in range(1, self._played + 1):
             known = min(self.history, round - 1)
@@ -234,15 +237,14 @@ class Remote(Adversary):
             past = np.frombuffer(self._decisions.read(known * size))
             needed = min(round, self._needed(self._played))  # this round at least, to be asked about
             request = messages.PlayRequest(self._instance, round, needed, past)
-            self._call("Play", round, messages.encode_play(request), bytes)
+            self._call(request, bytes)
             for asked, answer in self._kept.of(round):
                 self._compare(replace(asked, instance=self._instance), answer)
 
     def _compare(self, asked: messages.EvaluateRequest, answer: messages.EvaluateReply) -> None:
         """Ask a question again."""
         sizes = asked, self.game.dimension, self.constraints
-        data = messages.encode_evaluate(asked)
-        again = self._call("Evaluate", asked.round, data, messages.decode_evaluated, *sizes)
+        again = self._call(asked, messages.decode_evaluated, *sizes)
         agent = first_difference(asked.agents, (answer.f, answer.g), (again.f, again.g))
         if agent is not None:
             raise contradiction(self, asked.round, agent)
@@ -260,52 +262,68 @@ class Remote(Adversary):
         *sizes: object,
     ) -> T:
         """Call our instance; make it again where it is lost."""
-        method, encode = _CALLS[type(request)]
 
         def attempt() -> T:
             if not self._instance:
                 self._replay()
-            return self._call(method, request.round, encode(replace(request, instance=self._instance)), decode, *sizes)
+            return self._call(replace(request, instance=self._instance), decode, *sizes)
 
         return self._persist(attempt)
 
-    def _call(self, method: str, round: int, data: bytes, decode: Callable[..., T], *sizes: object) -> T:
-        where = f"{method} of round {round}" if round else method
+    def _call(self, request: Request, decode: Callable[..., T], *sizes: object) -> T:
+        method, encode = _CALLS[type(request)]
         assert self._connection is not None  # there is one since the first instance was made
         try:
-            reply = self._connection.call(method, data, self._deadline)
+            reply = self._connection.call(method, encode(request), self._deadline)
         except CallFailed as error:
-            raise self._raised(where, error.code, error.details) from None
+            raise self._raised(request, error) from None
         except ValueError:
-            raise self.failed(f"{where} came after the connection was closed") from None
-        return self._decoded(where, reply, decode, *sizes)
+            raise self._failed(request, "came after the connection was closed", "begin a new game") from None
+        return self._decoded(request, reply, decode, *sizes)
 
-    def _decoded(self, where: str, reply: bytes, decode: Callable[..., T], *sizes: object) -> T:
+    def _decoded(self, request: Request, reply: bytes, decode: Callable[..., T], *sizes: object) -> T:
         try:
             return decode(reply, *sizes)
         except Malformed as error:
-            raise self.failed(f"{where} answered with what is none: {error}") from None
+            raise self._failed(request, f"has answered wrongly: {error}", REMEDY) from None
 
-    def _raised(self, where: str, code: str, details: str) -> Exception:
-        said = cleaned(details) or code
+    def _raised(self, request: Request, error: CallFailed) -> Exception:
+        said, code = cleaned(error.details) or error.code, error.code
         match code:
             case "INVALID_ARGUMENT":
                 return CannotPlay(said)
             case "NOT_FOUND":
-                return InstanceLost(
-                    str(self.failed(f"{where} does not know the instance that was described and played"))
-                )
+                return self._lost(request, "does not know the instance that was described and played")
             case "DEADLINE_EXCEEDED":
-                return self.failed(f"{where} has not answered within {self._deadline:g} seconds")
-            case DebuggerNeeded.status:
-                return DebuggerNeeded(str(self.failed(f"{where}: {said}")))
+                what = f"has not answered within {self._deadline:g} seconds (adversary.seconds)"
+                return self._failed(request, what, "make it faster, see where it hangs, or allow it more")
+            case DebuggerNeeded.status if error.fault is None:
+                return DebuggerNeeded(f"the {KIND} {self.name}: {said}")
+            case _ if error.fault is not None:
+                return self._by(request, error.fault)
             case _ if code in _BROKEN and self._served.killed(self._address):
-                return InstanceLost(str(self.failed(f"{where} lost its process ({said})")))
+                return self._lost(request, f"lost its process ({said})")
+            case "UNAVAILABLE" if self._address.startswith(FRAMES):
+                what = f"ended with its process ({said})"
+                return self._failed(request, what, "see its last output: it exits, crashes, or needs too much memory")
             case "UNAVAILABLE":
-                return self.failed(f"{where} found no one at {self._address}, or the connection broke ({said})")
+                what = f"found no one at {self._address}, or the connection broke ({said})"
+                return self._failed(request, what, "start it there, or correct the address")
             case _:
-                return self.failed(f"{where}: {said}")
+                return self._failed(request, f"failed: {said}", REMEDY)
 
-    def failed(self, what: str) -> PluginFailed:
-        """Return the error that names the plugin."""
-        return PluginFailed(f"the adversary plugin {self.name} failed: {what}")
+    def _lost(self, request: Request, what: str) -> PluginFailed:
+        """Return the error for an instance that is gone, which is no fault of the plugin."""
+        return self._by(request, PluginFault(message=what, remedy="start its process again"), InstanceLost)
+
+    def _failed(self, request: Request, what: str, remedy: str) -> PluginFailed:
+        """Return the error for a call that has failed as a whole."""
+        return self._by(request, PluginFault(message=what, remedy=remedy))
+
+    def _by(self, request: Request, fault: PluginFault, kind: type[PluginFailed] = PluginFailed) -> PluginFailed:
+        """Return the error for a fault, which gets from the call what it does not say itself."""
+        if not fault.method and isinstance(request, messages.EvaluateRequest):
+            agents = request.agents
+            fault = replace(fault, agents=tuple(agents[: LIMITS.fault_agents].tolist()), asked=len(agents))
+        method, round = fault.method or _CALLS[type(request)][0], fault.round or getattr(request, "round", 0)
+        return kind.by(f"{KIND} {self.name}", replace(fault, method=method, round=round))

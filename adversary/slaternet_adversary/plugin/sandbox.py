@@ -125,7 +125,10 @@ class SandboxedWorker:
                 kind = InstanceLost if self._was_killed() else PluginFailed
                 raise kind(f"the adversary plugin {self._target} failed before it could be asked anything")
             if time.monotonic() > until:
-                raise PluginFailed(f"the adversary plugin {self._target} could not be asked within {seconds:g} seconds")
+                late = f"could not be asked within {seconds:g} seconds (adversary.seconds)"
+                raise PluginFailed(
+                    f"the adversary plugin {self._target} {late}; make its import faster, or allow it more"
+                )
             time.sleep(_LOOK_SECONDS)  # there is no portable event for a socket that begins to listen
         return f"{FRAMES}{self._socket}"
 
@@ -182,14 +185,14 @@ class SandboxedWorker:
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         """End it; where the plugin has failed, add to the error how the process has ended by itself."""
-        manner = ""
+        manner, fault = "", None
         if isinstance(error, PluginFailed):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(_DEATH_SECONDS)
-            manner = self.manner
+            manner, fault = self.manner, error.fault
         self.end()
         if manner:
-            raise PluginFailed(f"{error}; its process {manner}")
+            raise PluginFailed.saying(f"{error}; its process {manner}", fault)
 
     def _listens(self) -> bool:
         with socket.socket(socket.AF_UNIX) as probe:

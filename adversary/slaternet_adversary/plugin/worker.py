@@ -25,23 +25,25 @@ import traceback
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 
 from slaternet.codec import plugin as messages
-from slaternet.debugger import DebuggerNeeded, refuse_debuggers
+from slaternet.codec.faults import DETAILS, encode_status
 from slaternet.errors import BadSpec, Forgotten, Malformed, PluginFailed, RoundNotOpen, SlaternetError
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
 from slaternet.numerics.sets import make_set
+from slaternet.spec.debugger import DebuggerNeeded, refuse_debuggers
 from slaternet.spec.plugins import ADVERSARIES, Loaded, load, plugin_edge
 from slaternet.storage.failpoints import failpoint
 from slaternet.texts import cleaned
 from slaternet_adversary.api import Adversary, Game, History
-from slaternet_adversary.plugin.calls import CheckedRound, new_instance
-from slaternet_adversary.plugin.connections import answer_frame, items, read_frame
+from slaternet_adversary.plugin.calls import KIND, CheckedRound, new_instance, require_round
+from slaternet_adversary.plugin.connections import Failure, answer_frame, items, read_frame
 from slaternet_adversary.scoring import NetworkScore
 
 if TYPE_CHECKING:
@@ -51,8 +53,8 @@ _LOOK_SECONDS = 0.25
 
 Method = Callable[[bytes], bytes]
 """From request to reply, as PluginWorker has four."""
-Reply = tuple[str, bytes]
-"""An empty code and the reply, or the status with which the call ends and a sentence."""
+Reply = tuple[bytes, Failure | None]
+"""The reply, or why there is none."""
 
 
 @dataclass
@@ -80,7 +82,11 @@ class PluginWorker:
         plugin, methods = _make(loaded, request), None
         if request.probe:
             past = History(np.empty((0, request.agents, request.dimension))) if plugin.history else None
-            methods = _methods(_make(loaded, request).play(1, past), request.dimension)
+            other = _make(loaded, request)
+            with _edge("play", 1, of=other):
+                functions = other.play(1, past)
+            require_round(other, 1, functions)
+            methods = _methods(functions, request.dimension)
         name, m, h = uuid.uuid4().hex, plugin.constraints, plugin.history
         self._instances[name] = _Instance(plugin, self._clock())
         # always `rowwise`: a plugin that is not is asked about one agent at a time, by `evaluate`
@@ -96,7 +102,9 @@ class PluginWorker:
             raise RoundNotOpen(f"round {request.round} was to be played where round {instance.next} is next")
         plugin, game = instance.plugin, instance.plugin.game
         past = History(messages.shaped(request.past, -1, game.agents, game.dimension)) if plugin.history else None
-        functions = plugin.play(request.round, past)
+        with _edge("play", request.round, of=plugin):
+            functions = plugin.play(request.round, past)
+        require_round(plugin, request.round, functions)
         instance.next += 1
         instance.rounds = {t: each for t, each in instance.rounds.items() if t >= request.needed}
         instance.rounds[request.round] = functions
@@ -110,8 +118,7 @@ class PluginWorker:
         k, s, _ = asked.points.shape
         if asked.points.size != k * s * plugin.game.dimension:
             raise Malformed("the points have another dimension than the game")
-        # whether numbers are finite is checked where they are used
-        at = CheckedRound(plugin, asked.round, functions, finite=False)
+        at = CheckedRound(plugin, asked.round, functions)
 
         def ask(wanted: bool, method: str) -> Array | None:
             return at.asked(method, asked.agents, asked.points) if wanted else None
@@ -132,9 +139,12 @@ class PluginWorker:
         asked = messages.decode_score(data)
         plugin, functions = self._round(asked.instance, asked.round, asked.agents)
         points = messages.shaped(asked.points, -1, plugin.game.dimension)
-        network = NetworkScore(functions, asked.agents, points, plugin.constraints)
-        while not network.step():
+        at = CheckedRound(plugin, asked.round, functions)
+        with at.edge("scoring", asked.agents):
+            network = NetworkScore(functions, asked.agents, points, plugin.constraints)
+        while not at.scored(network.step, asked.agents):
             pass
+        at.require_finite(asked.agents, float(network.loss.sum()), float(network.violation.sum()))
         return messages.encode_scored(
             messages.ScoreReply(network.loss.astype(np.float64, copy=False), network.violation)
         )
@@ -166,12 +176,16 @@ def _make(loaded: Loaded, request: messages.DescribeRequest) -> Adversary:
     numbers = messages.from_json(request.set)
     feasible = make_set(str(numbers.pop("kind", "")), request.dimension, numbers)
     game = Game(request.agents, request.dimension, request.seed, feasible)
-    return new_instance(loaded, game, messages.from_json(request.options))
+    options = messages.from_json(request.options)
+    with _edge("constructor", of=loaded.factory):
+        return new_instance(loaded, game, options)
+
+
+def _edge(method: str, round: int = 0, *, of: object = None) -> AbstractContextManager[None]:
+    return plugin_edge(KIND, "of this worker", method, round, of=of, logged=False)
 
 
 def _methods(functions: Any, dimension: int) -> messages.Methods:  # noqa: ANN401 - a Round, with optional methods
-    if not callable(getattr(functions, "loss", None)) or not callable(getattr(functions, "constraint", None)):
-        raise PluginFailed(f"play returned {type(functions).__name__}, which has no methods loss and constraint")
     scored = functions.scoring() if hasattr(functions, "scoring") else functions
     small = 8 * (dimension + 1) ** 2 < LIMITS.plugin_message_bytes
     return messages.Methods(
@@ -194,19 +208,22 @@ def print_traceback(error: BaseException) -> None:
 def answer(method: Method, data: bytes, failed: Callable[[BaseException], object] = print_traceback) -> Reply:
     """Return the answer to a call; `failed` receives first what the plugin raises."""
     try:
-        with plugin_edge("adversary plugin", "of this worker", method.__name__, logged=False):
-            return "", method(data)
+        with _edge(method.__name__):
+            return method(data), None
     except DebuggerNeeded as error:
-        code, details = error.status, str(error)
+        return b"", Failure(error.status, cleaned(str(error)))
     except PluginFailed as error:
         if error.__cause__ is not None:
             failed(error.__cause__)
-        code, details = "ABORTED", error.what or str(error)
+        fault = error.fault
+        if fault is not None and isinstance(error.__cause__, MemoryError) and _has_limited_memory():
+            fault = replace(fault, remedy="let it take less memory, or allow its worker more (adversary.memory)")
+        sentence = str(error) if fault is None else fault.sentence
+        return b"", Failure("ABORTED", cleaned(sentence), fault)
     except BadSpec as error:
-        code, details = "INVALID_ARGUMENT", str(error)
+        return b"", Failure("INVALID_ARGUMENT", cleaned(str(error)))
     except SlaternetError as error:
-        code, details = error.status, str(error)
-    return code, cleaned(details).encode()
+        return b"", Failure(error.status, cleaned(str(error)))
 
 
 def serve(
@@ -234,8 +251,14 @@ def serve(
         def reply(data: bytes, context: grpc.ServicerContext) -> bytes:
             if metadata:
                 context.send_initial_metadata(metadata)
-            code, reply = answer(method, data)
-            return context.abort(grpc.StatusCode[code], reply.decode()) if code else reply
+            reply, failure = answer(method, data)
+            if failure is None:
+                return reply
+            code = grpc.StatusCode[failure.code]
+            if failure.fault is not None:
+                details = encode_status(code.value[0], failure.sentence, failure.fault)
+                context.set_trailing_metadata(((DETAILS, details),))
+            return context.abort(code, failure.sentence)
 
         return reply
 
@@ -249,6 +272,12 @@ def serve(
         raise BadSpec(f"cannot listen on {address}; choose a free port, or a path of at most 100 bytes") from None
     server.start()
     return server, port
+
+
+def _has_limited_memory() -> bool:
+    import resource  # not on every platform that can play without workers
+
+    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
 
 
 class FrameServer:
@@ -284,7 +313,7 @@ class FrameServer:
             answers: list[Reply] = []
             for method, data in items(frame):
                 answers.append(answer(self._methods[method], data))
-                if answers[-1][0]:
+                if answers[-1][1] is not None:
                     break
             connection.sendall(answer_frame(answers))
         except (OSError, ValueError, IndexError):  # the game has ended, or it is none of ours

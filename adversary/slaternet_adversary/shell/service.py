@@ -27,6 +27,7 @@ from slaternet.spec.plugins import FOREIGN, is_foreign
 from slaternet.storage.state_dir import StateDir
 from slaternet_adversary.journal.compaction import JournalTrimmer, check_keep
 from slaternet_adversary.journal.journal import JOURNAL, AdversaryJournal, begun
+from slaternet_adversary.plugin.data import with_data
 from slaternet_adversary.plugin.makers import make_plugin, plays_apart, plugin_maker
 from slaternet_adversary.plugin.open_rounds import OpenRounds
 from slaternet_adversary.plugin.plugin_calls import ApartCalls, PluginCalls
@@ -200,5 +201,5 @@ class AdversaryService:
 def _recorded(spec: Spec, description: Description) -> Spec:
     """Return the spec for the run folder, from which it can be played again: with the plugin's hash and full paths."""
     if spec.adversary.sha256 not in ("", description.code):
-        log.warning(f"{spec.adversary.plugin} is not the code the spec was resolved with; expect another digest")
+        log.warning(f"{with_data(spec)} is not the code the spec was resolved with; expect another digest")
     return located(spec.replace(**{"adversary.sha256": description.code}), Path.cwd())

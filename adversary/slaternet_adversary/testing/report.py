@@ -4,9 +4,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from slaternet.debugger import DebuggerNeeded
 from slaternet.errors import PluginFailed, SlaternetError
 from slaternet.spec import Spec
+from slaternet.spec.debugger import DebuggerNeeded
 from slaternet.spec.plugins import is_foreign
 from slaternet_adversary.api import Adversary, Game
 from slaternet_adversary.plugin.makers import open_plugin, plays_apart

@@ -12,11 +12,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from slaternet.debugger import DebuggerNeeded
 from slaternet.errors import PluginFailed
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
 from slaternet.numerics.randomness import stream
+from slaternet.spec.debugger import DebuggerNeeded
 from slaternet.spec.plugins import plugin_edge
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
 from slaternet_adversary.plugin.calls import CheckedRound
@@ -127,9 +127,10 @@ class RoundUnderTest(CheckedRound):
             return self
         return RoundUnderTest(self.subject, self.plugin, self.round, functions, f"what is scored of {self.name}")
 
-    def edge(self, method: str) -> AbstractContextManager[None]:
+    def edge(self, method: str, agents: Agents | None = None) -> AbstractContextManager[None]:
         """Return the plugin edge; an error of the method is a fault."""
-        return guarding(f"{method} of {self.name}", about=_line(method, "plays"))
+        about = _line(method, "plays")
+        return guarding(f"{method} of {self.name}", method, self.round, agents, of=self.functions, about=about)
 
     def ask(self, method: str, *arguments: object) -> Any:  # noqa: ANN401  what a plugin returns
         """Call a method with arrays that cannot be written."""
@@ -143,7 +144,7 @@ class RoundUnderTest(CheckedRound):
         with self.edge(method):
             return self.ask(method, *arguments)
 
-    def checked(self, method: str, value: object, shape: Sequence[int]) -> Array:
+    def checked(self, method: str, value: object, shape: Sequence[int], agents: Agents | None = None) -> Array:
         """Return an array of finite float64 numbers that has the shape."""
         values = self.shaped(method, value, shape)
         if not np.isfinite(values).all():
@@ -197,7 +198,7 @@ class PlayedInstance:
         past, h = None, self.plugin.history
         if h:
             past = History(_frozen(self._decisions[max(0, t - 1 - h) : t - 1].copy()))
-        with guarding(f"play({t})"):
+        with guarding(f"play({t})", "play", t, of=self.plugin):
             functions = self.plugin.play(t, past)
         return RoundUnderTest(self.subject, self.plugin, t, functions)
 
@@ -220,11 +221,20 @@ def _line(method: str, line: str) -> str:
 
 
 @contextmanager
-def guarding(where: str, *, about: str = "plays") -> Iterator[None]:
+def guarding(
+    where: str,
+    method: str = "",
+    round: int = 0,
+    agents: Agents | None = None,
+    *,
+    of: object = None,
+    about: str = "plays",
+) -> Iterator[None]:
     """Run the author's code: an error is a fault, except CannotPlay."""
+    ours = (CannotPlay, Fault)
     try:
         with (
-            plugin_edge("adversary plugin", "of the exam", where, passing=(CannotPlay, Fault), logged=False),
+            plugin_edge("adversary plugin", "of the exam", method, round, agents, of=of, passing=ours, logged=False),
             warnings.catch_warnings(),
         ):
             # a service logs them and goes on; the values are checked anyway
@@ -233,11 +243,11 @@ def guarding(where: str, *, about: str = "plays") -> Iterator[None]:
     except DebuggerNeeded:
         raise  # a plugin calls a debugger: that is no fault, and the command finds it a terminal
     except PluginFailed as failure:
-        if isinstance(failure.__cause__, PluginFailed):
-            raise Fault("plays", str(failure.__cause__)) from failure
-        if "read-only" in failure.what:
+        if failure.fault is None or isinstance(failure.__cause__, PluginFailed):
+            raise Fault("plays", str(failure.__cause__ or failure)) from failure
+        if "read-only" in failure.fault.message:
             raise Fault(about, f"{where} writes into an array it is given; make a new one") from failure
-        raise Fault(about, f"{where} raised {failure.what}") from failure
+        raise Fault(about, f"{where} raised {failure.fault.raised}") from failure
 
 
 def everywhere(agents: Agents, points: Array) -> Array:

@@ -6,7 +6,7 @@ has adopted them from a lost one, are rebuilt from the adversary's journal first
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -245,11 +245,11 @@ class HostSession:
 
     @contextlib.contextmanager
     def _algorithm_edge(
-        self, where: str | Callable[[], str], passing: tuple[type[SlaternetError], ...] = (SlaternetError,)
+        self, method: str = "", round: int = 0, passing: tuple[type[SlaternetError], ...] = (SlaternetError,)
     ) -> Iterator[None]:
         """End our part, not just a stream, where a user's algorithm raises; PluginFailed names what it raised."""
         try:
-            with plugin_edge("algorithm", self._membership.spec.algorithm.name, where, passing=passing):
+            with plugin_edge("algorithm", self._membership.spec.algorithm.name, method, round, passing=passing):
                 yield
         except PluginFailed as error:
             self._membership.fail(error)
@@ -267,7 +267,7 @@ class HostSession:
         except _WRONG_INPUT:
             raise
         except Exception as error:
-            with contextlib.suppress(PluginFailed), self._algorithm_edge(f"round {host.round}"):
+            with contextlib.suppress(PluginFailed), self._algorithm_edge(round=host.round):
                 raise error
             return
         if isinstance(event, Answer):
@@ -308,9 +308,8 @@ class HostSession:
 
     def _on_recalled(self, body: Question | Answer) -> None:
         """Use an entry of the journal."""
-        where = f"round {body.round}, played again from the journal,"
         try:
-            with plugin_edge("algorithm", self._membership.spec.algorithm.name, where, passing=_WRONG_INPUT):
+            with plugin_edge("algorithm", self._membership.spec.algorithm.name, round=body.round, passing=_WRONG_INPUT):
                 self._recalls.apply(body)
         except PluginFailed as error:
             if not self._recalls.refuse():
@@ -343,7 +342,7 @@ class HostSession:
 
         def rebuilt() -> None:
             try:
-                with plugin_edge("algorithm", self._membership.spec.algorithm.name, "outgoing"):
+                with plugin_edge("algorithm", self._membership.spec.algorithm.name, "outgoing", round):
                     rows = self._algorithm.outgoing(rebuild.state, round)
             except PluginFailed:
                 rows = unknown

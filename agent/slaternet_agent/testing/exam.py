@@ -154,16 +154,17 @@ class _Host:
 
 def _guarded(where: str, method: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401
     try:
-        with plugin_edge("algorithm", "of the exam", where, logged=False):
+        with plugin_edge("algorithm", "of the exam", where.partition(" ")[0], logged=False):
             return method(*arguments)
     except PluginFailed as failure:
         if isinstance(failure.__cause__, dataclasses.FrozenInstanceError):
             text = f"{where} writes into what it is given; make new arrays and a new state"
             raise _Fault("pure", text) from failure
-        if "read-only" in failure.what:
+        raised = failure.fault.raised if failure.fault is not None else str(failure)
+        if "read-only" in raised:
             text = f"{where} writes into an array it is given or has given away; make a new one"
             raise _Fault("pure", text) from failure
-        raise _Fault("plays", f"{where} raised {failure.what}") from failure
+        raise _Fault("plays", f"{where} raised {raised}") from failure
 
 
 def _play(host: _Host, arena: Arena) -> list[_Round]:

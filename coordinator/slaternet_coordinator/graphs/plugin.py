@@ -9,13 +9,13 @@ from slaternet_coordinator.graphs.base import Graph, Matrix
 
 
 class Foreign(Graph):
-    """The graph of a plugin, each call of it within `calling(method)`; the plugin needs only `matrix(t)`."""
+    """The graph of a plugin, each call of it within `calling(method, round)`; the plugin needs only `matrix(t)`."""
 
     def __init__(
-        self, name: str, calling: Callable[[str], AbstractContextManager[None]], make: Callable[[], Any]
+        self, name: str, calling: Callable[..., AbstractContextManager[None]], make: Callable[[], Any]
     ) -> None:
         self._calling = calling
-        with calling("its constructor"):
+        with calling("constructor"):
             self._graph = make()
         if not callable(getattr(self._graph, "matrix", None)):
             raise PluginFailed(f"graph.name = {name} is no graph; give its class a method matrix(t)")
@@ -23,7 +23,7 @@ class Foreign(Graph):
 
     def matrix(self, t: int) -> Matrix:
         """Return W_t."""
-        with self._calling(f"matrix({t})"):
+        with self._calling("matrix", t, of=self._graph):
             found: Matrix = self._graph.matrix(t)
         return found
 
@@ -31,6 +31,6 @@ class Foreign(Graph):
         """Return W_t of consecutive rounds, one below the other."""
         if not hasattr(self._graph, "matrices"):
             return super().matrices(first, rounds)
-        with self._calling(f"matrices({first}, {rounds})"):
+        with self._calling("matrices", first, of=self._graph):
             found: Matrix = self._graph.matrices(first, rounds)
         return found

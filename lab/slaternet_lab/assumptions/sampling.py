@@ -120,7 +120,7 @@ def _played(spec: Spec, plugin: Adversary, sampling: Sampling) -> Iterator[Local
     sampled = set(np.geomspace(1, last, sampling.rounds).round().astype(int).tolist())
     past = History(np.empty((0, run.agents, run.dimension))) if plugin.history else None
     for t in range(1, last + 1):
-        with adversary_edge(plugin, f"play({t})"):
+        with adversary_edge(plugin, "play", t):
             functions = plugin.play(t, past)
         if t in sampled:
             yield LocalFunctions(functions, t, plugin)

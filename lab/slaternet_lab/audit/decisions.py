@@ -70,7 +70,7 @@ class Decisions:
         if self._check.reason:
             return
         try:
-            with plugin_edge("algorithm", self._spec.algorithm.name, f"round {round}"):
+            with plugin_edge("algorithm", self._spec.algorithm.name, round=round):
                 if self._learners is None:
                     self._learners = _Learners(self._spec, purchases[0][1].values.g.shape[2])
                 difference = self._learners.difference(round, matrix, players, purchases)

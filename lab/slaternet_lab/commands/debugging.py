@@ -8,10 +8,10 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from slaternet.debugger import DebuggerNeeded, debugged, is_debugged, post_mortem
 from slaternet.errors import BadSpec, PluginFailed
 from slaternet.network.addresses import check_address, is_loopback
 from slaternet.service.options import InsecureOption
+from slaternet.spec.debugger import DebuggerNeeded, debugged, is_debugged, post_mortem
 
 DebugOption = Annotated[
     bool,

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from slaternet.debugger import DebuggerNeeded
 from slaternet.prints import label_of, labelled
 from slaternet.service.main import DEGRADED
+from slaternet.spec.debugger import DebuggerNeeded
 from slaternet.storage.journal import Durability
 from slaternet_adversary.shell.command import KeepOption
 from slaternet_coordinator.engine.rules import LOST_AFTER, Policy
@@ -126,6 +126,14 @@ def resume(
         int | None,
         typer.Option("--rounds", min=1, metavar="N", help="Play to round N, also where the run is finished."),
     ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Change a limit of the plugin, adversary.seconds or adversary.memory; repeatable.",
+        ),
+    ] = None,
     no_restart: NoRestartOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -133,7 +141,7 @@ def resume(
     with fork_server() as server:
         from slaternet_lab.games.resume import prepare
 
-        resumption = prepare(run, rounds=rounds)
+        resumption = prepare(run, rounds=rounds, settings=settings or ())
         with ProgressDisplay(resumption.manifest.rounds, Console(stderr=as_json)) as progress:
             played = resumption.play(progress, finished=False, restart=not no_restart, server=server)
     _conclude(played, as_json)

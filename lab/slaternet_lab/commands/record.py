@@ -78,7 +78,7 @@ def _recorded(plugin: "Adversary", target: str, rounds: int) -> "Iterator[Mappin
         raise _refused(target, "it chooses its functions by the decisions of a game, and here nobody decides")
     shapes = None
     for round in range(1, rounds + 1):
-        with adversary_edge(plugin, f"play({round})"):
+        with adversary_edge(plugin, "play", round):
             arrays = trace.arrays(plugin.play(round, None))
         if not arrays:
             raise _refused(target, "its functions are not given as the arrays of a trace")
@@ -99,7 +99,7 @@ def _refused(target: str, why: str) -> BadSpec:
 def _show(spec: "Spec", rounds: int, out: Path, as_json: bool) -> None:
     from slaternet_adversary.builtin.trace import Trace
 
-    trace = Trace(str(out), "--out")
+    trace = Trace(out, "--out")
     result = {
         "file": str(out),
         "adversary": spec.adversary.plugin,

@@ -90,6 +90,6 @@ def replay(spec: Spec, rounds: int, decisions: Array | None = None) -> Iterator[
             past = None
             if plugin.history and decisions is not None:
                 past = History(decisions[max(0, round - 1 - plugin.history) : round - 1])
-            with adversary_edge(plugin, f"play({round})"):
+            with adversary_edge(plugin, "play", round):
                 chosen = plugin.play(round, past)
             yield RoundFunctions(chosen, round, plugin, attendance.players(round))

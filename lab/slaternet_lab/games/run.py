@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from slaternet.debugger import post_mortem
 from slaternet.errors import BadSpec
 from slaternet.spec import Spec
+from slaternet.spec.debugger import post_mortem
 from slaternet.spec.plugins import is_foreign
 from slaternet.storage.journal import Durability
 from slaternet_adversary.journal.compaction import check_keep

@@ -150,7 +150,7 @@ class Simulation:
 
     def _decide(self, event: Event) -> None:
         player = self._player
-        with plugin_edge("algorithm", self._spec.algorithm.name, lambda: f"round {player.round}"):
+        with plugin_edge("algorithm", self._spec.algorithm.name, round=lambda: player.round):
             self._todo.extend(player.handle(event))
 
     def _hear(self, body: object) -> None:

@@ -10,7 +10,7 @@ from slaternet.errors import BadSpec
 from slaternet.spec import AlgorithmSection, Spec
 from slaternet.spec.overrides import override
 from slaternet.spec.overrides import read as read_tables
-from slaternet.spec.paths import as_written, located
+from slaternet.spec.paths import as_written, data_files, located
 from slaternet.spec.plugins import absolute
 from slaternet_agent.registry import numbers_taken, same_rule
 from slaternet_lab.specs.assemble import assemble
@@ -69,7 +69,10 @@ def as_given(found: FoundSpec, settings: Sequence[str]) -> Spec:
 
 def _with_settings(found: FoundSpec, settings: Sequence[str]) -> Spec:
     keys = {each.partition("=")[0].strip() for each in settings}
-    spec = located(as_given(found, settings), Path.cwd(), keys)
+    code = Path.cwd() if "adversary.plugin" in keys else found.base
+    spec = located(as_given(found, settings), Path.cwd(), keys, code=code)
+    if not keys.isdisjoint(data_files(spec, code)):
+        spec = spec.replace(**{"adversary.sha256": None})  # it covers the old file
     match read_tables(found.text, source=found.source).get("algorithm"):
         case {"name": str(name), **rest} if name != spec.algorithm.name and "algorithm.name" in keys:
             before = {"name": absolute(name, found.base), "schedule": rest.get("schedule", "")}

@@ -132,10 +132,17 @@ def from_json(value: str) -> dict[str, object]:
     return table
 
 
-def shaped(numbers: Array, *shape: int) -> Array:
-    """Return numbers in this shape; Malformed where their count differs. One size may be -1, as in `reshape`."""
+def shaped(numbers: Array, *shape: int, field: str = "") -> Array:
+    """Return numbers in this shape; Malformed where their count differs. One size may be -1, as in `reshape`.
+
+    `field` is the name of what holds them, with those of its sizes.
+    """
     rest = math.prod(size for size in shape if size >= 0)
     if numbers.size % rest if -1 in shape and rest else numbers.size != rest:
+        if field:
+            name, _, sizes = field.partition(" ")
+            due = f"{sizes} = {shape} in float64, {8 * rest} bytes"
+            raise Malformed(f"{name} has the wrong size: expected {due}; got {8 * numbers.size} bytes")
         raise Malformed("shape and payload disagree")
     return numbers.reshape(shape)
 
@@ -262,16 +269,16 @@ def decode_evaluated(data: bytes, asked: EvaluateRequest, dimension: int, constr
     k, s, _ = asked.points.shape
     p, m = dimension, constraints
 
-    def read(wanted: bool, field: bytes, *shape: int) -> Array | None:
-        return shaped(_numbers(field), *shape) if wanted else None
+    def read(wanted: bool, data: bytes, field: str, *shape: int) -> Array | None:
+        return shaped(_numbers(data, field), *shape, field=field) if wanted else None
 
-    quadratic = read(asked.quadratic, message.quadratic, p * p + p + 1)
-    linear = read(asked.linear, message.linear, k * m * (p + 1))
+    quadratic = read(asked.quadratic, message.quadratic, "quadratic (p p + p + 1)", p * p + p + 1)
+    linear = read(asked.linear, message.linear, "linear (k m p + k m)", k * m * (p + 1))
     return EvaluateReply(
-        read(asked.values, message.f, k, s),
-        read(asked.values, message.g, k, s, m),
-        read(asked.loss_gradient, message.loss_gradient, k, s, p),
-        read(asked.constraint_gradient, message.constraint_gradient, k, s, m, p),
+        read(asked.values, message.f, "f (k, s)", k, s),
+        read(asked.values, message.g, "g (k, s, m)", k, s, m),
+        read(asked.loss_gradient, message.loss_gradient, "loss_gradient (k, s, p)", k, s, p),
+        read(asked.constraint_gradient, message.constraint_gradient, "constraint_gradient (k, s, m, p)", k, s, m, p),
         None if quadratic is None else (quadratic[: p * p].reshape(p, p), quadratic[p * p : -1], float(quadratic[-1])),
         None if linear is None else (linear[: k * m * p].reshape(k * m, p), linear[k * m * p :]),
     )
@@ -302,7 +309,8 @@ def encode_scored(body: ScoreReply) -> bytes:
 def decode_scored(data: bytes, points: int) -> ScoreReply:
     """Return the scores of that many points."""
     message = _parse(pb.ScoreReply, data)
-    return ScoreReply(shaped(_numbers(message.loss), points), shaped(_numbers(message.violation), points))
+    loss = shaped(_numbers(message.loss, "loss (N)"), points, field="loss (N)")
+    return ScoreReply(loss, shaped(_numbers(message.violation, "violation (N)"), points, field="violation (N)"))
 
 
 # Shared checks
@@ -316,9 +324,9 @@ def _parse(kind: type[M], data: bytes) -> M:
         raise Malformed("the bytes are not a message of the kind expected here") from None
 
 
-def _numbers(data: bytes) -> Array:
+def _numbers(data: bytes, field: str = "a payload") -> Array:
     if len(data) % 8:
-        raise Malformed("numbers are 8 bytes each")
+        raise Malformed(f"{field} holds float64 numbers of 8 bytes each, and has {len(data)} bytes")
     return np.frombuffer(data, _NUMBER)
 
 

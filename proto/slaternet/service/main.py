@@ -14,10 +14,10 @@ from typing import Any, NoReturn
 
 import structlog
 
-from slaternet.debugger import refuse_debuggers
 from slaternet.errors import NO_MEMORY, BadSpec, RunFailed, SlaternetError
 from slaternet.network.file_limit import raise_file_limit
 from slaternet.service.logs import print_final_error
+from slaternet.spec.debugger import refuse_debuggers
 from slaternet.storage import failpoints
 from slaternet.storage.disk import FULL
 

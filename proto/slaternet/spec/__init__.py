@@ -43,6 +43,9 @@ _PATTERNS = {
 }
 
 
+CHANGEABLE = ("adversary.seconds", "adversary.memory")
+"""Limits of a plugin, which may change while a game is played: they decide no number of it."""
+
 RANDOM = "random"
 """In place of adversary.seed: it is drawn when the game is started."""
 
@@ -140,6 +143,10 @@ class AdversarySection(Section):
     plugin: Name
     isolation: Literal["process", "none"] | None = None
     """Whether the plugin runs in a worker process of its own; always set in a resolved spec."""
+    seconds: Annotated[float, Field(gt=0, le=86400)] | None = None
+    """How long a call of a plugin in another process may take; None: LIMITS.plugin_seconds."""
+    memory: Annotated[int, Field(ge=1, le=1 << 30)] | None = None
+    """Mebibytes that a plugin's worker may take; None: LIMITS.plugin_memory_bytes."""
     options: dict[str, Any] = {}
     seed: Annotated[int | Literal["random"] | None, BeforeValidator(_check_seed)] = None
     """Draws the functions; None: run.seed does. Never RANDOM in a game that is played."""
@@ -268,9 +275,10 @@ class Spec(PublicSpec):
     def digest(self) -> str:
         """Return the SHA-256 (hex) of the spec in a canonical form; equal specs, and only they, have equal digests.
 
-        Departures are left out: they may be added while the game is played.
+        Departures and the plugin's limits are left out: they may change while the game is played.
         """
-        tables = {name: table for name, table in self.tables().items() if name != "departures"}
+        fixed = self.replace(**dict.fromkeys(CHANGEABLE))
+        tables = {name: table for name, table in fixed.tables().items() if name != "departures"}
         canonical = json.dumps(tables, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(canonical.encode()).hexdigest()
 

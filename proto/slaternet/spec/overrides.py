@@ -18,8 +18,6 @@ _NAMING: dict[str, Callable[[Collection[str]], Collection[str]]] = {
 
 _BASIS = {
     "graph.path": "graph.sha256",
-    "adversary.options.path": "adversary.sha256",
-    "adversary.options.data": "adversary.sha256",
     "run.rounds": "algorithm.horizon",
 }
 """Keys, and the key that is derived from each and removed when it changes."""

@@ -16,7 +16,6 @@ import hashlib
 import importlib
 import importlib.util
 import os
-import traceback
 from bdb import BdbQuit
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -28,12 +27,14 @@ from typing import Any
 
 import structlog
 
-from slaternet.debugger import DebuggerNeeded
 from slaternet.errors import BadSpec, PluginFailed, SlaternetError
 from slaternet.fields import options_of
+from slaternet.model import Agents
+from slaternet.spec.author_frames import know_folder, know_package, raised
+from slaternet.spec.debugger import DebuggerNeeded
+from slaternet.spec.file_options import file_options
 from slaternet.spec.sources import OURS, Sources, execute, of_file, of_module
 from slaternet.suggestions import suggestion
-from slaternet.texts import cleaned
 
 ADVERSARIES = "slaternet.adversaries"
 """The group of adversaries; it is defined here so that a worker can load one without importing the adversary."""
@@ -50,24 +51,30 @@ _imported: dict[str, str] = {}
 class plugin_edge:  # noqa: N801  used as a function, like contextlib.suppress
     """Turn any exception of a user's code within the block into PluginFailed, and log its traceback for the operator.
 
-    `kind` and `name` identify the plugin, `where` the method called or the round played: a function if it is known only
-    at the end of the block. Errors of the types `passing` are our own and pass through, and so does what ends
-    a debugger, or refuses one. An exam reports failures as findings and sets `logged` to False. A class, because a game
-    passes several edges a round, and a generator costs three times as much.
+    `kind` and `name` identify the plugin. What was called is data: the `method` (empty: the first function of the
+    author's in the traceback), the `round` (a function if it is known only at the end of the block), the `agents`, and
+    the object that has the method, `of`. Errors of the types `passing` are our own and pass through, and so does what
+    ends a debugger, or refuses one. An exam reports failures as findings and sets `logged` to False. A class, because a
+    game passes several edges a round, and a generator costs three times as much; nothing is put into words unless the
+    block fails.
     """
 
-    __slots__ = ("_kind", "_logged", "_name", "_passing", "_where")
+    __slots__ = ("_call", "_kind", "_logged", "_name", "_passing")
 
     def __init__(
         self,
         kind: str,
         name: str,
-        where: str | Callable[[], str],
+        method: str = "",
+        round: int | Callable[[], int] = 0,
+        agents: Agents | None = None,
         *,
+        of: object = None,
         passing: tuple[type[BaseException], ...] = (SlaternetError,),
         logged: bool = True,
     ) -> None:
-        self._kind, self._name, self._where, self._passing, self._logged = kind, name, where, passing, logged
+        self._kind, self._name, self._passing, self._logged = kind, name, passing, logged
+        self._call = method, round, agents, of
 
     def __enter__(self) -> None:
         pass
@@ -77,18 +84,11 @@ class plugin_edge:  # noqa: N801  used as a function, like contextlib.suppress
             raise self._failed(error) from error
 
     def _failed(self, error: BaseException) -> PluginFailed:
-        where = self._where if isinstance(self._where, str) else self._where()
+        method, round, agents, of = self._call
+        fault = raised(error, method, round() if callable(round) else round, agents, of)
         if self._logged:
-            log.error("plugin failed", kind=self._kind, plugin=self._name, where=where, exc_info=error)
-        if isinstance(error, SyntaxError):
-            file, line, text = error.filename or "", error.lineno, error.msg
-        else:
-            frame = traceback.extract_tb(error.__traceback__)[-1]
-            file, line, text = frame.filename, frame.lineno, str(error)
-        raised = f"{type(error).__name__} at {Path(file).name}, line {line}: {cleaned(text)}; correct its code"
-        failed = PluginFailed(f"the {self._kind} {self._name} failed: {where} raised {raised}")
-        failed.what = raised
-        return failed
+            log.error("plugin failed", kind=self._kind, plugin=self._name, where=fault.call, exc_info=error)
+        return PluginFailed.by(f"{self._kind} {self._name}", fault)
 
 
 @dataclass(frozen=True)
@@ -109,9 +109,11 @@ def load(group: str, target: str, *, key: str) -> Loaded:
     if _is_file(where):
         sources = _read_file(where, key)
         digest = sources.sha256()
-        with plugin_edge(f"code of {key} =", str(Path(where).resolve()), "its import", passing=()):
+        know_folder(Path(where).resolve().parent)
+        with plugin_edge(f"code of {key} =", str(Path(where).resolve()), "import", passing=()):
             module = execute(sources, digest)
     else:
+        know_package(where)
         module = _import_module(where, key)
         digest = _hash_module(where, key)
         if _imported.setdefault(where, digest) != digest:
@@ -127,6 +129,18 @@ def digest(group: str, target: str, *, key: str) -> str:
     return _read_file(where, key).sha256() if _is_file(where) else _hash_module(where, key)
 
 
+def files_of(group: str, target: str, *, key: str) -> tuple[str, ...]:
+    """Return the options of a target that name files, without executing its code; none where there is no such code."""
+    if is_foreign(target):
+        return ()
+    try:
+        where, name = place(group, target, key=key)
+        sources = _read_file(where, key) if _is_file(where) else _read_module(where, key)
+    except BadSpec:
+        return ()  # it is refused where it is loaded
+    return file_options(sources, name) if sources is not None else ()
+
+
 def is_foreign(target: str) -> bool:
     """Return whether a target is a program that serves the plugin."""
     return target.startswith(FOREIGN)
@@ -140,12 +154,14 @@ def absolute(target: str, base: Path) -> str:
     return f"{os.path.realpath(base / where)}:{name}"
 
 
-def check_options(factory: type[Any], options: Mapping[str, object], *, key: str, given: int) -> None:
-    """Compare the names of `options` with the constructor's parameters after the first `given`, which we supply.
+def check_options(factory: type[Any], options: Mapping[str, object], *, key: str, given: int) -> dict[str, Any]:
+    """Return `options`, converted by the hints of the constructor's parameters after the first `given`, ours.
 
-    Raises BadSpec naming an option under `key` that the constructor does not take, or that it needs.
+    Raises BadSpec naming an option under `key` that the constructor does not take, that it needs, or of another kind.
     """
-    options_of(factory, given).check(options, key=key, of=factory.__name__)
+    taken = options_of(factory, given)
+    taken.check(options, key=key, of=factory.__name__)
+    return taken.read(options, key=key)
 
 
 def place(group: str, target: str, *, key: str) -> tuple[str, str]:
@@ -173,7 +189,7 @@ def _is_file(where: str) -> bool:
 
 
 def _import_module(name: str, key: str) -> ModuleType:
-    with plugin_edge(f"code of {key} =", name, "its import"):
+    with plugin_edge(f"code of {key} =", name, "import"):
         try:
             return importlib.import_module(name)
         except ModuleNotFoundError as error:
@@ -229,16 +245,21 @@ def _hash_built_in(where: str, key: str) -> str:
 
 
 def _hash_found(where: str, key: str) -> str:
+    sources = _read_module(where, key)
+    return sources.sha256() if sources is not None else ""
+
+
+def _read_module(where: str, key: str) -> Sources | None:
     found = _find_module(where)
     if found is None:
         raise _not_installed(where, key)
     if found.origin is None or not found.has_location:
-        return ""  # compiled into the interpreter, or a namespace without code
+        return None  # compiled into the interpreter, or a namespace without code
     top = _find_module(where.partition(".")[0])
     assert top is not None  # it was found on the way to the module
     package = found.submodule_search_locations is not None
     with _readable(key):
-        return of_module(where, Path(found.origin), top.submodule_search_locations, package=package).sha256()
+        return of_module(where, Path(found.origin), top.submodule_search_locations, package=package)
 
 
 @contextlib.contextmanager

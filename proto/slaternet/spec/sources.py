@@ -23,6 +23,9 @@ from types import ModuleType
 OURS = ("slaternet", "slaternet_agent", "slaternet_coordinator", "slaternet_adversary")
 """The packages of built-ins. There is one copy of them in a process: a plugin's base class is one of theirs."""
 
+PLUGINS = "slaternet_plugin_"
+"""How the names of the packages begin that are made for plugins of single files."""
+
 _IMPORTERS = ("import_module", "__import__")
 _INIT = "__init__.py"
 _NAME_BYTES = 250
@@ -206,7 +209,7 @@ def _is_importer(function: ast.expr) -> bool:
 def execute(sources: Sources, digest: str) -> ModuleType:
     """Import the first file, once per place and content."""
     main, (path, _) = next(iter(sources.files.items()))
-    root = f"slaternet_plugin_{digest}_{hashlib.sha256(bytes(path)).hexdigest()[:16]}"
+    root = f"{PLUGINS}{digest}_{hashlib.sha256(bytes(path)).hexdigest()[:16]}"
     if root not in _finder.plugins:
         _finder.plugins[root] = sources
         package = ModuleType(root, "The modules of a plugin's folder.")

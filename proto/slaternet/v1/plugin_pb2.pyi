@@ -3,8 +3,11 @@
 isort:skip_file
 """
 
+from collections import abc as _abc
+from google.protobuf import any_pb2 as _any_pb2
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf.internal import containers as _containers
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -330,3 +333,123 @@ class ScoreReply(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ScoreReply: _TypeAlias = ScoreReply  # noqa: Y015
+
+@_typing.final
+class PluginFault(_message.Message):
+    """What a plugin did wrong, for the operator alone: it raised an error, or it broke its contract. Every field may be
+    absent. Texts are shown as one line of plain text of at most 1024 bytes, but for the traceback.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ERROR_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    REMEDY_FIELD_NUMBER: _builtins.int
+    METHOD_FIELD_NUMBER: _builtins.int
+    ROUND_FIELD_NUMBER: _builtins.int
+    AGENTS_FIELD_NUMBER: _builtins.int
+    ASKED_FIELD_NUMBER: _builtins.int
+    FRAMES_FIELD_NUMBER: _builtins.int
+    TRACEBACK_FIELD_NUMBER: _builtins.int
+    error: _builtins.str
+    """name of the error's type; empty (absent): the contract was broken without one"""
+    message: _builtins.str
+    """its text; without an error a predicate: "returned the wrong shape: ..." """
+    remedy: _builtins.str
+    """what to do, as an imperative"""
+    method: _builtins.str
+    """loss, constraint, play, ...; empty (absent): the call itself"""
+    round: _builtins.int
+    """0 (absent): that of the call, if it has one"""
+    agents: _builtins.bytes
+    """uint32, ascending: the first of those that the method was asked about"""
+    asked: _builtins.int
+    """how many it was asked about"""
+    traceback: _builtins.str
+    """all of it, several lines; shown on demand"""
+    @_builtins.property
+    def frames(self) -> _containers.RepeatedCompositeFieldContainer[Global___CodeLine]:
+        """of the author's code, innermost last"""
+
+    def __init__(
+        self,
+        *,
+        error: _builtins.str = ...,
+        message: _builtins.str = ...,
+        remedy: _builtins.str = ...,
+        method: _builtins.str = ...,
+        round: _builtins.int = ...,
+        agents: _builtins.bytes = ...,
+        asked: _builtins.int = ...,
+        frames: _abc.Iterable[Global___CodeLine] | None = ...,
+        traceback: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "asked", b"asked", "error", b"error", "frames", b"frames", "message", b"message", "method", b"method", "remedy", b"remedy", "round", b"round", "traceback", b"traceback"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PluginFault: _TypeAlias = PluginFault  # noqa: Y015
+
+@_typing.final
+class CodeLine(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FILE_FIELD_NUMBER: _builtins.int
+    LINE_FIELD_NUMBER: _builtins.int
+    FUNCTION_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    file: _builtins.str
+    line: _builtins.int
+    """from 1"""
+    function: _builtins.str
+    source: _builtins.str
+    """the line itself; empty (absent): unknown"""
+    def __init__(
+        self,
+        *,
+        file: _builtins.str = ...,
+        line: _builtins.int = ...,
+        function: _builtins.str = ...,
+        source: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["file", b"file", "function", b"function", "line", b"line", "source", b"source"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CodeLine: _TypeAlias = CodeLine  # noqa: Y015
+
+@_typing.final
+class CallStatus(_message.Message):
+    """The bytes of grpc-status-details-bin: field by field a google.rpc.Status."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CODE_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    DETAILS_FIELD_NUMBER: _builtins.int
+    code: _builtins.int
+    """the number of the status"""
+    message: _builtins.str
+    """its sentence"""
+    @_builtins.property
+    def details(self) -> _containers.RepeatedCompositeFieldContainer[_any_pb2.Any]:
+        """the first one of slaternet.v1.PluginFault is read"""
+
+    def __init__(
+        self,
+        *,
+        code: _builtins.int = ...,
+        message: _builtins.str = ...,
+        details: _abc.Iterable[_any_pb2.Any] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "details", b"details", "message", b"message"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CallStatus: _TypeAlias = CallStatus  # noqa: Y015

@@ -334,13 +334,13 @@ class Lacking(Overheard):
 @pytest.mark.parametrize(
     ("kind", "kinds", "sentence"),
     [
-        (Wrong, (True, False), "loss_gradient of round 1 is not finite"),
+        (Wrong, (True, False), "loss_gradient of round 1 for agent 0 returned nan, which is not finite, at "),
         (
             Wrong,
             (False, True),
-            r"constraint_gradient of round 1 has shape \(4, 1, 3\) where \(4, 1, 2, 3\) was asked for",
+            r"constraint_gradient of round 1 .* expected \(k, s, m, p\) = \(4, 1, 2, 3\), got \(4, 1, 3\), at ",
         ),
-        (Lacking, (True, False), "loss_gradient of round 1 raised AttributeError"),
+        (Lacking, (True, False), "loss_gradient of round 1 .*raised AttributeError"),
     ],
 )
 def test_a_gradient_that_is_none_is_the_plugin_s_failure(

@@ -21,6 +21,7 @@ from slaternet_adversary.plugin.calls import Served
 from slaternet_adversary.plugin.connections import (
     FRAMES,
     CallFailed,
+    Failure,
     FrameConnection,
     answer_frame,
     call_frame,
@@ -105,7 +106,10 @@ async def test_the_round_of_a_burst_that_fails_is_named(tmp_path: Path) -> None:
     path = tmp_path / "late.py"
     path.write_text(LATE)
     async with apart(Counting(f"{path}:Late"), tmp_path) as calls:
-        with pytest.raises(PluginFailed, match=r"acme failed: Play of round 3: ZeroDivisionError"):
+        with pytest.raises(
+            PluginFailed,
+            match=r"acme failed: play of round 3 raised ZeroDivisionError: division by zero, at .*late\.py:8 ",
+        ):
             await calls.play([Play(t, None) for t in range(1, 6)])
 
 
@@ -148,7 +152,7 @@ async def test_the_event_loop_goes_on_while_a_plugin_computes(tmp_path: Path) ->
         except BlockingIOError:
             continue
         assert frame == call_frame([("Play", b"question")])
-        second.sendall(answer_frame([("", b"answer")]))
+        second.sendall(answer_frame([(b"answer", None)]))
 
     assert await waiting == [b"answer"]
     connection.close()
@@ -196,7 +200,7 @@ def torn(frame: bytes) -> Iterator[bytes]:
 
 
 def test_a_frame_that_ends_too_early_is_no_frame() -> None:
-    frame = answer_frame([("", b"one"), ("ABORTED", b"two")])
+    frame = answer_frame([(b"one", None), (b"", Failure("ABORTED", "two"))])
     for piece in torn(frame):
         left = [piece]
         with pytest.raises(ConnectionResetError):

@@ -5,6 +5,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from tests.support.worker_plugins import SET, Counting, Plain, Walk, at, game, playing, served, target
 
+from slaternet.codec.faults import DETAILS, encode_status
 from slaternet.codec.plugin import (
     SERVICE,
     DescribeReply,
@@ -27,6 +29,7 @@ from slaternet.codec.plugin import (
 from slaternet.errors import Diverged, PluginFailed
 from slaternet.limits import LIMITS
 from slaternet.model import Array
+from slaternet.plugin_faults import CodeLine, PluginFault
 from slaternet_adversary import Adversary, CannotPlay, Game, History
 from slaternet_adversary.builtin.linear_regression import LinearRegression
 from slaternet_adversary.builtin.moving_target import MovingTarget
@@ -271,14 +274,17 @@ SHORT = encode_evaluated(
 @pytest.mark.parametrize("method", ["loss", "loss_gradient", "constraint_gradient", "quadratic", "linear"])
 @pytest.mark.parametrize("reply", [SHORT, b"", b"\xff\xff", bytes(200)], ids=["short", "empty", "garbage", "zeros"])
 def test_an_answer_of_another_size_is_a_failure_of_the_plugin(method: str, reply: bytes, tmp_path: Path) -> None:
-    wrong = pytest.raises(PluginFailed, match=r"plugin acme failed: Evaluate of round 1 answered")
+    wrong = pytest.raises(PluginFailed, match=r"acme failed: Evaluate of round 1 .*has answered wrongly: ")
     with against(tmp_path, Evaluate=reply) as remote, wrong:
         ask(remote, method)
 
 
 def test_scores_of_another_number_are_a_failure_of_the_plugin(tmp_path: Path) -> None:
     reply = encode_scored(ScoreReply(np.zeros(4), np.zeros(3)))
-    wrong = pytest.raises(PluginFailed, match=r"plugin acme failed: Score of round 1 answered")
+    wrong = pytest.raises(
+        PluginFailed,
+        match=r"acme failed: Score of round 1 .*: violation .* \(N\) = \(4,\) in .*, 32 bytes; got 24 bytes",
+    )
     with against(tmp_path, Score=reply) as remote, wrong:
         ask(remote, "network_violation")
 
@@ -302,16 +308,17 @@ def test_a_description_beyond_the_limits_is_a_failure_of_the_plugin(reply: bytes
 
 def test_an_answer_above_the_message_limit_is_not_taken_in(tmp_path: Path) -> None:
     huge = bytes(LIMITS.plugin_message_bytes + 1)
-    refused = pytest.raises(PluginFailed, match=r"Play of round 1: .*larger than max")
+    refused = pytest.raises(PluginFailed, match=r"Play of round 1 failed: .*larger than max")
     with against(tmp_path, Play=huge) as remote, refused:
         remote.play(1, None)
 
 
 def test_every_status_says_what_has_happened_where(tmp_path: Path) -> None:
     with against(tmp_path, Evaluate=ends(grpc.StatusCode.ABORTED, "ValueError:\n  odd")) as remote:
-        with pytest.raises(PluginFailed, match=r"^the adversary plugin acme failed: Evaluate of round 1: Val.* odd$"):
+        said = r"^the adversary plugin acme failed: Evaluate of round 1 for agents .* failed: ValueError: odd; "
+        with pytest.raises(PluginFailed, match=said):
             ask(remote, "loss")
-        with pytest.raises(PluginFailed, match="Score of round 1: Method not found"):
+        with pytest.raises(PluginFailed, match="Score of round 1 failed: Method not found"):
             ask(remote, "network_loss")
     unsupported = ends(grpc.StatusCode.INVALID_ARGUMENT, "play with at least 9 agents")
     with (
@@ -323,6 +330,23 @@ def test_every_status_says_what_has_happened_where(tmp_path: Path) -> None:
         connect(f"unix:{tmp_path}/nobody")
 
 
+def test_the_fault_in_the_details_of_a_status_is_told_and_completed(tmp_path: Path) -> None:
+    fault = PluginFault(error="std::out_of_range", message="map::at", frames=(CodeLine("drones.cpp", 31, "price", ""),))
+
+    def fail(_data: bytes, context: grpc.ServicerContext) -> bytes:
+        context.set_trailing_metadata(((DETAILS, encode_status(10, "odd", fault)),))
+        return context.abort(grpc.StatusCode.ABORTED, "odd")
+
+    with against(tmp_path, Evaluate=fail) as remote, pytest.raises(PluginFailed) as failed:
+        ask(remote, "loss")
+
+    assert failed.value.fault == replace(fault, method="Evaluate", round=1, agents=(0, 1, 2, 3), asked=4)
+    sentence = (
+        "Evaluate of round 1 for agents 0, 1, 2, 3 raised std::out_of_range: map::at, at drones.cpp:31; correct its"
+    )
+    assert str(failed.value) == f"the adversary plugin acme failed: {sentence} code"
+
+
 def test_an_instance_that_is_never_known_ends_in_a_failure(tmp_path: Path) -> None:
     unknown = pytest.raises(PluginFailed, match="does not know the instance")
     with against(tmp_path, Play=ends(grpc.StatusCode.NOT_FOUND, "who?")) as remote, unknown:
@@ -331,7 +355,7 @@ def test_an_instance_that_is_never_known_ends_in_a_failure(tmp_path: Path) -> No
 
 def test_a_plugin_that_becomes_another_when_it_is_described_again_fails(tmp_path: Path) -> None:
     described = iter([DescribeReply("a", 2), DescribeReply("b", 3)])
-    changed = pytest.raises(PluginFailed, match="described again it is another plugin")
+    changed = pytest.raises(PluginFailed, match="Describe gives another plugin than before")
     replies = {
         "Describe": lambda _data, _context: encode_described(next(described)),
         "Play": ends(grpc.StatusCode.NOT_FOUND, "who?"),

@@ -1,5 +1,4 @@
 import contextlib
-import hashlib
 import os
 import zipfile
 from pathlib import Path
@@ -54,7 +53,6 @@ def test_what_numpy_saved_is_played(file: Path) -> None:
     saved, played = arrays(), Replay(GAME, path=str(file))
 
     assert (played.constraints, played.rounds) == (M, T)
-    assert played.sha256 == hashlib.sha256(file.read_bytes()).hexdigest()
     for t in range(1, T + 1):
         assert_alike(played.play(t), Functions(saved["matrix"][t - 1], saved["offset"][t - 1], ROWS))
 

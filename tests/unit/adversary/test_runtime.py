@@ -231,6 +231,11 @@ class Undefined(Plain):
         return np.full(points.shape[:2], np.nan)
 
 
+class Huge(Plain):
+    def loss(self, agents: Agents, points: Array) -> Array:
+        return np.full(points.shape[:2], 1e300)
+
+
 class Worthless(Plain):
     def network_violation(self, agents: Agents, points: Array) -> Array:
         return np.full(len(points), np.nan)
@@ -266,19 +271,32 @@ def second(factory: Callable[[int, list[list[int]]], Round]) -> Callable[[int, l
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (refuse, r"play\(2\) raised RuntimeError at .*: I give up"),
-        (second(Raising), "loss of round 2 raised KeyError at .*: 'no such agent'"),
-        (second(Late), "the score of round 2 raised ZeroDivisionError at .*: by zero"),
-        (second(Infinite), "constraint of round 2 is not finite"),
-        (second(Undefined), "loss of round 2 is not finite"),
-        (second(Worthless), "the score of round 2 is not finite"),
-        (second(Flat), r"loss of round 2 has shape \(1,\) where \(1, 2\) was asked for"),
-        (second(Generous), r"constraint of round 2 has shape \(1, 2, 2\) where \(1, 2, 1\) was asked for"),
+        (refuse, "play of round 2 raised RuntimeError: I give up, at .*test_runtime"),
+        (second(Raising), "loss of round 2 for agent 0 raised KeyError: 'no such agent', at .*test_runtime"),
+        (second(Late), "network_loss of round 2 for agents 0, 1, 2 raised ZeroDivisionError: by zero, at "),
         (
-            second(Crooked),
-            r"the score of round 2 raised ValueError at .*: 4 points were given scores of shape \(3,\)",
+            second(Infinite),
+            "constraint of round 2 for agent 0 returned inf, which is not finite, at .* `def constraint",
         ),
-        (lambda t, calls: None, "loss of round 1 raised AttributeError"),
+        (second(Undefined), "loss of round 2 for agent 0 returned nan, which is not finite, at .* `def loss"),
+        (
+            second(Worthless),
+            "network_violation of round 2 for agents 0, 1, 2 makes a score that is nan, .* `def network_vio",
+        ),
+        (
+            second(Flat),
+            r"loss of round 2 for agent 0 returned the wrong shape: expected \(k, s\) = \(1, 2\), got \(1,\), at ",
+        ),
+        (
+            second(Generous),
+            r"constraint of round 2 .* wrong shape: expected \(k, s, m\) = \(1, 2, 1\), got \(1, 2, 2\), at ",
+        ),
+        (second(Crooked), r"network_loss of round 2 .* wrong shape: expected \(N\) = \(4,\), got \(3,\), at "),
+        (
+            second(Huge),
+            r"loss of round 2 for agent 0 returned 1e\+300, which is too large to be scored \(above 1e\+70\)",
+        ),
+        (lambda t, calls: None, "play of round 1 returned NoneType, which has no methods loss and constraint, at "),
     ],
 )
 def test_a_failing_plugin_is_named_with_the_round(
@@ -299,5 +317,7 @@ def test_a_batch_of_single_calls_is_checked_like_one(begin: Begin) -> None:
     plugin.rowwise = False
     runtime = begin(plugin)
 
-    with pytest.raises(PluginFailed, match="loss of round 2 has shape"):
+    with pytest.raises(
+        PluginFailed, match=r"loss of round 2 for agent 0 returned .*\(k, s\) = \(1, 2\), got \(1,\), at "
+    ):
         play(runtime, 3)

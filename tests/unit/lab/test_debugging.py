@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from slaternet.debugger import debugged, is_debugged
 from slaternet.errors import BadSpec
 from slaternet.spec import Spec
+from slaternet.spec.debugger import debugged, is_debugged
 from slaternet_adversary.plugin.foreground import Foreground
 from slaternet_adversary.plugin.makers import plugin_maker
 from slaternet_lab.cli import main

@@ -155,9 +155,15 @@ def test_half_a_target_is_refused(target: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("x = 1\nraise RuntimeError('boom')\n", "RuntimeError at mine.py, line 2: boom"),
-        ("x = 1\n\ndef (:\n", "SyntaxError at mine.py, line 3: "),
-        ("import no_such_module\n", "ModuleNotFoundError at mine.py, line 1: No module named 'no_such_module'"),
+        (
+            "x = 1\nraise RuntimeError('boom')\n",
+            "RuntimeError: boom, at {path}:2 `raise RuntimeError('boom')`; correct its code",
+        ),
+        ("x = 1\n\ndef (:\n", "SyntaxError: invalid syntax, at {path}:3 `def (:`; correct its code"),
+        (
+            "import no_such_module\n",
+            "No module named 'no_such_module', at {path}:1 `import no_such_module`; install no_such_module, or",
+        ),
     ],
 )
 def test_code_that_fails_on_import_is_reported_with_its_line(tmp_path: Path, text: str, reason: str) -> None:
@@ -166,7 +172,7 @@ def test_code_that_fails_on_import_is_reported_with_its_line(tmp_path: Path, tex
     with pytest.raises(PluginFailed) as failed:
         load(GROUP, f"{path}:Mine", key="graph.name")
 
-    assert reason in str(failed.value)
+    assert reason.format(path=path) in str(failed.value)
 
 
 def test_a_package_that_lacks_something_itself_is_not_called_missing(
@@ -203,18 +209,19 @@ def test_what_we_supply_ourselves_is_not_an_option() -> None:
 
 def test_what_a_plugin_raises_is_told_with_the_plugin_the_place_and_the_line() -> None:
     rounds = iter((3, 4))
-    with pytest.raises(PluginFailed) as failed, plugin_edge("graph", "mine", lambda: f"matrix({next(rounds)})"):
+    with pytest.raises(PluginFailed) as failed, plugin_edge("graph", "mine", "matrix", lambda: next(rounds)):
         raise KeyError("lost")
 
     line = failed.value.__cause__.__traceback__.tb_lineno  # type: ignore[union-attr]
-    what = f"KeyError at test_plugins.py, line {line}: 'lost'; correct its code"
-    assert str(failed.value) == f"the graph mine failed: matrix(3) raised {what}"
-    assert failed.value.what == what
-    assert pickle.loads(pickle.dumps(failed.value)).what == what
+    what = f"""KeyError: 'lost', at {__file__}:{line} `raise KeyError("lost")`; correct its code"""
+    assert str(failed.value) == f"the graph mine failed: matrix of round 3 raised {what}"
+    assert failed.value.fault is not None
+    assert failed.value.fault.raised == what
+    assert pickle.loads(pickle.dumps(failed.value)).fault == failed.value.fault
 
 
 def test_a_plugin_that_exits_has_failed_and_our_own_errors_pass() -> None:
-    with pytest.raises(PluginFailed, match=r"start raised SystemExit at .*: 3"), plugin_edge("algorithm", "a", "start"):
+    with pytest.raises(PluginFailed, match=r"start raised SystemExit: 3, at "), plugin_edge("algorithm", "a", "start"):
         raise SystemExit(3)
     with pytest.raises(BadSpec, match=r"^run\.rounds is missing$"), plugin_edge("algorithm", "a", "start"):
         raise BadSpec("run.rounds is missing")
@@ -224,8 +231,8 @@ def test_a_plugin_that_exits_has_failed_and_our_own_errors_pass() -> None:
 
 @pytest.mark.parametrize("logged", [True, False])
 def test_the_traceback_is_logged_for_the_operator_unless_a_report_says_it(logged: bool) -> None:
-    with capture_logs() as logs, pytest.raises(PluginFailed), plugin_edge("graph", "mine", "matrix(3)", logged=logged):
+    with capture_logs() as logs, pytest.raises(PluginFailed), plugin_edge("graph", "mine", "matrix", 3, logged=logged):
         raise KeyError("lost")
 
     told = [(each["event"], each["plugin"], each["where"], repr(each["exc_info"])) for each in logs]
-    assert told == [("plugin failed", "mine", "matrix(3)", "KeyError('lost')")] * logged
+    assert told == [("plugin failed", "mine", "matrix of round 3", "KeyError('lost')")] * logged

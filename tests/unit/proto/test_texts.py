@@ -91,8 +91,8 @@ def test_the_status_of_a_peer_is_read_as_plain_text(
 def test_what_a_plugin_raises_is_told_as_plain_text() -> None:
     with (
         pytest.raises(PluginFailed) as failed,
-        plugin_edge("adversary", "mine.py:Mine", "play of round 1", logged=False),
+        plugin_edge("adversary", "mine.py:Mine", "play", 1, logged=False),
     ):
         raise ArithmeticError(HOSTILE)
 
-    assert f": {HARMLESS}; correct its code" in str(failed.value)
+    assert f"raised ArithmeticError: {HARMLESS}, at {__file__}:" in str(failed.value)

@@ -7,27 +7,22 @@ A plugin can be debugged only in the process that owns the terminal, or that an 
 import contextlib
 import os
 import sys
-import sysconfig
 import traceback
 from bdb import Bdb
 from collections.abc import Iterator
 from contextvars import ContextVar
-from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any
 
 from slaternet.errors import PluginFailed
+from slaternet.spec.author_frames import of_author
 from slaternet.texts import printable
 
 _OF_AN_IDE = ("pydevd", "_pydevd")
 """How the modules of the debugger of VS Code and PyCharm begin."""
-_OURS = ("slaternet", "slaternet_agent", "slaternet_coordinator", "slaternet_adversary", "slaternet_lab")
 _CALLED = ("builtins.breakpoint", "pdb.Pdb")
 """Audit events of a call of a debugger."""
-_REMEDY = (
-    "this process has no terminal; play the spec with `slaternet simulate --debug`, or debug an adversary with "
-    "`slaternet run --debug`"
-)
+_REMEDY = "play the spec with `slaternet simulate --debug`, or an adversary with `slaternet run --debug`"
 
 _wanted: ContextVar[bool] = ContextVar("wanted", default=False)
 
@@ -66,10 +61,9 @@ def refuse_debuggers() -> None:
 
     def refuse(event: str, _: object) -> None:
         if event in _CALLED and os.environ.get("PYTHONBREAKPOINT") != "0":
-            callers = (frame for frame, _ in traceback.walk_stack(sys._getframe(1)) if _is_of_author(frame))
-            caller = next(callers, sys._getframe(1))
-            where = f"{Path(caller.f_code.co_filename).name}, line {caller.f_lineno}"
-            raise DebuggerNeeded(f"a debugger was called in {where}: {_REMEDY}")
+            callers = of_author(traceback.walk_stack(sys._getframe(1)))
+            where = f" at {callers[0][0].f_code.co_filename}:{callers[0][1]}" if callers else ""
+            raise DebuggerNeeded(f"a debugger was called{where}, and this process has no terminal; {_REMEDY}")
 
     sys.addaudithook(refuse)
 
@@ -78,8 +72,8 @@ def post_mortem(error: BaseException) -> None:
     """Open a debugger on an error, at the innermost frame of its author's code."""
     import pdb  # here: it takes time, and few need it
 
-    frames = [(frame, line) for frame, line in traceback.walk_tb(error.__traceback__) if _is_of_author(frame)]
-    last = frames[-1][0] if frames else None
+    own = of_author(traceback.walk_tb(error.__traceback__))
+    last = own[-1][0] if own else None
     parts: list[TracebackType] = []
     part = error.__traceback__
     while part is not None and (not parts or parts[-1].tb_frame is not last):
@@ -90,10 +84,3 @@ def post_mortem(error: BaseException) -> None:
         shown = TracebackType(shown, part.tb_frame, part.tb_lasti, part.tb_lineno)
     print(f"{type(error).__name__}: {printable(str(error))}")
     pdb.post_mortem(shown)
-
-
-def _is_of_author(frame: FrameType) -> bool:
-    """Whether code is neither ours nor of the standard library or another installed package."""
-    libraries = (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
-    ours = str(frame.f_globals.get("__name__", "")).partition(".")[0] in _OURS
-    return not ours and not frame.f_code.co_filename.startswith((*libraries, "<"))
