@@ -38,7 +38,7 @@ class Foreground:
         self._server.stop(None)
 
     def run(self) -> None:
-        """Reply calls in this thread, the main one, until `stop`; KeyboardInterrupt and BdbQuit end it too."""
+        """Answer calls in this thread, the main one, until `stop`; KeyboardInterrupt and BdbQuit end it too."""
         while True:
             signal.signal(signal.SIGINT, signal.default_int_handler)  # pdb leaves its own behind
             call = self._calls.get()

@@ -1,7 +1,6 @@
 """Play a game: `run` over the network, `simulate` without one, `resume` one that was interrupted."""
 
 import contextlib
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext, redirect_stdout
@@ -13,7 +12,7 @@ from rich.console import Console
 
 from slaternet.prints import label_of, labelled
 from slaternet.service.main import DEGRADED
-from slaternet.spec.debugger import DebuggerNeeded
+from slaternet.spec.debugger import DebuggerNeeded, without_breakpoints
 from slaternet.storage.journal import Durability
 from slaternet_adversary.shell.command import KeepOption
 from slaternet_coordinator.engine.rules import LOST_AFTER, Policy
@@ -153,8 +152,7 @@ def _conclude(played: "Run", as_json: bool) -> None:
     from slaternet_lab.games.finish import finish
 
     show_summary(played, as_json=as_json)
-    os.environ["PYTHONBREAKPOINT"] = "0"  # what a plugin is asked after the game is no matter of its debugger
-    with redirect_stdout(sys.stderr):
+    with redirect_stdout(sys.stderr), without_breakpoints():  # a plugin that is asked once more is not looked at
         finish(played.folder)
 
 

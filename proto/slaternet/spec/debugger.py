@@ -22,6 +22,8 @@ _OF_AN_IDE = ("pydevd", "_pydevd")
 """How the modules of the debugger of VS Code and PyCharm begin."""
 _CALLED = ("builtins.breakpoint", "pdb.Pdb")
 """Audit events of a call of a debugger."""
+_BREAKPOINT = "PYTHONBREAKPOINT"
+"""The variable of Python that says what `breakpoint()` calls; 0: nothing."""
 _REMEDY = "play the spec with `slaternet simulate --debug`, or an adversary with `slaternet run --debug`"
 
 _wanted: ContextVar[bool] = ContextVar("wanted", default=False)
@@ -56,11 +58,24 @@ def debugged() -> Iterator[None]:
         _wanted.reset(before)
 
 
+@contextlib.contextmanager
+def without_breakpoints() -> Iterator[None]:
+    """Have `breakpoint()` do nothing, here and in processes that are started, while the block runs."""
+    before = os.environ.get(_BREAKPOINT)
+    os.environ[_BREAKPOINT] = "0"
+    try:
+        yield
+    finally:
+        del os.environ[_BREAKPOINT]
+        if before is not None:
+            os.environ[_BREAKPOINT] = before
+
+
 def refuse_debuggers() -> None:
     """Have `breakpoint()`, and pdb called otherwise, raise DebuggerNeeded in this process, which has no terminal."""
 
     def refuse(event: str, _: object) -> None:
-        if event in _CALLED and os.environ.get("PYTHONBREAKPOINT") != "0":
+        if event in _CALLED and os.environ.get(_BREAKPOINT) != "0":
             callers = of_author(traceback.walk_stack(sys._getframe(1)))
             where = f" at {callers[0][0].f_code.co_filename}:{callers[0][1]}" if callers else ""
             raise DebuggerNeeded(f"a debugger was called{where}, and this process has no terminal; {_REMEDY}")

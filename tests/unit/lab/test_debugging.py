@@ -1,5 +1,6 @@
 """Where a plugin cannot be served or debugged, one sentence says so before anything starts."""
 
+import os
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 
 from slaternet.errors import BadSpec
 from slaternet.spec import Spec
-from slaternet.spec.debugger import debugged, is_debugged
+from slaternet.spec.debugger import debugged, is_debugged, without_breakpoints
 from slaternet_adversary.plugin.foreground import Foreground
 from slaternet_adversary.plugin.makers import plugin_maker
 from slaternet_lab.cli import main
@@ -91,3 +92,15 @@ def test_a_process_is_debugged_while_a_block_runs() -> None:
     with debugged():
         assert is_debugged()
     assert not is_debugged()
+
+
+@pytest.mark.parametrize("before", [None, "pdb.set_trace"])
+def test_breakpoints_do_nothing_while_a_block_runs(before: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONBREAKPOINT", raising=False)
+    if before is not None:
+        monkeypatch.setenv("PYTHONBREAKPOINT", before)
+
+    with without_breakpoints():
+        breakpoint()
+
+    assert os.environ.get("PYTHONBREAKPOINT") == before
