@@ -14,6 +14,8 @@ from slaternet_coordinator.graphs import Graph
 from slaternet_coordinator.graphs.file import FileGraph
 from slaternet_coordinator.graphs.plugin import Foreign
 
+GROUP = "slaternet.graphs"
+
 
 def build(section: GraphSection, agents: int, seed: int) -> Graph:
     """Return the graph that `[graph]` of a spec describes; BadSpec names the key at fault."""
@@ -43,7 +45,7 @@ def digest(section: GraphSection) -> str:
 
 def _loaded(section: GraphSection) -> tuple[Loaded, dict[str, Any]]:
     """Return the class, and the numbers that it takes."""
-    loaded = load("slaternet.graphs", section.name, key="graph.name")
+    loaded = load(GROUP, section.name, key="graph.name")
     return loaded, check_options(loaded.factory, section.numbers, key="graph", given=2)
 
 

@@ -76,7 +76,7 @@ _PLAY, _LOOK, _AFTER, _SERVICES = "Play", "Before a game", "After a game", "Serv
 
 _register(play.run, _PLAY, "slaternet run paper --hosts 4 --set run.rounds=200")
 _register(play.resume, _PLAY, "slaternet resume runs/mine --rounds 2000")
-_register(play.simulate, _PLAY, "slaternet simulate mine.toml --set adversary.options.b=5 --out runs/mine")
+_register(play.simulate, _PLAY, "slaternet simulate mine.toml --adversary mine.py:Mine --watch")
 _register(compare.compare, _PLAY, "slaternet compare paper --algorithms zhang2024,yi2023 --seeds 10 --out runs/two")
 _register(verify.verify, _PLAY, "slaternet verify mine.toml --theorem 2 --seeds 20")
 _register(specs.specs, _LOOK, "slaternet specs paper > mine.toml")

@@ -16,15 +16,19 @@ from typing import BinaryIO, TextIO, cast
 
 from slaternet.limits import LIMITS
 from slaternet.spec.debugger import is_debugged
+from slaternet.spec.programs import is_program, words
 from slaternet.texts import printable
 
 _READ_BYTES = 1 << 16
+_LAST_BYTES = 300
+"""How much of what is printed an error may quote."""
 _ENDS = re.compile(rb"[\r\n]+")
 
 
 def label_of(target: str) -> str:
-    """Return the name of a plugin in front of its lines: of a file, without its folder."""
-    return printable(target.rpartition("/")[2])
+    """Return the name of a plugin in front of its lines: of a file or program, without its folder."""
+    code = words(target)[0] if is_program(target) else target
+    return printable(code.rpartition("/")[2])
 
 
 class LabelledLines(io.RawIOBase):
@@ -60,13 +64,21 @@ class LabelledLines(io.RawIOBase):
                 sys.stderr.flush()
 
 
-def relay(descriptor: int, label: str) -> None:
-    """Show what comes from a pipe until all its other ends are closed; then close it."""
-    lines = LabelledLines(label)
-    with open(descriptor, "rb", buffering=0) as pipe:
-        while data := os.read(pipe.fileno(), _READ_BYTES):
-            lines.write(data)
-    lines.finish()
+class Printed:
+    """What a process of its own prints: shown with a label, and the `last` of it kept for errors."""
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+        self.last = b""
+
+    def relay(self, descriptor: int) -> None:
+        """Show what comes from a pipe until all its other ends are closed; then close it."""
+        lines = LabelledLines(self._label)
+        with open(descriptor, "rb", buffering=0) as pipe:
+            while data := os.read(pipe.fileno(), _READ_BYTES):
+                self.last = (self.last + data)[-_LAST_BYTES:]
+                lines.write(data)
+        lines.finish()
 
 
 @contextlib.contextmanager

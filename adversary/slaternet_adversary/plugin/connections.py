@@ -35,6 +35,19 @@ _MOST = LIMITS.burst * LIMITS.plugin_message_bytes
 _PIECE = 1 << 18
 
 
+_OPTIONS = (
+    ("grpc.max_receive_message_length", LIMITS.plugin_message_bytes),
+    ("grpc.max_send_message_length", LIMITS.plugin_message_bytes),
+    ("grpc.max_metadata_size", LIMITS.metadata_bytes),
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.enable_retries", 0),
+    ("grpc.service_config_disable_resolution", 1),
+    # a connection of its own: failures of another game at this address must not affect us
+    ("grpc.use_local_subchannel_pool", 1),
+)
+_HEALTH_SECONDS = 2.0
+
+
 class CallFailed(Exception):
     """A call ended with a status instead of a reply."""
 
@@ -84,17 +97,7 @@ class GrpcConnection:
         import grpc  # here: a game whose plugin runs in our own worker needs none of it
 
         self._error = grpc.RpcError
-        options = [
-            ("grpc.max_receive_message_length", LIMITS.plugin_message_bytes),
-            ("grpc.max_send_message_length", LIMITS.plugin_message_bytes),
-            ("grpc.max_metadata_size", LIMITS.metadata_bytes),
-            ("grpc.enable_http_proxy", 0),
-            ("grpc.enable_retries", 0),
-            ("grpc.service_config_disable_resolution", 1),
-            # a connection of its own: failures of another game at this address must not affect us
-            ("grpc.use_local_subchannel_pool", 1),
-        ]
-        self._channel = grpc.insecure_channel(address, options=options)
+        self._channel = grpc.insecure_channel(address, options=_OPTIONS)
         # made once: that is a good part of a call
         self._methods: dict[str, Any] = {
             name: self._channel.unary_unary(f"/{messages.SERVICE}/{name}") for name in METHODS
@@ -122,6 +125,21 @@ class GrpcConnection:
     def close(self) -> None:
         """Close the channel."""
         self._channel.close()
+
+
+def serves(address: str) -> bool:
+    """Return whether gRPC is served at an address, and its health service, if there is one, says so too."""
+    import grpc
+    from grpc_health.v1 import health_pb2
+
+    with grpc.insecure_channel(address, options=_OPTIONS) as channel:
+        check: Any = channel.unary_unary("/grpc.health.v1.Health/Check")
+        try:
+            reply = check(health_pb2.HealthCheckRequest().SerializeToString(), timeout=_HEALTH_SECONDS)
+        except grpc.RpcError as error:
+            return cast("Any", error).code() is grpc.StatusCode.UNIMPLEMENTED
+    serving: bool = health_pb2.HealthCheckResponse.FromString(reply).status == health_pb2.HealthCheckResponse.SERVING
+    return serving
 
 
 class FrameConnection:

@@ -1,7 +1,7 @@
 """From a resolved spec to the adversary's parts: the plugin, its description, the referee.
 
-A plugin runs in this process (`isolation = "none"`, or where it is debugged), in a worker process (`"process"`), or in
-a program that is served elsewhere (`grpc://HOST:PORT`).
+A plugin runs in this process (`isolation = "none"`, or where it is debugged), in a worker process (`"process"`), in a
+program that is started (`exec:./drones --port {port}`), or in one that is served elsewhere (`grpc://HOST:PORT`).
 """
 
 import abc
@@ -9,7 +9,7 @@ import contextlib
 import functools
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
@@ -21,7 +21,9 @@ from slaternet.model import Description
 from slaternet.prints import label_of, labelled
 from slaternet.spec import Spec
 from slaternet.spec.debugger import is_debugged
-from slaternet.spec.plugins import ADVERSARIES, FOREIGN, digest, is_foreign, load, place, plugin_edge
+from slaternet.spec.plugins import ADVERSARIES, FOREIGN, digest, is_foreign, is_python, load, place, plugin_edge
+from slaternet.spec.programs import is_program
+from slaternet.spec.session import is_of_session
 from slaternet_adversary.api import Adversary, Game, History
 from slaternet_adversary.plugin import sandbox
 from slaternet_adversary.plugin.calls import BUILT_IN, KIND, Served, new_instance, passing
@@ -41,7 +43,7 @@ _GRADIENTS = {"loss_gradient": "the loss", "constraint_gradient": "the constrain
 
 def is_built_in(target: str) -> bool:
     """Whether a plugin is part of this package."""
-    return not is_foreign(target) and place(GROUP, target, key=_KEY)[0].startswith(BUILT_IN)
+    return is_python(target) and place(GROUP, target, key=_KEY)[0].startswith(BUILT_IN)
 
 
 def isolation_of(spec: Spec) -> Literal["process", "none"]:
@@ -49,14 +51,20 @@ def isolation_of(spec: Spec) -> Literal["process", "none"]:
     plugin, isolation = spec.adversary.plugin, spec.adversary.isolation
     if is_foreign(plugin) and isolation == "process":
         raise BadSpec(f'adversary.isolation = "process" is for Python, and {plugin} runs elsewhere; remove it')
-    if is_foreign(plugin):
+    if is_of_session(plugin) and isolation == "process":
+        raise BadSpec(f'adversary.isolation = "process" is for code in files, and {plugin} is in none; remove it')
+    if is_foreign(plugin) or is_of_session(plugin):
         return "none"
+    if is_program(plugin) and isolation == "none":
+        raise BadSpec('adversary.isolation = "none" is for Python, and a program has a process of its own; remove it')
     return isolation or ("none" if is_built_in(plugin) else "process")
 
 
 def plays_apart(spec: Spec) -> bool:
     """Whether the plugin runs in another process, so that calls of it wait; not where this one is debugged."""
-    return is_foreign(spec.adversary.plugin) or (isolation_of(spec) == "process" and not is_debugged())
+    if not is_python(spec.adversary.plugin):
+        return True
+    return isolation_of(spec) == "process" and not is_debugged()
 
 
 class Maker(abc.ABC):
@@ -92,32 +100,54 @@ def make_plugin(spec: Spec, maker: Maker) -> tuple[Adversary, Description]:
 
 
 @contextlib.contextmanager
-def plugin_maker(spec: Spec, served_at: str = "") -> Iterator[Maker]:
+def plugin_maker(spec: Spec, patience: float = 0.0, served_at: str = "") -> Iterator[Maker]:
     """Give a maker of the spec's plugin at once: `new` takes the time. At the end of the block, end its process.
 
-    `served_at` is where the plugin is served already, HOST:PORT; empty where the spec says it.
+    A foreign plugin whose server is gone is dialled again for `patience` seconds. `served_at` is where a plugin in
+    Python is served already, HOST:PORT.
     """
     target, limits = spec.adversary.plugin, limits_of(spec)
     check_data(spec)
     if is_foreign(target):
-        served = Served(lambda: served_at or target.removeprefix(FOREIGN))
-        with contextlib.closing(_Outside(spec, target, served)) as foreign:
+        served = Served(lambda: target.removeprefix(FOREIGN), patience=patience)
+        with contextlib.closing(_Outside(spec, target, served, lambda version: version)) as foreign:
             yield foreign
-        return
-    if not (served_at or plays_apart(spec)):
+    elif is_program(target):
+        from slaternet_adversary.plugin.program import StartedProgram
+
+        with StartedProgram(target, limits) as program:
+            served = Served(functools.partial(program.listening, limits.plugin_seconds), program.killed)
+            with contextlib.closing(_Outside(spec, program.name, served, program.sha256)) as outside:
+                yield outside
+    elif served_at:
+        served, (_, name) = Served(lambda: served_at, patience=patience), place(GROUP, target, key=_KEY)
+        with contextlib.closing(_Outside(spec, name, served, _same_as(spec, served_at))) as outside:
+            yield outside
+    elif plays_apart(spec):
+        code, (_, name) = digest(GROUP, target, key=_KEY), place(GROUP, target, key=_KEY)
+        with sandbox.SandboxedWorker(target, limits) as worker:
+            served = Served(functools.partial(worker.listening, limits.plugin_seconds), worker.killed)
+            with contextlib.closing(_Outside(spec, name, served, lambda _: code)) as outside:
+                yield outside
+    else:
         plain = is_built_in(target) or is_debugged()  # else what it prints is its own
         with contextlib.nullcontext() if plain else labelled(label_of(target)):
             yield _Inside(spec)
-        return
-    code, (_, name) = digest(GROUP, target, key=_KEY), place(GROUP, target, key=_KEY)
-    if served_at:
-        with contextlib.closing(_Outside(spec, name, Served(lambda: served_at), code)) as elsewhere:
-            yield elsewhere
-    else:
-        with sandbox.SandboxedWorker(target, limits) as worker:
-            served = Served(functools.partial(worker.listening, limits.plugin_seconds), worker.killed)
-            with contextlib.closing(_Outside(spec, name, served, code)) as outside:
-                yield outside
+
+
+def _same_as(spec: Spec, served_at: str) -> Callable[[str], str]:
+    """Return what requires of a plugin that is served that it is the code that the spec names."""
+    code = digest(GROUP, spec.adversary.plugin, key=_KEY)
+
+    def check(version: str) -> str:
+        if version != code:
+            raise BadSpec(
+                f"what is served at {served_at} is other code than {spec.adversary.plugin}; end it, and serve that "
+                "plugin with `slaternet adversary-serve`"
+            )
+        return code
+
+    return check
 
 
 def limits_of(spec: Spec) -> Limits:
@@ -186,12 +216,13 @@ class _Inside(Maker):
 class _Outside(Maker):
     """Makes instances in a process that serves slaternet.v1.Plugin."""
 
-    def __init__(self, spec: Spec, name: str, served: Served, code: str = "") -> None:
+    def __init__(self, spec: Spec, name: str, served: Served, code: Callable[[str], str]) -> None:
         self.spec = spec
         self._name = name
         self._served = served
         self._made: list[Remote] = []
-        self.code = self._pinned = code
+        self._code = code  # from the version that the plugin describes itself with
+        self.code = ""
 
     def new(self, *, probe: bool = False) -> "Remote":
         from slaternet_adversary.plugin.remote import Remote  # here, because a game in one process needs no gRPC
@@ -207,12 +238,7 @@ class _Outside(Maker):
             name=self._name,
         )
         self._made.append(plugin)
-        if self._pinned and plugin.version != self._pinned:
-            raise BadSpec(
-                f"what is served at {self._served.address()} is other code than {spec.adversary.plugin}; end it, and "
-                "serve that plugin with `slaternet adversary-serve`"
-            )
-        self.code = self.code or plugin.version
+        self.code = self._code(plugin.version)
         return plugin
 
     def offered(self) -> frozenset[str]:

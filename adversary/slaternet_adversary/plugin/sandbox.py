@@ -36,13 +36,13 @@ import structlog
 
 from slaternet.errors import PluginFailed
 from slaternet.limits import LIMITS, Limits
-from slaternet.prints import label_of, relay
+from slaternet.prints import Printed, label_of
 from slaternet_adversary.plugin import sandbox_child
 from slaternet_adversary.plugin.calls import InstanceLost
 from slaternet_adversary.plugin.connections import FRAMES
 from slaternet_adversary.plugin.sandbox_child import Bounds
 
-_NAMESPACES = ("unshare", "--user", "--map-current-user", "--net", "--pid", "--fork", "--kill-child")
+NAMESPACES = ("unshare", "--user", "--map-current-user", "--net", "--pid", "--fork", "--kill-child")
 _PROBE_SECONDS = 5.0
 _PROBES = 10
 _LOOK_SECONDS = 0.005
@@ -60,6 +60,9 @@ log = structlog.get_logger()
 
 class SandboxedWorker:
     """A worker; leaving the block, or `end`, kills it and its child processes."""
+
+    _runs_program = False
+    _namespaces: tuple[str, ...] = NAMESPACES
 
     def __init__(self, target: str, limits: Limits = LIMITS) -> None:
         self._target = target
@@ -86,13 +89,15 @@ class SandboxedWorker:
             path=sys.path,
             folder=str(self._folder),
             report=report,
+            program=self._runs_program,
         )
         printed, output = os.pipe()
-        self._relay = threading.Thread(target=relay, args=(printed, label_of(self._target)), name="prints", daemon=True)
+        self._printed = Printed(label_of(self._target))
+        self._relay = threading.Thread(target=self._printed.relay, args=(printed,), name="prints", daemon=True)
         command = (sys.executable, "-u", "-P", "-m", sandbox_child.__name__, json.dumps(vars(bounds)))
         try:
             self._process = subprocess.Popen(
-                [*(() if hindrance else _NAMESPACES), *command, "--frames", self._socket, self._target],
+                [*(() if hindrance else self._namespaces), *command, *self._command()],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
@@ -107,8 +112,21 @@ class SandboxedWorker:
         self._unreported = False
 
     @property
+    def _hastening(self) -> str:
+        """What an author can do where the start takes too long."""
+        return "make its import faster"
+
+    def _command(self) -> list[str]:
+        """Return the arguments of the worker."""
+        return ["--frames", self._socket, self._target]
+
+    @property
     def _socket(self) -> str:
         return str(self._folder / _SOCKET)
+
+    @property
+    def _address(self) -> str:
+        return f"{FRAMES}{self._socket}"
 
     def listening(self, seconds: float) -> str:
         """Wait until it serves, and return where; start it again first where it was killed.
@@ -126,15 +144,13 @@ class SandboxedWorker:
                 raise kind(f"the adversary plugin {self._target} failed before it could be asked anything")
             if time.monotonic() > until:
                 late = f"could not be asked within {seconds:g} seconds (adversary.seconds)"
-                raise PluginFailed(
-                    f"the adversary plugin {self._target} {late}; make its import faster, or allow it more"
-                )
+                raise PluginFailed(f"the adversary plugin {self._target} {late}; {self._hastening}, or allow it more")
             time.sleep(_LOOK_SECONDS)  # there is no portable event for a socket that begins to listen
-        return f"{FRAMES}{self._socket}"
+        return self._address
 
     def killed(self, address: str) -> bool:
         """Whether the worker that served at an address was killed, and not by us; wait for one that is just ending."""
-        if address != f"{FRAMES}{self._socket}":
+        if address != self._address:
             return True  # it was started again since
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(LIMITS.grace_seconds)
@@ -208,7 +224,7 @@ def namespaces() -> str:
     """Return why a worker cannot have namespaces of its own on this system; empty where it can."""
     if sys.platform != "linux":
         return f"{sys.platform} has none"
-    command = [*_NAMESPACES, "true"]
+    command = [*NAMESPACES, "true"]
     try:
         for _ in range(_PROBES):
             tried = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=_PROBE_SECONDS)

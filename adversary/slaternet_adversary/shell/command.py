@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from slaternet.limits import LIMITS
 from slaternet.service.config import ProcessConfig
 from slaternet.service.main import run
 from slaternet.service.options import with_process_options
@@ -37,6 +38,16 @@ ServedOption = Annotated[
         help="Where `slaternet adversary-serve` serves the spec's plugin; it is started here if absent.",
     ),
 ]
+PatienceOption = Annotated[
+    float,
+    typer.Option(
+        "--plugin-patience",
+        envvar="SLATERNET_PLUGIN_PATIENCE",
+        metavar="SECONDS",
+        min=0.0,
+        help="How long the server of a grpc:// plugin is dialled again before the game pauses.",
+    ),
+]
 
 adversary_options = with_process_options(name="adversary")
 """Gives a command the options of an adversary's process."""
@@ -49,13 +60,20 @@ def serve_adversary(
     force: bool,
     journal_keep: int | None,
     metrics_values: bool,
-    served: str = "",
+    plugin_patience: float,
+    served: str,
 ) -> tuple[int, Path | None]:
     """Serve until the game is over; return the exit code and the run folder."""
     from slaternet_adversary.shell.service import AdversaryService
 
     service = AdversaryService(
-        config, out, force=force, journal_keep=journal_keep, metrics_values=metrics_values, served=served
+        config,
+        out,
+        force=force,
+        journal_keep=journal_keep,
+        metrics_values=metrics_values,
+        plugin_patience=plugin_patience,
+        served=served,
     )
     return run(service.run), service.folder
 
@@ -67,10 +85,17 @@ def adversary(
     force: ForceOption = False,
     journal_keep: KeepOption = None,
     metrics_values: MetricsValuesOption = False,
+    plugin_patience: PatienceOption = LIMITS.plugin_patience,
     served: ServedOption = "",
 ) -> None:
     """Hold the functions of a game, reveal their values, score the decisions, write the run folder."""
     code, _ = serve_adversary(
-        config, out, force=force, journal_keep=journal_keep, metrics_values=metrics_values, served=served
+        config,
+        out,
+        force=force,
+        journal_keep=journal_keep,
+        metrics_values=metrics_values,
+        plugin_patience=plugin_patience,
+        served=served,
     )
     raise typer.Exit(code)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from slaternet.errors import PluginFailed, SlaternetError
 from slaternet.spec import Spec
 from slaternet.spec.debugger import DebuggerNeeded
-from slaternet.spec.plugins import is_foreign
+from slaternet.spec.plugins import is_python
 from slaternet_adversary.api import Adversary, Game
 from slaternet_adversary.plugin.makers import open_plugin, plays_apart
 from slaternet_adversary.testing import feasibility, repetition
@@ -83,7 +83,7 @@ def subject_of(spec: Spec) -> Subject:
         with open_plugin(spec) as (plugin, _):
             yield plugin
 
-    place: Place = "elsewhere" if is_foreign(spec.adversary.plugin) else "worker" if plays_apart(spec) else "here"
+    place: Place = "elsewhere" if not is_python(spec.adversary.plugin) else "worker" if plays_apart(spec) else "here"
     return Subject(game, instance, min(ROUNDS, run.rounds or ROUNDS), wider, place)
 
 

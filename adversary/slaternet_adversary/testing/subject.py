@@ -24,7 +24,7 @@ from slaternet_adversary.testing.shape import written
 
 Verdict = Literal["ok", "note", "warning", "failed"]
 Place = Literal["here", "worker", "elsewhere"]
-"""Where a plugin runs: in this process, in a worker process of ours, or behind grpc://."""
+"""Where a plugin runs: in this process, in a worker process of ours, or in a program of another language."""
 
 ROUNDS = 12
 """Rounds of an exam."""

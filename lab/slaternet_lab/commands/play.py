@@ -10,15 +10,28 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from slaternet.errors import BadSpec
+from slaternet.limits import LIMITS
 from slaternet.prints import label_of, labelled
 from slaternet.service.main import DEGRADED
 from slaternet.spec.debugger import DebuggerNeeded, without_breakpoints
 from slaternet.storage.journal import Durability
-from slaternet_adversary.shell.command import KeepOption
+from slaternet.texts import printable
+from slaternet_adversary.shell.command import KeepOption, PatienceOption
 from slaternet_coordinator.engine.rules import LOST_AFTER, Policy
 from slaternet_coordinator.shell.command import LostAfterOption, PolicyOption
 from slaternet_lab.commands.debugging import DebugOption, with_debugger
-from slaternet_lab.commands.options import ForceOption, JsonOption, OutOption, RunArgument, SetOption, SpecArgument
+from slaternet_lab.commands.options import (
+    AdversaryOption,
+    ForceOption,
+    JsonOption,
+    NoFiguresOption,
+    OutOption,
+    RunArgument,
+    SetOption,
+    SpecArgument,
+    overrides,
+)
 from slaternet_lab.commands.runs import show_summary
 from slaternet_lab.games.fork_server import fork_server
 from slaternet_lab.games.progress import ProgressDisplay
@@ -29,14 +42,6 @@ if TYPE_CHECKING:
 
 NoRestartOption = Annotated[
     bool, typer.Option("--no-restart", help="End the game where a process dies, rather than start it again.")
-]
-AdversaryOption = Annotated[
-    str | None,
-    typer.Option(
-        "--adversary",
-        metavar="TARGET",
-        help="Another adversary than the spec's: a name, pkg.module:Class, path/file.py:Class or grpc://HOST:PORT.",
-    ),
 ]
 
 
@@ -53,21 +58,23 @@ def run(
     policy: PolicyOption = Policy.WAIT,
     lost_after: LostAfterOption = LOST_AFTER,
     journal_keep: KeepOption = None,
+    plugin_patience: PatienceOption = LIMITS.plugin_patience,
     adversary: AdversaryOption = None,
     settings: SetOption = None,
     out: OutOption = None,
     force: ForceOption = False,
     debug: DebugOption = False,
+    no_figures: NoFiguresOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Play a spec over gRPC: a coordinator, an adversary and agent hosts as processes on this machine."""
-    from slaternet.spec.plugins import is_foreign
+    from slaternet.spec.plugins import is_python
 
     def played(debugged: bool) -> "tuple[Run, Spec]":
         from slaternet_lab.games.run import play
 
-        game = _resolved(spec, settings, adversary)
-        with nullcontext() if debugged else ProgressDisplay(game.run.rounds, Console()) as progress:
+        game = _resolved(spec, settings, adversary, console, debugged=debugged)
+        with nullcontext() if debugged else ProgressDisplay(game.run.rounds, console) as progress:
             run = play(
                 game,
                 hosts=hosts,
@@ -80,14 +87,16 @@ def run(
                 policy=policy,
                 lost_after=lost_after,
                 journal_keep=journal_keep,
+                plugin_patience=plugin_patience,
                 server=server,
-                debug=debugged and (debug or not is_foreign(game.adversary.plugin)),
+                debug=debugged and (debug or is_python(game.adversary.plugin)),
             )
         return run, game
 
     with fork_server() as server:  # first of all: it imports the services while we import the rest and read the spec
+        console = _begin("playing", spec, adversary, as_json)
         ended, planned = with_debugger(played, wanted=debug, as_json=as_json)
-    _conclude(ended, as_json)
+    _conclude(ended, as_json, figures=not no_figures)
     _exit_if_degraded(ended, planned)
 
 
@@ -95,19 +104,33 @@ def simulate(
     spec: SpecArgument = None,
     adversary: AdversaryOption = None,
     settings: SetOption = None,
+    watch: Annotated[
+        bool,
+        typer.Option("--watch", help="Play again into the same folder whenever a file of the game is saved."),
+    ] = False,
     out: OutOption = None,
     force: ForceOption = False,
     debug: DebugOption = False,
+    no_figures: NoFiguresOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Play a spec in one process without a network; same digest, same run folder."""
+    if watch and (as_json or debug):
+        other = "--json is one result" if as_json else "--debug stops in one game"
+        raise BadSpec(f"--watch shows how results change, and {other}; leave one of them out")
+    console = _begin("playing", spec, adversary, as_json)
+    if watch:
+        from slaternet_lab.commands.again import watch as play_again
+
+        play_again(spec, overrides(settings, adversary), out=out, force=force, figures=not no_figures)
+        return
     from slaternet_adversary.shell.run_folder import new_folder
     from slaternet_lab.games.simulation import simulate as simulate_game
 
     begun: list[Path] = []  # the run folder, where the game has begun without a debugger
 
     def play(debugged: bool) -> "Run":
-        game = _resolved(spec, settings, adversary)
+        game = _resolved(spec, settings, adversary, console, debugged=debugged)
         folder = begun[0] if begun else out or new_folder(game)
         with nullcontext() if debugged else _shown(game) as progress:
             try:
@@ -116,7 +139,7 @@ def simulate(
                 begun.append(folder)
                 raise
 
-    _conclude(with_debugger(play, wanted=debug, as_json=as_json), as_json)
+    _conclude(with_debugger(play, wanted=debug, as_json=as_json), as_json, figures=not no_figures)
 
 
 def resume(
@@ -134,26 +157,40 @@ def resume(
         ),
     ] = None,
     no_restart: NoRestartOption = False,
+    plugin_patience: PatienceOption = LIMITS.plugin_patience,
+    no_figures: NoFiguresOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Go on with a run whose processes were all cut off; with --rounds, play a finished one on."""
     with fork_server() as server:
+        console = _begin("resuming", str(run), None, as_json)
         from slaternet_lab.games.resume import prepare
 
         resumption = prepare(run, rounds=rounds, settings=settings or ())
-        with ProgressDisplay(resumption.manifest.rounds, Console(stderr=as_json)) as progress:
-            played = resumption.play(progress, finished=False, restart=not no_restart, server=server)
-    _conclude(played, as_json)
+        with ProgressDisplay(resumption.manifest.rounds, console) as progress:
+            played = resumption.play(
+                progress, finished=False, restart=not no_restart, plugin_patience=plugin_patience, server=server
+            )
+    _conclude(played, as_json, figures=not no_figures)
     _exit_if_degraded(played, resumption.spec)
 
 
-def _conclude(played: "Run", as_json: bool) -> None:
+def _begin(doing: str, what: str | None, adversary: str | None, as_json: bool) -> Console:
+    """Say what is done, before anything is imported or read that takes long; return the console of the progress."""
+    console = Console(stderr=as_json, highlight=False)
+    if console.is_terminal or not as_json:  # what a program reads on standard error is errors and progress
+        against = f" with {adversary}" if adversary else ""
+        console.print(printable(f"{doing} {what or 'the example of the paper'}{against}"), soft_wrap=True, markup=False)
+    return console
+
+
+def _conclude(played: "Run", as_json: bool, *, figures: bool) -> None:
     """Show the summary, and then complete the run folder: that takes longer."""
     from slaternet_lab.games.finish import finish
 
     show_summary(played, as_json=as_json)
     with redirect_stdout(sys.stderr), without_breakpoints():  # a plugin that is asked once more is not looked at
-        finish(played.folder)
+        finish(played.folder, figures=figures)
 
 
 def _exit_if_degraded(played: "Run", planned: "Spec") -> None:
@@ -171,9 +208,11 @@ def _shown(game: "Spec") -> Iterator[ProgressDisplay]:
         yield progress
 
 
-def _resolved(what: str | None, settings: list[str] | None, adversary: str | None) -> "Spec":
-    """Return the spec to play; another adversary than the spec's does not get the options of the old one."""
+def _resolved(
+    what: str | None, settings: list[str] | None, adversary: str | None, console: Console, *, debugged: bool
+) -> "Spec":
+    """Return the spec to play, while a terminal shows that something is done: a plugin may take long to be made."""
     from slaternet_lab.specs.resolve import load
 
-    named = [] if adversary is None else [f"adversary.plugin={adversary}"]
-    return load(what, [*named, *(settings or ())])
+    with nullcontext() if debugged else ProgressDisplay(None, console, brief=True):
+        return load(what, overrides(settings, adversary))

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from slaternet.attendance import Attendance
 from slaternet.errors import BadSpec
+from slaternet.limits import LIMITS
 from slaternet.model import COORDINATOR, StopAt
 from slaternet.spec import CHANGEABLE, Spec
 from slaternet.spec.overrides import override
@@ -22,7 +23,7 @@ from slaternet.storage.disk import refuse_link
 from slaternet.storage.files import read_spec
 from slaternet.storage.state_dir import StateDir
 from slaternet.tickets import spec_tag
-from slaternet_adversary.journal.journal import JOURNAL, AdversaryJournal, begun, held_rounds
+from slaternet_adversary.journal.journal import JOURNAL, AdversaryJournal, begun, survey
 from slaternet_adversary.plugin.data import with_data
 from slaternet_adversary.shell.run_folder import remove_conclusions
 from slaternet_coordinator.engine.saved import SavedGame
@@ -48,6 +49,7 @@ def resume(
     progress: Watcher | None = None,
     figures: bool = True,
     restart: bool = True,
+    plugin_patience: float = LIMITS.plugin_patience,
 ) -> Run:
     """Continue a run that `play` began and that was interrupted; return its run folder.
 
@@ -56,7 +58,8 @@ def resume(
     `rounds` is another last round, also for a finished run, which then reaches the digest of a run that was begun with
     so many rounds. `settings` change limits of the plugin: ["adversary.seconds=120"].
     """
-    return prepare(folder, rounds=rounds, settings=settings).play(progress, figures=figures, restart=restart)
+    resumption = prepare(folder, rounds=rounds, settings=settings)
+    return resumption.play(progress, figures=figures, restart=restart, plugin_patience=plugin_patience)
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,7 @@ class Resumption:
         figures: bool = True,
         finished: bool = True,
         restart: bool = True,
+        plugin_patience: float = LIMITS.plugin_patience,
         server: ForkServer | None = None,
     ) -> Run:
         """Play to the end, as `slaternet_lab.play` does."""
@@ -91,6 +95,7 @@ class Resumption:
                     restart=restart,
                     again=True,
                     without=self.lost,
+                    plugin_patience=plugin_patience,
                     server=server,
                 ).run()
         return finish(self.folder, figures=figures) if finished else Run.open(self.folder)
@@ -117,7 +122,7 @@ def prepare(
     with _claim_states(folder, manifest, time.monotonic() + patience) as states:
         game = _saved_game(folder, states)
         if begun(folder):
-            held_rounds(folder, least=game.low_water)  # Diverged where it lacks rounds: nothing is written then
+            survey(folder, least=game.low_water)  # Diverged where it lacks rounds: nothing is written then
         if spec.run.rounds != manifest.rounds:  # an earlier call was interrupted
             spec = extend(folder, manifest, states, spec)
             game = _saved_game(folder, states)
@@ -303,7 +308,8 @@ def _check_extension(folder: Path, spec: Spec, game: SavedGame, rounds: int) -> 
             f"{refused}: {spec.algorithm.name} with schedule {spec.algorithm.schedule} depends on it; play "
             f"`slaternet run {folder} --set run.rounds={rounds}`"
         )
-    longer = spec.replace(**{"run.rounds": rounds})
+    # the plugin may have been changed within the game: it was last played with the code that the run folder names
+    longer = spec.replace(**{"run.rounds": rounds, "adversary.sha256": _played_code(folder, spec)})
     if (found := resolve(longer, folder)) == longer:
         return
     names = {"algorithm": longer.algorithm.name, "graph": longer.graph.name, "adversary": with_data(longer)}
@@ -312,6 +318,11 @@ def _check_extension(folder: Path, spec: Spec, game: SavedGame, rounds: int) -> 
         f"{refused}: the code that {spec_of(folder)} names is not the one it was played with; put that back: "
         f"{' and '.join(changed or names.values())}"
     )
+
+
+def _played_code(folder: Path, spec: Spec) -> str:
+    recorded = folder / "spec.toml"
+    return (read_spec(recorded) if recorded.exists() else spec).adversary.sha256
 
 
 def _is_over(folder: Path, game: SavedGame) -> bool:

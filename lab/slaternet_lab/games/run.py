@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Any
 
 from slaternet.errors import BadSpec
+from slaternet.limits import LIMITS
 from slaternet.spec import Spec
 from slaternet.spec.debugger import post_mortem
-from slaternet.spec.plugins import is_foreign
+from slaternet.spec.plugins import is_python
 from slaternet.storage.journal import Durability
 from slaternet_adversary.journal.compaction import check_keep
 from slaternet_adversary.plugin.foreground import Foreground
@@ -38,6 +39,7 @@ def play(
     policy: Policy = Policy.WAIT,
     lost_after: float = LOST_AFTER,
     journal_keep: int | None = None,
+    plugin_patience: float = LIMITS.plugin_patience,
     server: ForkServer | None = None,
     debug: bool = False,
 ) -> Run:
@@ -47,12 +49,13 @@ def play(
     that dies is restarted, unless `restart` is False: then its death ends the game. With another policy than WAIT, an
     agent host that is absent for `lost_after` seconds is given up, and the game goes on without it. What was played
     survives the death of all processes, or with `durability` FSYNC a loss of power, and `resume` continues it. For a
-    game without end, `journal_keep` cuts the journal to so many of its newest rounds. Without
-    `finished`, the run folder gets its figures and assumptions.txt by a later call of `finish`. `server` forks the
-    processes; by default, one is started where there can be one. With `debug`, the adversary's plugin is called in this
-    thread, the main one, without time limits, and the first error that it raises opens a debugger.
+    game without end, `journal_keep` cuts the journal to so many of its newest rounds. The server of a foreign plugin
+    that is gone is dialled again for `plugin_patience` seconds before the game pauses. Without `finished`, the run
+    folder gets its figures and assumptions.txt by a later call of `finish`. `server` forks the processes; by default,
+    one is started where there can be one. With `debug`, the adversary's plugin is called in this thread, the main one,
+    without time limits, and the first error that it raises opens a debugger.
     """
-    if debug and is_foreign(spec.adversary.plugin):
+    if debug and not is_python(spec.adversary.plugin):
         raise BadSpec(
             f"--debug is for plugins in Python, and {spec.adversary.plugin} runs elsewhere; debug it there, and leave "
             "--debug out"
@@ -82,10 +85,17 @@ def play(
     )
     manifest.write(folder)
     with prints_shown(folder, spec.adversary.plugin, progress) as watcher:
-        how: dict[str, Any] = {"manifest": manifest, "progress": watcher, "restart": restart, "server": server}
+        how: dict[str, Any] = {
+            "folder": folder,
+            "manifest": manifest,
+            "progress": watcher,
+            "restart": restart,
+            "plugin_patience": plugin_patience,
+            "server": server,
+        }
         if debug:
             with Foreground(spec.adversary.plugin, "127.0.0.1:0", post_mortem) as foreground:
-                DebuggedRun(folder=folder, foreground=foreground, **how).run()
+                DebuggedRun(foreground=foreground, **how).run()
         else:
-            Supervisor(folder=folder, **how).run()
+            Supervisor(**how).run()
     return finish(folder, figures=figures) if finished else Run.open(folder)

@@ -67,6 +67,13 @@ def _assembled(spec: Spec, feasible: FeasibleSet, maker: Maker) -> Parts:
     spec = _hashed(spec, "adversary", with_data(spec), adversary.code)
     for folder in folders(spec):
         log.warning(f"{folder} is a folder, and its content is not hashed; a change of it will not be noticed")
+    if spec.adversary.segments:
+        rounds = ", ".join(str(each.round) for each in spec.adversary.segments[1:])
+        log.warning(
+            f"[adversary] {spec.adversary.plugin} was changed within the game of this spec, from round {rounds} on; it "
+            "is played with the code that is there"
+        )
+        spec = spec.replace(**{"adversary.segments": None})
     spec = _granted(spec, build_algorithm(spec, adversary).feedback)
     adversary = with_gradients(spec, maker, adversary)
     graph = build_graph(spec.graph, spec.run.agents, spec.run.seed)

@@ -1,8 +1,9 @@
 """From what a user names to a spec that can be played anywhere: overridden, validated, paths and hashes filled in."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import structlog
 
@@ -12,6 +13,7 @@ from slaternet.spec.overrides import override
 from slaternet.spec.overrides import read as read_tables
 from slaternet.spec.paths import as_written, data_files, located
 from slaternet.spec.plugins import absolute
+from slaternet.spec.session import is_of_session, sha256, target_of
 from slaternet_agent.registry import numbers_taken, same_rule
 from slaternet_lab.specs.assemble import assemble
 from slaternet_lab.specs.protocol import breaches
@@ -49,6 +51,45 @@ def load_for_all(what: str | None = None, settings: Sequence[str] = ()) -> Spec:
     resolved, written = resolve(_with_settings(found, settings), here), as_given(found, settings)
     # a seed that is to be drawn is the coordinator's to draw, the same one after a restart
     return as_written(resolved, written, here).replace(**{"adversary.seed": written.adversary.seed})
+
+
+def exchanged(
+    spec: Spec,
+    adversary: type[Any] | str | None = None,
+    options: Mapping[str, object] | None = None,
+    algorithm: type[Any] | str | None = None,
+) -> Spec:
+    """Return a spec, not resolved, with another adversary, other options of it, or another algorithm.
+
+    Either is a class, played in this process, or a target as a spec names one, relative paths starting from the working
+    directory. Another adversary does not get the options of the old one; an algorithm takes over the schedule and
+    numbers that mean the same to it.
+    """
+    if adversary is not None or options is not None:
+        table = spec.adversary.model_dump(exclude_none=True, exclude={"sha256"})
+        before = table.pop("plugin")
+        plugin = before if adversary is None else _target(adversary)
+        if plugin != before:
+            table = {key: value for key, value in table.items() if key == "seed"}
+        if isinstance(adversary, type):
+            table["isolation"] = "none"
+        given = {} if options is None else {"options": dict(options)}
+        spec = spec.replace(adversary={**table, "plugin": plugin, **given})
+    if algorithm is not None:
+        derived = dict.fromkeys(("algorithm.sha256", "algorithm.mode", "algorithm.horizon"))
+        changed = spec.replace(**{**derived, "algorithm.name": _target(algorithm)}, feedback=None, question=None)
+        spec = _adapted(changed, spec.algorithm, {"algorithm.name"})
+    return spec
+
+
+def _target(code: type[Any] | str) -> str:
+    """Return how a spec names a class, or a target with an absolute path."""
+    if isinstance(code, str):
+        return absolute(code, Path.cwd())
+    target = target_of(code)
+    if is_of_session(target) and not sha256(code):
+        log.warning(f"the source of {code.__name__} is not known; the run folder does not say which code was played")
+    return target
 
 
 def read(what: str | None, settings: Sequence[str]) -> tuple[Spec, Path]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from slaternet.errors import BadSpec, SlaternetError
 from slaternet.fields import options_of, schema_of
-from slaternet.spec.plugins import ADVERSARIES, is_foreign, load
+from slaternet.spec.plugins import ADVERSARIES, is_python, load
 from slaternet_adversary.api import Adversary
 
 _KEY = "TARGET"
@@ -67,8 +67,8 @@ def registered() -> Iterator[Entry]:
 
 def find(target: str) -> Entry:
     """Return the adversary that a name or target means; BadSpec or PluginFailed where it cannot be loaded."""
-    if is_foreign(target):
-        raise BadSpec(f"{target} is a program elsewhere, which knows its options alone; ask its author, or its docs")
+    if not is_python(target):
+        raise BadSpec(f"{target} is a program of its own, which knows its options alone; ask its author, or its docs")
     with contextlib.redirect_stdout(sys.stderr):  # what a module prints is none of our result
         factory = load(ADVERSARIES, target, key=_KEY).factory
     # not those of the base class: a constructor may set others

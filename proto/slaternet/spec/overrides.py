@@ -10,7 +10,7 @@ from slaternet.limits import LIMITS
 
 _NAMING: dict[str, Callable[[Collection[str]], Collection[str]]] = {
     "algorithm.name": lambda keys: ("sha256", "mode", "horizon"),
-    "adversary.plugin": lambda keys: ("options", "sha256", "isolation"),
+    "adversary.plugin": lambda keys: ("options", "sha256", "isolation", "segments"),
     "graph.name": lambda keys: keys,
     "set.kind": lambda keys: keys,
 }

@@ -11,7 +11,7 @@ from pathlib import Path
 from slaternet.spec import Spec
 from slaternet.spec.plugins import ADVERSARIES, absolute, files_of
 
-_TARGETS = ("algorithm.name", "graph.name", "adversary.plugin")
+_CODE = ("algorithm.name", "graph.name", "adversary.plugin")
 _OPTIONS = "adversary.options"
 
 
@@ -56,6 +56,6 @@ def _values(spec: Spec, base: Path) -> dict[str, str]:
 def _places(spec: Spec, base: Path, code: Path) -> dict[str, str]:
     """Return the values of the same keys, with every path made absolute."""
     return {
-        key: absolute(value, base) if key in _TARGETS else os.path.realpath(base / value)
+        key: absolute(value, base) if key in _CODE else os.path.realpath(base / value)
         for key, value in _values(spec, code).items()
     }

@@ -5,6 +5,8 @@ A target is one of
     pkg.module:Class     a class of an installed package
     path/file.py:Class   a class of a file, which may import other files of its folder
     grpc://HOST:PORT     a program that serves an adversary; there is nothing to load
+    exec:./drones {port} the same, started by the game; see `programs`
+    session:Class        a class of the running Python session, which no file holds; see `session`
 
 The SHA-256 of a target covers its file and all that it imports of the same folder or package, as `sources` finds it; of
 a built-in, the release of Slaternet too.
@@ -30,6 +32,7 @@ import structlog
 from slaternet.errors import BadSpec, PluginFailed, SlaternetError
 from slaternet.fields import options_of
 from slaternet.model import Agents
+from slaternet.spec import programs, session
 from slaternet.spec.author_frames import know_folder, know_package, raised
 from slaternet.spec.debugger import DebuggerNeeded
 from slaternet.spec.file_options import file_options
@@ -106,6 +109,9 @@ def load(group: str, target: str, *, key: str) -> Loaded:
     Raises BadSpec naming `key` where it does not exist, PluginFailed where its code raises on import.
     """
     where, name = place(group, target, key=key)
+    if where == session.SESSION:
+        factory = _class_of_session(name, key)
+        return Loaded(target, factory, session.sha256(factory))
     if _is_file(where):
         sources = _read_file(where, key)
         digest = sources.sha256()
@@ -125,13 +131,15 @@ def load(group: str, target: str, *, key: str) -> Loaded:
 
 def digest(group: str, target: str, *, key: str) -> str:
     """Return the SHA-256 that `load` returns, without executing the code; BadSpec where there is no such code."""
-    where, _ = place(group, target, key=key)
+    where, name = place(group, target, key=key)
+    if where == session.SESSION:
+        return session.sha256(_class_of_session(name, key))
     return _read_file(where, key).sha256() if _is_file(where) else _hash_module(where, key)
 
 
 def files_of(group: str, target: str, *, key: str) -> tuple[str, ...]:
     """Return the options of a target that name files, without executing its code; none where there is no such code."""
-    if is_foreign(target):
+    if not is_python(target) or session.is_of_session(target):
         return ()
     try:
         where, name = place(group, target, key=key)
@@ -141,13 +149,35 @@ def files_of(group: str, target: str, *, key: str) -> tuple[str, ...]:
     return file_options(sources, name) if sources is not None else ()
 
 
+def files(group: str, target: str, *, key: str) -> list[Path]:
+    """Return the files that the SHA-256 of a target covers; none of a built-in, and where it is in no file."""
+    if not is_python(target) or session.is_of_session(target):
+        return []
+    where, _ = place(group, target, key=key)
+    if where.partition(".")[0] in OURS:
+        return []
+    if _is_file(where):
+        path = Path(where).resolve()
+        return [path, *(_read_file(where, key).paths if path.is_file() else ())]
+    sources = _read_module(where, key)
+    return [] if sources is None else sources.paths
+
+
 def is_foreign(target: str) -> bool:
     """Return whether a target is a program that serves the plugin."""
     return target.startswith(FOREIGN)
 
 
+def is_python(target: str) -> bool:
+    """Return whether a target is a class, which `load` finds."""
+    return not is_foreign(target) and not programs.is_program(target)
+
+
 def absolute(target: str, base: Path) -> str:
     """Return `target` with a relative file path made absolute against `base`; other targets unchanged."""
+    if programs.is_program(target):
+        # not the real path: an interpreter finds its packages by the link that names it
+        return programs.with_paths(target, lambda path: os.path.abspath(base / path))
     where, colon, name = target.rpartition(":")
     if not colon or not _is_file(where) or is_foreign(target):
         return target
@@ -204,6 +234,15 @@ def _class_in(module: ModuleType, name: str, where: str, key: str) -> type[Any]:
         classes = [each for each, value in vars(module).items() if isinstance(value, type)]
         raise BadSpec(f"{key} names {name}, which is not a class of {where}; {suggestion(name, classes)}")
     return found
+
+
+def _class_of_session(name: str, key: str) -> type[Any]:
+    if (found := session.known(name)) is not None:
+        return found
+    raise BadSpec(
+        f"{key} names {name}, a class that lived in a Python session which is over; write it into a file, and name "
+        f'"path/file.py:{name}"'
+    )
 
 
 def _find_module(name: str) -> ModuleSpec | None:

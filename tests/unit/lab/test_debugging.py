@@ -74,7 +74,7 @@ def test_what_is_served_must_be_the_code_that_the_spec_names(tmp_path: Path, sam
     with Foreground(f"{other}:Mine", "127.0.0.1:0") as served, ThreadPoolExecutor(1) as threads:
 
         def made() -> str:
-            with plugin_maker(spec, served.address) as maker:
+            with plugin_maker(spec, served_at=served.address) as maker:
                 maker.new()
                 return maker.code
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slaternet.limits import LIMITS
-from slaternet.prints import LabelledLines, label_of, labelled, relay
+from slaternet.prints import LabelledLines, Printed, label_of, labelled
 
 Shown = pytest.CaptureFixture[str]
 
@@ -63,8 +63,8 @@ def test_a_line_without_an_end_is_shown_in_pieces(capsys: Shown) -> None:
 
 
 def test_a_pipe_is_shown_until_its_other_end_is_closed(capsys: Shown) -> None:
-    reading, writing = os.pipe()
-    thread = threading.Thread(target=relay, args=(reading, "mine"))
+    printed, (reading, writing) = Printed("mine"), os.pipe()
+    thread = threading.Thread(target=printed.relay, args=(reading,))
     thread.start()
     os.write(writing, b"caf\xc3")
     os.write(writing, b"\xa9\nlast")
@@ -72,6 +72,7 @@ def test_a_pipe_is_shown_until_its_other_end_is_closed(capsys: Shown) -> None:
     thread.join()
 
     assert capsys.readouterr().err == "mine| café\nmine| last\n"
+    assert printed.last == "café\nlast".encode()
 
 
 def test_what_is_printed_in_this_process_goes_to_standard_error(capsys: Shown) -> None:
