@@ -70,7 +70,7 @@ def test_a_plugin_that_raises_is_named_to_the_operator_and_its_words_to_nobody_e
 
     assert outcome.code == 6
     assert outcome.err.count("\n") == 1
-    for word in ("adversary", plugin, "5", "ArithmeticError at raises_in_round_5.py", "the hidden value is 42.4242"):
+    for word in ("adversary", plugin, "5", "ArithmeticError", "raises_in_round_5.py", "the hidden value is 42.4242"):
         assert word in outcome.err
     for agent in ("agent-1", "agent-2"):
         assert "42.4242" not in (game.folder / "state" / agent / "log").read_text()

@@ -141,14 +141,18 @@ class AdversaryJournal:
         reasked = contents.held[::-every]
         return cls(folder, journal, _replaying=True, disk=disk, limits=limits, contents=contents, reasked=reasked)
 
+    def last_code(self, begun_with: str) -> str:
+        """Return the code that a game was last played with."""
+        made = self.contents.amendments
+        return made[-1].new if made else begun_with
+
     def segments(self, begun_with: str, code: str) -> tuple[Segment, ...]:
         """Return the segments of a game that was begun with one code and is played on with `code`.
 
         Where that is not the code it was last played with, all answers are asked for again in the replay, and at its
         end an amendment is recorded.
         """
-        made = list(self.contents.amendments)
-        played = made[-1].new if made else begun_with
+        made, played = list(self.contents.amendments), self.last_code(begun_with)
         if code != played:
             self.amendment = Amendment(self.contents.unrevealed, played, code)
             self.reasked = range(1, self.contents.unrevealed)

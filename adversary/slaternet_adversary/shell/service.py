@@ -136,10 +136,10 @@ class AdversaryService:
             _check_replacement(spec, membership.description, description)
             journal, again = self._open(membership, state)
             folder.callback(journal.close)  # after the thread, which ends after the plugin
-            before = membership.description or description
-            if is_complete(journal.folder, disk=self._config.environment.disk):
-                description = replace(description, code=before.code)  # what the plugin is now matters no more
-            played = journal.segments(before.code, description.code)
+            begun_with = (membership.description or description).code
+            if is_complete(journal.folder, disk=self._config.environment.disk):  # it is asked nothing any more
+                description = replace(description, code=journal.last_code(begun_with))
+            played = journal.segments(begun_with, description.code)
             if journal.amendment is not None:
                 log.warning(
                     "the plugin's code has changed: all that it has answered is compared before the game goes on"
