@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 from slaternet.errors import PluginFailed, SlaternetError
 from slaternet.spec import Spec
+from slaternet.spec.debugger import DebuggerNeeded
 from slaternet.spec.plugins import is_python
 from slaternet_adversary.api import Adversary, Game
 from slaternet_adversary.plugin.makers import open_plugin, plays_apart
@@ -108,6 +109,8 @@ class _Report:
             yield
         except Fault as fault:
             self.add(Line("failed", fault.about, str(fault)))
+        except DebuggerNeeded:
+            raise
         except PluginFailed as failure:
             self.add(Line("failed", "plays", str(failure)))
 

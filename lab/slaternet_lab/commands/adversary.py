@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slaternet.errors import PluginFailed
+from slaternet_lab.commands.debugging import with_debugger
 from slaternet_lab.commands.options import JsonOption
 from slaternet_lab.commands.report import print_findings
 
@@ -75,13 +76,16 @@ def adversary_check(
             help="Override a key of that spec, as in adversary.options.b=1 or run.agents=3; repeatable.",
         ),
     ] = None,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Call it in this process, whatever its isolation, for a debugger.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Put an adversary through the exam: its contract, convex functions, a feasible point, what it costs.
 
     Its code runs in this process; `--set adversary.isolation=process` examines it behind its worker.
     """
-    report = examine(_spec(target, spec, settings or []))
+    report = with_debugger(lambda _: examine(_spec(target, spec, settings or [])), wanted=debug, as_json=as_json)
     print_findings(report, {"line": "about", "verdict": "verdict", "figure": "text"}, as_json=as_json)
     for each in report:
         if each.verdict == "failed":
