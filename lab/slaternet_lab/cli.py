@@ -21,6 +21,7 @@ from slaternet_lab.commands import (
     algorithm,
     certs,
     compare,
+    debugging,
     graph,
     play,
     record,
@@ -86,6 +87,7 @@ _register(algorithm.algorithm_check, _LOOK, "slaternet algorithm-check mine.py:M
 _register(adversaries.adversaries, _LOOK, "slaternet adversaries moving-target")
 _register(adversary.adversary_check, _LOOK, "slaternet adversary-check mine.py:Mine --set adversary.options.b=1")
 _register(adversary.adversary_new, _LOOK, "slaternet adversary-new power-market --dir plugins")
+_register(debugging.adversary_serve, _LOOK, "slaternet adversary-serve mine.py:Mine --listen 127.0.0.1:7100")
 _register(runs.show, _AFTER, "slaternet show runs/mine --json")
 _register(runs.plot, _AFTER, "slaternet plot runs/mine runs/yours --out figures")
 _register(runs.export, _AFTER, "slaternet export runs/mine --format csv,parquet,npz")

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -140,6 +141,22 @@ def test_the_spec_and_what_a_plugin_imports_are_watched_too(tmp_path: Path) -> N
     assert line_of(of_spec, "digest").endswith("the same game up to round 20")
     assert line_of(of_nothing, "digest").endswith("the same game, to the bit")
     assert Run.open(tmp_path / "run").rounds == 30
+
+
+def test_a_program_is_played_again_when_it_is_built_again(tmp_path: Path) -> None:
+    game(tmp_path)
+    text = f"#!/bin/sh\nexec {sys.executable} -m slaternet_adversary.plugin.worker --listen 127.0.0.1:$1 bowl.py:Bowl\n"
+    (tmp_path / "bowl").write_text(text)
+    (tmp_path / "bowl").chmod(0o755)
+    write_spec(tmp_path, rounds=20, plugin="exec:./bowl {port}")
+    with watching(tmp_path, "small.toml") as loop:
+        first = loop.result()
+        (tmp_path / "bowl").write_text(text + "# again\n")
+        second = loop.result()
+
+    assert first[-1] == "watching bowl, small.toml; Ctrl-C ends"
+    assert second[0] == "saved bowl"
+    assert line_of(second, "digest").endswith("the same game, to the bit")
 
 
 def test_an_error_is_shown_and_the_next_result_is_compared_with_the_last(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ from slaternet.plugin_faults import PluginFault
 
 FRAMES = "frames:"
 """The beginning of the address of a worker that takes frames; the path of its unix socket follows."""
+UNHURRIED = ("slaternet-unhurried", "1")
+"""Initial metadata of a server whose calls have no deadline: a user may stand at its debugger's prompt."""
 METHODS = ("Describe", "Play", "Evaluate", "Score")
 
 _LENGTH = struct.Struct("<I")
@@ -100,13 +102,22 @@ class GrpcConnection:
         self._methods: dict[str, Any] = {
             name: self._channel.unary_unary(f"/{messages.SERVICE}/{name}") for name in METHODS
         }
+        self._unhurried = False
 
     def call(self, method: str, data: bytes, deadline: float) -> bytes:
         """Return the reply."""
         try:
-            return cast("bytes", self._methods[method](data, timeout=deadline))
+            if method != "Describe":
+                return cast("bytes", self._methods[method](data, timeout=None if self._unhurried else deadline))
+            reply, described = self._methods[method].with_call(data, timeout=None if self._unhurried else deadline)
+            self._unhurried = UNHURRIED in described.initial_metadata()
+            return cast("bytes", reply)
         except self._error as error:
             call = cast("Any", error)
+            if not self._unhurried and UNHURRIED in (call.initial_metadata() or ()):
+                self._unhurried = True
+                if call.code().name == "DEADLINE_EXCEEDED":
+                    return self.call(method, data, deadline)
             told = next((value for key, value in call.trailing_metadata() or () if key == DETAILS), None)
             fault = decode_status(told) if isinstance(told, bytes) else None
             raise CallFailed(call.code().name, call.details() or "", fault) from None

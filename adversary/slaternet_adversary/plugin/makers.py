@@ -1,7 +1,7 @@
 """From a resolved spec to the adversary's parts: the plugin, its description, the referee.
 
-A plugin runs in this process (`isolation = "none"`), in a worker process (`"process"`), in a program that is started
-(`exec:./drones --port {port}`), or in one that is served elsewhere (`grpc://HOST:PORT`).
+A plugin runs in this process (`isolation = "none"`, or where it is debugged), in a worker process (`"process"`), in a
+program that is started (`exec:./drones --port {port}`), or in one that is served elsewhere (`grpc://HOST:PORT`).
 """
 
 import abc
@@ -18,7 +18,9 @@ import numpy as np
 from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS, Limits
 from slaternet.model import Description
+from slaternet.prints import label_of, labelled
 from slaternet.spec import Spec
+from slaternet.spec.debugger import is_debugged
 from slaternet.spec.plugins import ADVERSARIES, FOREIGN, digest, is_foreign, is_python, load, place, plugin_edge
 from slaternet.spec.programs import is_program
 from slaternet.spec.session import is_of_session
@@ -59,8 +61,10 @@ def isolation_of(spec: Spec) -> Literal["process", "none"]:
 
 
 def plays_apart(spec: Spec) -> bool:
-    """Whether the plugin runs in another process, so that calls of it wait."""
-    return is_foreign(spec.adversary.plugin) or isolation_of(spec) == "process"
+    """Whether the plugin runs in another process, so that calls of it wait; not where this one is debugged."""
+    if not is_python(spec.adversary.plugin):
+        return True
+    return isolation_of(spec) == "process" and not is_debugged()
 
 
 class Maker(abc.ABC):
@@ -96,10 +100,11 @@ def make_plugin(spec: Spec, maker: Maker) -> tuple[Adversary, Description]:
 
 
 @contextlib.contextmanager
-def plugin_maker(spec: Spec, patience: float = 0.0) -> Iterator[Maker]:
+def plugin_maker(spec: Spec, patience: float = 0.0, served_at: str = "") -> Iterator[Maker]:
     """Give a maker of the spec's plugin at once: `new` takes the time. At the end of the block, end its process.
 
-    A foreign plugin whose server is gone is dialled again for `patience` seconds.
+    A foreign plugin whose server is gone is dialled again for `patience` seconds. `served_at` is where a plugin in
+    Python is served already, HOST:PORT.
     """
     target, limits = spec.adversary.plugin, limits_of(spec)
     check_data(spec)
@@ -114,14 +119,35 @@ def plugin_maker(spec: Spec, patience: float = 0.0) -> Iterator[Maker]:
             served = Served(functools.partial(program.listening, limits.plugin_seconds), program.killed)
             with contextlib.closing(_Outside(spec, program.name, served, program.sha256)) as outside:
                 yield outside
-    elif isolation_of(spec) == "process":
+    elif served_at:
+        served, (_, name) = Served(lambda: served_at, patience=patience), place(GROUP, target, key=_KEY)
+        with contextlib.closing(_Outside(spec, name, served, _same_as(spec, served_at))) as outside:
+            yield outside
+    elif plays_apart(spec):
         code, (_, name) = digest(GROUP, target, key=_KEY), place(GROUP, target, key=_KEY)
         with sandbox.SandboxedWorker(target, limits) as worker:
             served = Served(functools.partial(worker.listening, limits.plugin_seconds), worker.killed)
             with contextlib.closing(_Outside(spec, name, served, lambda _: code)) as outside:
                 yield outside
     else:
-        yield _Inside(spec)
+        plain = is_built_in(target) or is_debugged()  # else what it prints is its own
+        with contextlib.nullcontext() if plain else labelled(label_of(target)):
+            yield _Inside(spec)
+
+
+def _same_as(spec: Spec, served_at: str) -> Callable[[str], str]:
+    """Return what requires of a plugin that is served that it is the code that the spec names."""
+    code = digest(GROUP, spec.adversary.plugin, key=_KEY)
+
+    def check(version: str) -> str:
+        if version != code:
+            raise BadSpec(
+                f"what is served at {served_at} is other code than {spec.adversary.plugin}; end it, and serve that "
+                "plugin with `slaternet adversary-serve`"
+            )
+        return code
+
+    return check
 
 
 def limits_of(spec: Spec) -> Limits:

@@ -4,20 +4,16 @@ It serves `slaternet.v1.Plugin` by gRPC and is limited, ended and started again 
 
     network     one that serves on {port} keeps it, because nobody else could reach the port; on {socket} it has none
     memory      RLIMIT_DATA instead of RLIMIT_AS: many languages reserve address space that they never use
-    output      copied to our standard error, and the last of it kept for errors
+    errors      quote the last that it has printed
     health      it is asked when it says that it serves, by gRPC's health service if it has one
     change      the program that is started again must be the one that was started first
 
 It need not end by itself: it is killed when the game is over.
 """
 
-import contextlib
 import hashlib
-import os
 import shutil
 import socket
-import subprocess
-import threading
 from pathlib import Path
 
 from slaternet.errors import BadSpec, PluginFailed
@@ -28,25 +24,21 @@ from slaternet_adversary.plugin.connections import serves
 from slaternet_adversary.plugin.sandbox import NAMESPACES, SandboxedWorker
 
 _HOST = "127.0.0.1"
-_PIECE = 1 << 16
-_COPY_SECONDS = 0.2
-"""How long the last of its output may take to be copied; a process that it has left behind may hold it open."""
-_LAST_BYTES = 300
-"""How much of its output an error may quote."""
+_RELAY_SECONDS = 0.2
+"""How long the last of its output may take to be shown; a process that it has left behind may hold it open."""
 
 
 class StartedProgram(SandboxedWorker):
     """A program; leaving the block, or `end`, kills it and its child processes."""
 
     _runs_program = True
-    _output = subprocess.PIPE
 
     def __init__(self, target: str, limits: Limits = LIMITS) -> None:
         program, *self._words = words(target)
         self._program = _found(program)
         self._on_socket = any(SOCKET in word for word in self._words)
         self._namespaces = tuple(each for each in NAMESPACES if self._on_socket or each != "--net")
-        self._content = self._hash()
+        self._content = ""
         self.name = self._program.name
         super().__init__(target, limits)
 
@@ -64,7 +56,8 @@ class StartedProgram(SandboxedWorker):
         return f"{manner}, and {self._last_words()}" if manner else ""
 
     def _launch(self) -> None:
-        if self._hash() != self._content:
+        before, self._content = self._content, self._hash()
+        if before not in ("", self._content):
             raise PluginFailed(
                 f"the adversary plugin {self.name} failed: its program has changed since it was started first, and "
                 "cannot take its place; put the old one back, or begin the game anew"
@@ -72,9 +65,6 @@ class StartedProgram(SandboxedWorker):
         with socket.create_server((_HOST, 0)) as free:
             self._port = free.getsockname()[1]
         super()._launch()
-        self._said = bytearray()
-        self._copier = threading.Thread(target=self._copy, args=(self._process, self._said), daemon=True)
-        self._copier.start()
 
     @property
     def _hastening(self) -> str:
@@ -101,29 +91,18 @@ class StartedProgram(SandboxedWorker):
 
     def _hash(self) -> str:
         """Return the hash of the program and its arguments."""
-        words = [self._program, *map(Path, self._words)]
+        paths = [self._program, *map(Path, self._words)]
         try:
-            parts = [_digest(word) if word.is_absolute() and word.is_file() else str(word) for word in words]
+            parts = [_digest(path) if path.is_absolute() and path.is_file() else str(path) for path in paths]
         except OSError as error:
             raise BadSpec(f"adversary.plugin needs {error.filename}, which cannot be read: {error.strerror}") from None
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
     def _last_words(self) -> str:
-        if self._exit_code() is not None:
-            self._copier.join(_COPY_SECONDS)
-        said = cleaned(self._said.decode(errors="replace"))
+        if self._relay is not None and self._exit_code() is not None:
+            self._relay.join(_RELAY_SECONDS)
+        said = cleaned(self._printed.last.decode(errors="replace"))
         return f'the last that it printed is "{said}"' if said else "it has printed nothing"
-
-    @staticmethod
-    def _copy(process: "subprocess.Popen[bytes]", said: bytearray) -> None:
-        """Copy its output to our standard error, which may be closed, until it ends."""
-        assert process.stdout is not None
-        with process.stdout as output:
-            while piece := os.read(output.fileno(), _PIECE):
-                said += piece
-                del said[:-_LAST_BYTES]
-                with contextlib.suppress(OSError):
-                    os.write(2, piece)
 
 
 def _found(program: str) -> Path:

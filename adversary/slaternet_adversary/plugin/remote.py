@@ -25,6 +25,7 @@ from slaternet.errors import Malformed, PluginFailed
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
 from slaternet.plugin_faults import REMEDY, PluginFault
+from slaternet.spec.debugger import DebuggerNeeded
 from slaternet.texts import cleaned
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
 from slaternet_adversary.plugin.calls import KIND, InstanceLost, Served, ServerGone, contradiction, first_difference
@@ -336,6 +337,8 @@ class Remote(Adversary):
             case "DEADLINE_EXCEEDED":
                 what = f"has not answered within {self._deadline:g} seconds (adversary.seconds)"
                 return self._failed(request, what, "make it faster, see where it hangs, or allow it more")
+            case DebuggerNeeded.status if error.fault is None:
+                return DebuggerNeeded(f"the {KIND} {self.name}: {said}")
             case _ if error.fault is not None:
                 return self._by(request, error.fault)
             case _ if code in _BROKEN and self._served.killed(self._address):

@@ -4,7 +4,7 @@ It cannot harm the process that plays it.
 
     session             of its own: a signal to its group reaches no other process
     stdin               the tether: when its other end closes, the worker and its child processes are killed
-    stdout, stderr      the log of the process that plays it, so that nothing blocks
+    stdout, stderr      a pipe, whose lines the process that plays it shows on its standard error, labelled
     memory, files       RLIMIT_AS beyond what the worker itself needs, RLIMIT_NOFILE
     namespaces          user, network, pid, where the system permits: no network, nothing survives the worker, and
                         RLIMIT_NPROC counts only its own processes (elsewhere all of its user)
@@ -36,6 +36,7 @@ import structlog
 
 from slaternet.errors import PluginFailed
 from slaternet.limits import LIMITS, Limits
+from slaternet.prints import Printed, label_of
 from slaternet_adversary.plugin import sandbox_child
 from slaternet_adversary.plugin.calls import InstanceLost
 from slaternet_adversary.plugin.connections import FRAMES
@@ -46,11 +47,10 @@ _PROBE_SECONDS = 5.0
 _PROBES = 10
 _LOOK_SECONDS = 0.005
 _DEATH_SECONDS = 0.2
-"""How long after its connections have closed a process may still seem to run."""
+"""How long after its connections have closed a process may still seem to run, or its last lines be shown."""
 _SOCKET = "plugin"
 _SOCKET_BYTES = 64
 """Longest folder name that leaves room for the socket's: systems allow about a hundred bytes."""
-_STDERR = 2
 _KILLS = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}
 """Signals that come from outside; any other that ends a process, such as SIGSEGV, is a fault of its code."""
 _REPORT_BYTES = 16
@@ -64,8 +64,8 @@ class SandboxedWorker:
     _runs_program = False
     _module = "slaternet_adversary.plugin.worker"
     _namespaces: tuple[str, ...] = NAMESPACES
-    _output: int = _STDERR  # a plugin's output must not mix with a command's own
-    _errors: int = subprocess.STDOUT
+    _piped = False
+    """Whether its standard output and error are piped to us, rather than shown line by line."""
 
     def __init__(self, target: str, limits: Limits = LIMITS) -> None:
         self._target = target
@@ -95,18 +95,27 @@ class SandboxedWorker:
             program=self._runs_program,
             module=self._module,
         )
+        self._printed = Printed(label_of(self._target))
+        self._relay: threading.Thread | None = None
+        output = subprocess.PIPE
+        if not self._piped:
+            printed, output = os.pipe()
+            self._relay = threading.Thread(target=self._printed.relay, args=(printed,), name="prints", daemon=True)
         command = (sys.executable, "-u", "-P", "-m", sandbox_child.__name__, json.dumps(vars(bounds)))
         try:
             self._process = subprocess.Popen(
                 [*(() if hindrance else self._namespaces), *command, *self._command()],
                 stdin=subprocess.PIPE,
-                stdout=self._output,
-                stderr=self._errors,
+                stdout=output,
+                stderr=output,
                 pass_fds=(report,),
                 start_new_session=True,
             )
         finally:
             os.close(report)
+            if self._relay is not None:
+                os.close(output)
+                self._relay.start()
         self._code: int | None = None
         self._unreported = False
 
@@ -210,6 +219,8 @@ class SandboxedWorker:
                 stream.close()
         self._exit_code()
         self._report.close()
+        if self._relay is not None:
+            self._relay.join(_DEATH_SECONDS)  # longer only where a process that it has left behind goes on printing
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def __enter__(self) -> Self:

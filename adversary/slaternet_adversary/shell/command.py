@@ -29,6 +29,15 @@ MetricsValuesOption = Annotated[
         "--metrics-values", envvar="SLATERNET_METRICS_VALUES", help="Show losses and violations in /metrics, too."
     ),
 ]
+ServedOption = Annotated[
+    str,
+    typer.Option(
+        "--served",
+        envvar="SLATERNET_SERVED",
+        metavar="HOST:PORT",
+        help="Where `slaternet adversary-serve` serves the spec's plugin; it is started here if absent.",
+    ),
+]
 PatienceOption = Annotated[
     float,
     typer.Option(
@@ -52,6 +61,7 @@ def serve_adversary(
     journal_keep: int | None,
     metrics_values: bool,
     plugin_patience: float,
+    served: str,
 ) -> tuple[int, Path | None]:
     """Serve until the game is over; return the exit code and the run folder."""
     from slaternet_adversary.shell.service import AdversaryService
@@ -63,6 +73,7 @@ def serve_adversary(
         journal_keep=journal_keep,
         metrics_values=metrics_values,
         plugin_patience=plugin_patience,
+        served=served,
     )
     return run(service.run), service.folder
 
@@ -75,6 +86,7 @@ def adversary(
     journal_keep: KeepOption = None,
     metrics_values: MetricsValuesOption = False,
     plugin_patience: PatienceOption = LIMITS.plugin_patience,
+    served: ServedOption = "",
 ) -> None:
     """Hold the functions of a game, reveal their values, score the decisions, write the run folder."""
     code, _ = serve_adversary(
@@ -84,5 +96,6 @@ def adversary(
         journal_keep=journal_keep,
         metrics_values=metrics_values,
         plugin_patience=plugin_patience,
+        served=served,
     )
     raise typer.Exit(code)

@@ -13,7 +13,7 @@ import structlog
 from slaternet.errors import BadSpec, Mismatch, NotSeated, PluginFailed
 from slaternet.limits import LIMITS
 from slaternet.model import Description, IncidentRecord, Role
-from slaternet.network.addresses import is_loopback
+from slaternet.network.addresses import check_address, is_loopback
 from slaternet.network.stream import Stream
 from slaternet.network.traffic import Meter
 from slaternet.service import metrics
@@ -58,8 +58,12 @@ class AdversaryService:
         journal_keep: int | None = None,
         metrics_values: bool = False,
         plugin_patience: float = LIMITS.plugin_patience,
+        served: str = "",
     ) -> None:
         check_keep(journal_keep)
+        if served:
+            check_address(served, what="--served")
+        self._served = served
         self._plugin_patience = plugin_patience
         self._metrics_values = metrics_values
         self._journal_keep = journal_keep
@@ -113,13 +117,13 @@ class AdversaryService:
     async def _play(self, membership: Membership, state: StateDir) -> None:
         spec = membership.spec
         assert isinstance(spec, Spec)  # as every adversary's
-        self._check_seam(spec.adversary.plugin)
+        self._check_seam(FOREIGN + self._served if self._served else spec.adversary.plugin)
         async with AsyncExitStack() as stack:
             folder = stack.enter_context(ExitStack())
-            thread = ThreadPoolExecutor(1, "plugin") if plays_apart(spec) else None
+            thread = ThreadPoolExecutor(1, "plugin") if self._served or plays_apart(spec) else None
             if thread is not None:
                 stack.push_async_callback(asyncio.to_thread, thread.shutdown)  # its last call may take a moment
-            maker = stack.enter_context(plugin_maker(spec, self._plugin_patience))
+            maker = stack.enter_context(plugin_maker(spec, self._plugin_patience, self._served))
             if thread is not None:
                 building = functools.partial(make_plugin, spec, maker)
                 plugin, description = await asyncio.get_running_loop().run_in_executor(thread, building)

@@ -5,6 +5,7 @@ The worker takes its game from its standard input, examines the plugin and write
     {"call": ...}     the call that comes next, file and line of the method, rounds played so far
     {"line": ...}     a line of the report
     {"refused": ...}  the sentence of BadSpec
+    {"debugger": ...} the sentence of DebuggerNeeded: the plugin has called one
     {"ended": ...}    that the exam is over; why before its end, if so
     other text        where the process was when it crashed or took too long for a call, as `faulthandler` writes it
 
@@ -15,16 +16,16 @@ import json
 import os
 import re
 import selectors
-import subprocess
-import sys
 import sysconfig
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS
+from slaternet.prints import LabelledLines, label_of
 from slaternet.spec import Spec
-from slaternet.texts import cleaned, printable
+from slaternet.spec.debugger import DebuggerNeeded
+from slaternet.texts import cleaned
 from slaternet_adversary.plugin.makers import limits_of
 from slaternet_adversary.plugin.sandbox import SandboxedWorker
 from slaternet_adversary.testing.course import Course, Told
@@ -43,7 +44,7 @@ _FRAME = re.compile(r'  File "(?P<file>.+)", line (?P<line>\d+) in ')
 
 def examine_apart(spec: Spec, rounds: int, seconds: float | None, told: Told) -> Report:
     """Return the report on a spec's adversary, which plays so many rounds in a worker, for at most so long."""
-    account = _Account(Report(Course(seconds)), told)
+    account = _Account(Report(Course(seconds)), told, LabelledLines(label_of(spec.adversary.plugin)))
     job = json.dumps({"spec": spec.to_toml(), "rounds": rounds, "seconds": seconds})
     with _ExamWorker(spec.adversary.plugin, limits_of(spec)) as worker:
         with suppress(BrokenPipeError):  # it has ended already
@@ -57,8 +58,7 @@ class _ExamWorker(SandboxedWorker):
     """A worker whose standard streams are piped to us."""
 
     _module = "slaternet_adversary.testing.apart_child"
-    _output = subprocess.PIPE
-    _errors = subprocess.PIPE
+    _piped = True
 
 
 def _listen(worker: SandboxedWorker, account: "_Account") -> None:
@@ -88,6 +88,7 @@ class _Account:
 
     report: Report
     told: Told
+    shown: LabelledLines
     over: bool = False
     _call: str = "its start"
     _where: str = ""
@@ -108,6 +109,8 @@ class _Account:
                 self.report.add(Line(verdict, about, text, where))
             case {"refused": str(sentence)}:
                 raise BadSpec(sentence)
+            case {"debugger": str(sentence)}:
+                raise DebuggerNeeded(sentence)
             case {"ended": str(why)}:
                 self.report.ended, self.over = why, True
             case _:
@@ -115,9 +118,8 @@ class _Account:
 
     def overhear(self, line: bytes) -> None:
         """Take a line of its standard error."""
-        text = line.decode(errors="replace")
-        print(printable(text), file=sys.stderr)
-        self._prints.append(text)
+        self.shown.write(line + b"\n")
+        self._prints.append(line.decode(errors="replace"))
 
     def conclude(self, manner: str) -> None:
         """Add the lines on how the process has ended, where that was before the exam was over, and on its output."""

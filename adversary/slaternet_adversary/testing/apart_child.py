@@ -15,6 +15,7 @@ import structlog
 
 from slaternet.errors import BadSpec
 from slaternet.spec import Spec
+from slaternet.spec.debugger import DebuggerNeeded, refuse_debuggers
 from slaternet_adversary.plugin.makers import limits_of
 from slaternet_adversary.plugin.worker import keep_streams
 from slaternet_adversary.testing.course import Course, Told
@@ -27,6 +28,7 @@ def main(_: list[str], untethered: Callable[[], None]) -> NoReturn:
     """Take the exam that standard input has a line about; when that is closed, call `untethered`."""
     tether, output = keep_streams()
     assert tether is not None  # a pipe
+    refuse_debuggers()
     # what goes wrong is in the report; a log of ours would be counted as output of the plugin
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     lines = cast("IO[bytes]", os.fdopen(tether, "rb", buffering=0))
@@ -51,6 +53,8 @@ def main(_: list[str], untethered: Callable[[], None]) -> NoReturn:
         tell(ended=report.ended)
     except BadSpec as error:
         tell(refused=str(error))
+    except DebuggerNeeded as error:
+        tell(debugger=str(error))
     sys.exit(0)
 
 

@@ -9,7 +9,7 @@ from slaternet.errors import SlaternetError
 from slaternet.spec import Spec
 from slaternet.spec.plugins import is_python
 from slaternet_adversary.api import Adversary, Game
-from slaternet_adversary.plugin.makers import isolation_of, open_plugin
+from slaternet_adversary.plugin.makers import open_plugin, plays_apart
 from slaternet_adversary.testing import feasibility, repetition
 from slaternet_adversary.testing.apart import examine_apart
 from slaternet_adversary.testing.course import Course
@@ -52,7 +52,7 @@ def examine(
     def told(call: str, played: int) -> None:
         progress(call, played, _GAMES * rounds)
 
-    if isinstance(who, Spec) and is_python(who.adversary.plugin) and isolation_of(who) == "process":
+    if isinstance(who, Spec) and is_python(who.adversary.plugin) and plays_apart(who):
         return examine_apart(who, rounds, seconds, told).lines()
     subject = subject_of(who) if isinstance(who, Spec) else who
     subject = replace(subject, rounds=rounds, course=Course(seconds, clock, told))

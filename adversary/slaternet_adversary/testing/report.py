@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from slaternet.errors import PluginFailed
+from slaternet.spec.debugger import DebuggerNeeded
 from slaternet_adversary.testing.course import Course, OutOfTime
 from slaternet_adversary.testing.subject import Fault, Line, place_of
 
@@ -77,6 +78,8 @@ class Report:
             yield
         except Fault as fault:
             self.add(Line("failed", fault.about, str(fault), fault.where))
+        except DebuggerNeeded:
+            raise
         except PluginFailed as failure:
             self.add(Line("failed", "plays", str(failure), place_of(failure)))
 

@@ -16,6 +16,7 @@ from slaternet.errors import PluginFailed
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
 from slaternet.numerics.randomness import stream
+from slaternet.spec.debugger import DebuggerNeeded
 from slaternet.spec.plugins import plugin_edge
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
 from slaternet_adversary.plugin.calls import CheckedRound, written
@@ -252,6 +253,8 @@ def guarding(
             # a service logs them and goes on; the values are checked anyway
             warnings.simplefilter("ignore")
             yield
+    except DebuggerNeeded:
+        raise  # a plugin calls a debugger: that is no fault, and the command finds it a terminal
     except PluginFailed as failure:
         if failure.fault is None or isinstance(failure.__cause__, PluginFailed):
             cause = failure.__cause__ if isinstance(failure.__cause__, PluginFailed) else failure

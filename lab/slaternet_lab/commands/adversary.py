@@ -1,10 +1,9 @@
 """An adversary of the user's own: a package to start from, and its exam."""
 
 import shlex
-import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext, redirect_stdout
+from contextlib import nullcontext
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slaternet.errors import PluginFailed
+from slaternet_lab.commands.debugging import with_debugger
 from slaternet_lab.commands.options import JsonOption
 from slaternet_lab.commands.report import bar, print_findings
 
@@ -88,21 +88,27 @@ def adversary_check(
         float | None,
         typer.Option("--seconds", min=0.1, metavar="S", help="End after S seconds, with what was examined by then."),
     ] = None,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Call it in this process, whatever its isolation, for a debugger.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Put an adversary through the exam: its contract, convex functions, a feasible point, what it costs.
 
-    Its code runs in a worker, as in a game; `--set adversary.isolation=none` examines it in this process, where a
-    debugger works.
+    Its code runs in a worker, as in a game; `--debug` examines it in this process, where a debugger works.
     """
     from slaternet_lab.tools.examined import code_of, record
 
     game = _spec(target, spec, settings or [])
     code = code_of(game.adversary.plugin)  # before the exam: it may be edited meanwhile
-    here = game.adversary.isolation == "none"  # then a debugger may have the terminal, and prints reach our output
-    with nullcontext() if here else bar() as progress, redirect_stdout(sys.stderr) if as_json else nullcontext():
-        told = {} if progress is None else {"progress": progress.stage}
-        report = examine(game, rounds=rounds, seconds=seconds, **told)
+
+    def examined(debugged: bool) -> "list[Line]":
+        here = debugged or game.adversary.isolation == "none"  # then a debugger may have the terminal
+        with nullcontext() if here else bar() as progress:
+            told = {} if progress is None else {"progress": progress.stage}
+            return examine(game, rounds=rounds, seconds=seconds, **told)
+
+    report = with_debugger(examined, wanted=debug, as_json=as_json)
     shown = [replace(each, text=_placed(each)) for each in report]
     columns = {"line": "about", "verdict": "verdict", "figure": "text"}
     print_findings(report if as_json else shown, columns, as_json=as_json)

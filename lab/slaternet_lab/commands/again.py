@@ -11,6 +11,7 @@ from rich.console import Console
 
 from slaternet.errors import BadSpec
 from slaternet.service.main import main
+from slaternet.spec.plugins import is_python
 from slaternet_adversary.shell.run_folder import claim, new_folder
 from slaternet_lab.commands.report import print_fields, print_line
 from slaternet_lab.commands.runs import show_summary
@@ -57,7 +58,7 @@ class _Games:
         """Play once, in a child."""
         with contextlib.suppress(KeyboardInterrupt):  # a file has changed, and the parent says which
             spec, base = read(self._what, self._settings)
-            if spec.adversary.isolation is None:  # the child keeps the plugin apart
+            if spec.adversary.isolation is None and is_python(spec.adversary.plugin):  # the child keeps it apart
                 spec = spec.replace(**{"adversary.isolation": "none"})
             spec = resolve(spec, base)
             with ProgressDisplay(spec.run.rounds, Console()) as progress:

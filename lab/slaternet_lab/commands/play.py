@@ -1,6 +1,11 @@
 """Play a game: `run` over the network, `simulate` without one, `resume` one that was interrupted."""
 
+import contextlib
 import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import nullcontext, redirect_stdout
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -8,12 +13,15 @@ from rich.console import Console
 
 from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS
+from slaternet.prints import label_of, labelled
 from slaternet.service.main import DEGRADED
+from slaternet.spec.debugger import DebuggerNeeded, without_breakpoints
 from slaternet.storage.journal import Durability
 from slaternet.texts import printable
 from slaternet_adversary.shell.command import KeepOption, PatienceOption
 from slaternet_coordinator.engine.rules import LOST_AFTER, Policy
 from slaternet_coordinator.shell.command import LostAfterOption, PolicyOption
+from slaternet_lab.commands.debugging import DebugOption, with_debugger
 from slaternet_lab.commands.options import (
     AdversaryOption,
     ForceOption,
@@ -56,18 +64,20 @@ def run(
     settings: SetOption = None,
     out: OutOption = None,
     force: ForceOption = False,
+    debug: DebugOption = False,
     no_figures: NoFiguresOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Play a spec over gRPC: a coordinator, an adversary and agent hosts as processes on this machine."""
-    with fork_server() as server:  # first of all: it imports the services while we import the rest and read the spec
-        console = _begin("playing", spec, adversary, as_json)
+    from slaternet.spec.plugins import is_python
+
+    def played(debugged: bool) -> "tuple[Run, Spec]":
         from slaternet_lab.games.run import play
 
-        game = _resolved(spec, settings, adversary, console)
+        game = _resolved(spec, settings, adversary, console, debugged=debugged)
         _recommend_exam(game)
-        with ProgressDisplay(game.run.rounds, console) as progress:
-            played = play(
+        with nullcontext() if debugged else ProgressDisplay(game.run.rounds, console) as progress:
+            run = play(
                 game,
                 hosts=hosts,
                 out=out,
@@ -81,10 +91,16 @@ def run(
                 journal_keep=journal_keep,
                 plugin_patience=plugin_patience,
                 server=server,
+                debug=debugged and (debug or is_python(game.adversary.plugin)),
             )
-    _tell_findings(played)
-    _conclude(played, as_json, figures=not no_figures)
-    _exit_if_degraded(played, game)
+        return run, game
+
+    with fork_server() as server:  # first of all: it imports the services while we import the rest and read the spec
+        console = _begin("playing", spec, adversary, as_json)
+        ended, planned = with_debugger(played, wanted=debug, as_json=as_json)
+    _tell_findings(ended)
+    _conclude(ended, as_json, figures=not no_figures)
+    _exit_if_degraded(ended, planned)
 
 
 def simulate(
@@ -97,25 +113,38 @@ def simulate(
     ] = False,
     out: OutOption = None,
     force: ForceOption = False,
+    debug: DebugOption = False,
     no_figures: NoFiguresOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Play a spec in one process without a network; same digest, same run folder."""
-    if watch and as_json:
-        raise BadSpec("--watch shows how results change, and --json is one result; leave one of them out")
+    if watch and (as_json or debug):
+        other = "--json is one result" if as_json else "--debug stops in one game"
+        raise BadSpec(f"--watch shows how results change, and {other}; leave one of them out")
     console = _begin("playing", spec, adversary, as_json)
     if watch:
         from slaternet_lab.commands.again import watch as play_again
 
         play_again(spec, overrides(settings, adversary), out=out, force=force, figures=not no_figures)
         return
+    from slaternet_adversary.shell.run_folder import new_folder
     from slaternet_lab.games.simulation import simulate as simulate_game
 
-    game = _resolved(spec, settings, adversary, console)
-    _recommend_exam(game)
-    with ProgressDisplay(game.run.rounds, console) as progress:
-        played = simulate_game(game, out=out, force=force, progress=progress, finished=False)
-    _conclude(played, as_json, figures=not no_figures)
+    begun: list[Path] = []  # the run folder, where the game has begun without a debugger
+
+    def play(debugged: bool) -> "Run":
+        game = _resolved(spec, settings, adversary, console, debugged=debugged)
+        if not debugged:
+            _recommend_exam(game)
+        folder = begun[0] if begun else out or new_folder(game)
+        with nullcontext() if debugged else _shown(game) as progress:
+            try:
+                return simulate_game(game, out=folder, force=force or bool(begun), progress=progress, finished=False)
+            except DebuggerNeeded:
+                begun.append(folder)
+                raise
+
+    _conclude(with_debugger(play, wanted=debug, as_json=as_json), as_json, figures=not no_figures)
 
 
 def resume(
@@ -185,7 +214,8 @@ def _conclude(played: "Run", as_json: bool, *, figures: bool) -> None:
     from slaternet_lab.games.finish import finish
 
     show_summary(played, as_json=as_json)
-    finish(played.folder, figures=figures)
+    with redirect_stdout(sys.stderr), without_breakpoints():  # a plugin that is asked once more is not looked at
+        finish(played.folder, figures=figures)
 
 
 def _exit_if_degraded(played: "Run", planned: "Spec") -> None:
@@ -194,9 +224,20 @@ def _exit_if_degraded(played: "Run", planned: "Spec") -> None:
         raise typer.Exit(DEGRADED)
 
 
-def _resolved(what: str | None, settings: list[str] | None, adversary: str | None, console: Console) -> "Spec":
+@contextlib.contextmanager
+def _shown(game: "Spec") -> Iterator[ProgressDisplay]:
+    """Show progress, and what plugins print in this process, which is an algorithm's unless its caller knows better."""
+    label, terminal = label_of(game.algorithm.name), sys.stdout
+    display = ProgressDisplay(game.run.rounds, Console(file=terminal))
+    with display as progress, labelled(label, terminal, progress.release):
+        yield progress
+
+
+def _resolved(
+    what: str | None, settings: list[str] | None, adversary: str | None, console: Console, *, debugged: bool
+) -> "Spec":
     """Return the spec to play, while a terminal shows that something is done: a plugin may take long to be made."""
     from slaternet_lab.specs.resolve import load
 
-    with ProgressDisplay(None, console, brief=True):
+    with nullcontext() if debugged else ProgressDisplay(None, console, brief=True):
         return load(what, overrides(settings, adversary))

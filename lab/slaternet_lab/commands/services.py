@@ -41,6 +41,7 @@ def adversary(
     journal_keep: adversary_command.KeepOption = None,
     metrics_values: adversary_command.MetricsValuesOption = False,
     plugin_patience: adversary_command.PatienceOption = LIMITS.plugin_patience,
+    served: adversary_command.ServedOption = "",
 ) -> None:
     """Hold the functions of a game, reveal their values, score the decisions, write the run folder and its figures."""
     code, folder = adversary_command.serve_adversary(
@@ -50,6 +51,7 @@ def adversary(
         journal_keep=journal_keep,
         metrics_values=metrics_values,
         plugin_patience=plugin_patience,
+        served=served,
     )
     if code == 0 and folder is not None:
         from slaternet_lab.games.finish import finish

@@ -78,6 +78,10 @@ class ProgressDisplay:
         if self._unprinted:
             self._print(self._unprinted)
 
+    def release(self) -> None:
+        """Show nothing more on a terminal: it belongs to a debugger."""
+        self._bars.stop()
+
     def update(self, round: int, loss: float, violation: float, note: str = "") -> None:
         """Show that `round` is scored, with the cumulative scores so far, a note, and for how long nothing has changed.
 

@@ -31,6 +31,7 @@ from slaternet_coordinator.shell.register_db import RegisterDb
 from slaternet_lab.games.finish import finish
 from slaternet_lab.games.fork_server import ForkServer
 from slaternet_lab.games.manifest import ADVERSARY, Manifest, register_of, spec_of, states_of, write_spec
+from slaternet_lab.games.prints import prints_shown
 from slaternet_lab.games.processes import PARTING_SECONDS, Supervisor
 from slaternet_lab.games.progress import Watcher
 from slaternet_lab.runs.plots import FIGURES
@@ -86,16 +87,17 @@ class Resumption:
     ) -> Run:
         """Play to the end, as `slaternet_lab.play` does."""
         if not self.over:
-            Supervisor(
-                folder=self.folder,
-                manifest=self.manifest,
-                progress=progress,
-                restart=restart,
-                again=True,
-                without=self.lost,
-                plugin_patience=plugin_patience,
-                server=server,
-            ).run()
+            with prints_shown(self.folder, self.spec.adversary.plugin, progress) as watcher:
+                Supervisor(
+                    folder=self.folder,
+                    manifest=self.manifest,
+                    progress=watcher,
+                    restart=restart,
+                    again=True,
+                    without=self.lost,
+                    plugin_patience=plugin_patience,
+                    server=server,
+                ).run()
         return finish(self.folder, figures=figures) if finished else Run.open(self.folder)
 
 

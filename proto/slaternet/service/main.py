@@ -8,6 +8,7 @@ import sys
 import tempfile
 import traceback
 import warnings
+from bdb import BdbQuit
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, NoReturn
 
@@ -16,6 +17,7 @@ import structlog
 from slaternet.errors import NO_MEMORY, BadSpec, RunFailed, SlaternetError
 from slaternet.network.file_limit import raise_file_limit
 from slaternet.service.logs import print_final_error
+from slaternet.spec.debugger import refuse_debuggers
 from slaternet.storage import failpoints
 from slaternet.storage.disk import FULL
 
@@ -62,6 +64,7 @@ async def _supervised(main: Main) -> int:
         loop.add_signal_handler(number, _on_signal, signalled, stopping)
     if os.environ.get(TETHER) == "1":
         loop.add_reader(_STDIN, _on_input, loop, stopping)
+        refuse_debuggers()
     return await main(stopping)
 
 
@@ -113,6 +116,8 @@ def main(program: str, work: Callable[[], object]) -> NoReturn:
         _leave(program, str(error), error.exit_code)
     except KeyboardInterrupt:
         _leave(program, "interrupted", _IMPATIENT)
+    except BdbQuit:
+        _leave(program, "the debugger was quit, and the game is not played on", _IMPATIENT)
     except BrokenPipeError:  # nobody reads on
         _leave(program, "", 1)
     except MemoryError:

@@ -18,6 +18,7 @@ import hashlib
 import importlib
 import importlib.util
 import os
+from bdb import BdbQuit
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
@@ -33,6 +34,7 @@ from slaternet.fields import options_of
 from slaternet.model import Agents
 from slaternet.spec import programs, session
 from slaternet.spec.author_frames import know_folder, know_package, raised
+from slaternet.spec.debugger import DebuggerNeeded
 from slaternet.spec.file_options import file_options
 from slaternet.spec.sources import OURS, Sources, execute, of_file, of_module
 from slaternet.suggestions import suggestion
@@ -40,6 +42,8 @@ from slaternet.suggestions import suggestion
 ADVERSARIES = "slaternet.adversaries"
 """The group of adversaries; it is defined here so that a worker can load one without importing the adversary."""
 FOREIGN = "grpc://"
+
+_OF_DEBUGGERS = (BdbQuit, DebuggerNeeded)
 
 log = structlog.get_logger()
 
@@ -52,9 +56,10 @@ class plugin_edge:  # noqa: N801  used as a function, like contextlib.suppress
 
     `kind` and `name` identify the plugin. What was called is data: the `method` (empty: the first function of the
     author's in the traceback), the `round` (a function if it is known only at the end of the block), the `agents`, and
-    the object that has the method, `of`. Errors of the types `passing` are our own and pass through. An exam reports
-    failures as findings and sets `logged` to False. A class, because a game passes several edges a round, and a
-    generator costs three times as much; nothing is put into words unless the block fails.
+    the object that has the method, `of`. Errors of the types `passing` are our own and pass through, and so does what
+    ends a debugger, or refuses one. An exam reports failures as findings and sets `logged` to False. A class, because a
+    game passes several edges a round, and a generator costs three times as much; nothing is put into words unless the
+    block fails.
     """
 
     __slots__ = ("_call", "_kind", "_logged", "_name", "_passing")
@@ -78,7 +83,7 @@ class plugin_edge:  # noqa: N801  used as a function, like contextlib.suppress
         pass
 
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> None:
-        if isinstance(error, (Exception, SystemExit)) and not isinstance(error, self._passing):
+        if isinstance(error, (Exception, SystemExit)) and not isinstance(error, (*self._passing, *_OF_DEBUGGERS)):
             raise self._failed(error) from error
 
     def _failed(self, error: BaseException) -> PluginFailed:
@@ -146,7 +151,9 @@ def files_of(group: str, target: str, *, key: str) -> tuple[str, ...]:
 
 def files(group: str, target: str, *, key: str) -> list[Path]:
     """Return the files that the SHA-256 of a target covers; none of a built-in, and where it is in no file."""
-    if not is_python(target) or session.is_of_session(target):
+    if programs.is_program(target):
+        return [Path(word) for word in programs.words(target) if os.path.isabs(word)]
+    if is_foreign(target) or session.is_of_session(target):
         return []
     where, _ = place(group, target, key=key)
     if where.partition(".")[0] in OURS:
