@@ -17,6 +17,7 @@ from slaternet.service.main import main as run_program
 from slaternet_agent.shell.command import agent
 from slaternet_lab.commands import (
     adversary,
+    adversary_call,
     algorithm,
     certs,
     compare,
@@ -83,6 +84,7 @@ _register(graph.graph, _LOOK, "slaternet graph paper --rounds 1:100 --out W.npz"
 _register(record.record, _LOOK, "slaternet record paper --out paper.npz --set run.rounds=200")
 _register(algorithm.algorithm_check, _LOOK, "slaternet algorithm-check mine.py:Mine --set algorithm.gamma0=0.1")
 _register(adversary.adversary_check, _LOOK, "slaternet adversary-check mine.py:Mine --set adversary.options.b=1")
+_register(adversary_call.adversary_call, _LOOK, "slaternet adversary-call mine.py:Mine runs/mine")
 _register(adversary.adversary_new, _LOOK, "slaternet adversary-new power-market --dir plugins")
 _register(runs.show, _AFTER, "slaternet show runs/mine --json")
 _register(runs.plot, _AFTER, "slaternet plot runs/mine runs/yours --out figures")

@@ -177,14 +177,14 @@ class SandboxedWorker:
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         """End it; where the plugin has failed, add to the error how the process has ended by itself."""
-        manner, fault = "", None
+        manner, failed = "", PluginFailed()
         if isinstance(error, PluginFailed):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(_DEATH_SECONDS)
-            manner, fault = self.manner, error.fault
+            manner, failed = self.manner, error
         self.end()
         if manner:
-            raise PluginFailed.saying(f"{error}; its process {manner}", fault)
+            raise failed.extended(f"its process {manner}")
 
     def _listens(self) -> bool:
         with socket.socket(socket.AF_UNIX) as probe:

@@ -21,7 +21,6 @@ import socket
 import stat
 import threading
 import time
-import traceback
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -176,7 +175,7 @@ def _make(loaded: Loaded, request: messages.DescribeRequest) -> Adversary:
 
 
 def _edge(method: str, round: int = 0, *, of: object = None) -> AbstractContextManager[None]:
-    return plugin_edge(KIND, "of this worker", method, round, of=of, logged=False)
+    return plugin_edge(KIND, "of this worker", method, round, of=of)
 
 
 def _methods(functions: Any, dimension: int) -> messages.Methods:  # noqa: ANN401 - a Round, with optional methods
@@ -227,6 +226,7 @@ def _guarded(method: Callable[[bytes], bytes]) -> Callable[[bytes, "grpc.Service
             return reply
         code = grpc.StatusCode[failure.code]
         if failure.fault is not None:
+            print(failure.fault.traceback, file=sys.stderr)  # for the author, in whose terminal this may run
             details = encode_status(code.value[0], failure.sentence, failure.fault)
             context.set_trailing_metadata(((DETAILS, details),))
         return context.abort(code, failure.sentence)
@@ -240,8 +240,6 @@ def _answer(method: Callable[[bytes], bytes], data: bytes) -> tuple[bytes, Failu
         with _edge(method.__name__):
             return method(data), None
     except PluginFailed as error:
-        if error.__cause__ is not None:
-            traceback.print_exception(error.__cause__)
         sentence = str(error) if error.fault is None else error.fault.sentence
         return b"", Failure("ABORTED", cleaned(sentence), error.fault)
     except BadSpec as error:

@@ -107,9 +107,9 @@ class _Report:
         try:
             yield
         except Fault as fault:
-            self.add(Line("failed", fault.about, str(fault)))
+            self.add(Line("failed", fault.about, str(fault), fault.fault))
         except PluginFailed as failure:
-            self.add(Line("failed", "plays", str(failure)))
+            self.add(Line("failed", "plays", str(failure), failure.fault))
 
     def lines(self) -> list[Line]:
         """Return a line for each check."""

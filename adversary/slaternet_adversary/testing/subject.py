@@ -16,6 +16,7 @@ from slaternet.errors import PluginFailed
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
 from slaternet.numerics.randomness import stream
+from slaternet.plugin_faults import PluginFault
 from slaternet.spec.plugins import plugin_edge
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
 from slaternet_adversary.plugin.calls import CheckedRound
@@ -40,14 +41,17 @@ class Line:
     verdict: Verdict
     about: str
     text: str
+    fault: PluginFault | None = None
+    """What the adversary raised."""
 
 
 class Fault(Exception):
     """A breach of the contract, found by the exam; never leaves it."""
 
-    def __init__(self, about: str, text: str) -> None:
+    def __init__(self, about: str, text: str, fault: PluginFault | None = None) -> None:
         super().__init__(text)
         self.about = about
+        self.fault = fault
 
 
 @dataclass(frozen=True)
@@ -233,18 +237,19 @@ def guarding(
     ours = (CannotPlay, Fault)
     try:
         with (
-            plugin_edge("adversary plugin", "of the exam", method, round, agents, of=of, passing=ours, logged=False),
+            plugin_edge("adversary plugin", "of the exam", method, round, agents, of=of, passing=ours),
             warnings.catch_warnings(),
         ):
             # a service logs them and goes on; the values are checked anyway
             warnings.simplefilter("ignore")
             yield
     except PluginFailed as failure:
-        if failure.fault is None or isinstance(failure.__cause__, PluginFailed):
-            raise Fault("plays", str(failure.__cause__ or failure)) from failure
+        told = failure.__cause__ if isinstance(failure.__cause__, PluginFailed) else failure
+        if failure.fault is None or told is not failure:
+            raise Fault("plays", str(told), told.fault) from failure
         if "read-only" in failure.fault.message:
             raise Fault(about, f"{where} writes into an array it is given; make a new one") from failure
-        raise Fault(about, f"{where} raised {failure.fault.raised}") from failure
+        raise Fault(about, f"{where} raised {failure.fault.raised}", failure.fault) from failure
 
 
 def everywhere(agents: Agents, points: Array) -> Array:

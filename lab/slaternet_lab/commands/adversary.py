@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slaternet.errors import PluginFailed
-from slaternet_lab.commands.options import JsonOption
+from slaternet_lab.commands.options import JsonOption, with_traceback
 from slaternet_lab.commands.report import print_findings
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def adversary_new(
         typer.echo(f"  {command}")
 
 
+@with_traceback
 def adversary_check(
     target: Annotated[
         str,
@@ -81,7 +82,7 @@ def adversary_check(
     print_findings(report, {"line": "about", "verdict": "verdict", "figure": "text"}, as_json=as_json)
     for each in report:
         if each.verdict == "failed":
-            raise PluginFailed(f"adversary {target} fails the exam: {each.about}: {each.text}")
+            raise PluginFailed.saying(f"adversary {target} fails the exam: {each.about}: {each.text}", each.fault)
 
 
 def _spec(target: str, what: str | None, settings: Sequence[str]) -> "Spec":
@@ -121,7 +122,7 @@ def examine(spec: "Spec") -> "list[Line]":
     try:
         return [*report, *_theory(measure(spec, QUICK), slater=slater)]
     except PluginFailed as error:
-        return [*report, Line("failed", "theorems", str(error))]
+        return [*report, Line("failed", "theorems", str(error), error.fault)]
 
 
 def _theory(figures: "Figures", *, slater: bool) -> "Iterator[Line]":

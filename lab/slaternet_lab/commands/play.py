@@ -10,7 +10,15 @@ from slaternet.storage.journal import Durability
 from slaternet_adversary.shell.command import KeepOption
 from slaternet_coordinator.engine.rules import LOST_AFTER, Policy
 from slaternet_coordinator.shell.command import LostAfterOption, PolicyOption
-from slaternet_lab.commands.options import ForceOption, JsonOption, OutOption, RunArgument, SetOption, SpecArgument
+from slaternet_lab.commands.options import (
+    ForceOption,
+    JsonOption,
+    OutOption,
+    RunArgument,
+    SetOption,
+    SpecArgument,
+    with_traceback,
+)
 from slaternet_lab.commands.runs import show_summary
 from slaternet_lab.games.fork_server import fork_server
 from slaternet_lab.games.progress import ProgressDisplay
@@ -32,6 +40,7 @@ AdversaryOption = Annotated[
 ]
 
 
+@with_traceback
 def run(
     spec: SpecArgument = None,
     hosts: Annotated[int, typer.Option(min=1, help="Agent hosts to start.")] = 2,
@@ -75,6 +84,7 @@ def run(
     _exit_if_degraded(played, game)
 
 
+@with_traceback
 def simulate(
     spec: SpecArgument = None,
     adversary: AdversaryOption = None,
@@ -92,6 +102,7 @@ def simulate(
     _conclude(played, as_json)
 
 
+@with_traceback
 def resume(
     run: RunArgument,
     rounds: Annotated[

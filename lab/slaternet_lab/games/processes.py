@@ -19,6 +19,7 @@ from slaternet.network.client import Channel, open_channel
 from slaternet.network.file_limit import raise_file_limit
 from slaternet.service.main import DEGRADED, TETHER
 from slaternet.storage.disk import open_log
+from slaternet.storage.fault_file import read_fault
 from slaternet.texts import cleaned
 from slaternet_coordinator.engine.rules import Policy
 from slaternet_lab.games.fork_server import UNBUFFERED, Forked, ForkServer, fork_server
@@ -385,6 +386,11 @@ class Supervisor:
             # a restarted coordinator does not know yet how far the game is
             self.progress.update(*self._furthest, "; ".join(notes.values()))
 
+    def _fault_of(self, child: Child) -> PluginFailed | None:
+        """Return the failure of a plugin with which a process has ended."""
+        told = read_fault(states_of(self.folder) / child.name) if child.code == PluginFailed.exit_code else None
+        return told and PluginFailed.saying(f"{child.name} (its log: {child.log}) ended: {told}", told.fault)
+
     async def _cause(self) -> SlaternetError:
         """Return the error behind the first death; best is one of a process that ended with a reason of its own."""
         children = [*self._children.values(), *self._given_up]
@@ -393,6 +399,6 @@ class Supervisor:
         for kind in (PluginFailed, Diverged, BadSpec):
             for child in dead:
                 if child.code == kind.exit_code:
-                    return kind(str(child.death()))
+                    return self._fault_of(child) or kind(str(child.death()))
         informative = [child for child in dead if child.code != RunFailed.exit_code]
         return (informative or dead)[0].death()

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import structlog
 
-from slaternet.errors import NO_MEMORY, BadSpec, RunFailed, SlaternetError
+from slaternet.errors import NO_MEMORY, BadSpec, PluginFailed, RunFailed, SlaternetError
 from slaternet.network.file_limit import raise_file_limit
 from slaternet.service.logs import print_final_error
 from slaternet.storage import failpoints
@@ -88,7 +88,12 @@ async def interruptible(work: Coroutine[Any, Any, None], stopping: asyncio.Event
     try:
         await asyncio.wait((doing, waiting), return_when=asyncio.FIRST_COMPLETED)
         if doing.done():
-            doing.result()
+            try:
+                doing.result()
+            except PluginFailed as error:
+                if error.fault is not None and error.fault.traceback:
+                    structlog.get_logger().error("a plugin failed", exception=error.fault.traceback)
+                raise
             return 0
         structlog.get_logger().warning(parting())
         return _IMPATIENT
@@ -109,6 +114,10 @@ def main(program: str, work: Callable[[], object]) -> NoReturn:
         finally:
             if sys.stdout is not None:  # it was closed
                 sys.stdout.flush()  # here, where an error can be reported
+    except PluginFailed as error:
+        # a process that another has started has logged the traceback, and its last line is the sentence
+        trace = "" if error.fault is None or os.environ.get(TETHER) == "1" else error.fault.reduced
+        _leave(program, str(error), error.exit_code, "\n".join(getattr(error, "__notes__", [trace])))
     except SlaternetError as error:
         _leave(program, str(error), error.exit_code)
     except KeyboardInterrupt:
@@ -140,9 +149,9 @@ def _defect(error: Exception) -> str:
     return f"{what}; please report it with {log}"
 
 
-def _leave(program: str, sentence: str, code: int) -> NoReturn:
+def _leave(program: str, sentence: str, code: int, trace: str = "") -> NoReturn:
     if sentence:
-        print_final_error(program, sentence, code)
+        print_final_error(program, sentence, code, trace)
     for output in filter(None, (sys.stdout, sys.stderr)):
         try:
             output.flush()
