@@ -92,9 +92,7 @@ class FailedCalls:
     def save_play(self, error: PluginFailed, effects: Sequence[Play]) -> None:
         """Save which of some rounds could not be played."""
         round = _failed(error, [each.round for each in effects])
-        return self._saved(
-            error, FailedCall("play", round, np.empty(0, np.intp), np.empty((0, 0, self._spec.run.dimension)))
-        )
+        self._save(error, FailedCall("play", round, np.empty(0, np.intp), np.empty((0, 0, self._spec.run.dimension))))
 
     def save_question(self, error: PluginFailed, question: Question) -> None:
         """Save a question that could not be answered."""

@@ -1,5 +1,6 @@
 """`slaternet simulate`: the three engines in one process, by direct calls; same digest as over the network."""
 
+import sys
 import uuid
 from collections import deque
 from collections.abc import Callable
@@ -93,7 +94,7 @@ class Simulation:
     def close(self) -> None:
         """Close the run folder, and end the plugin."""
         self._adversary.close()
-        self._plugin.close()
+        self._plugin.__exit__(*sys.exc_info())  # to an error it may add how the plugin's process has ended
 
     def _come(self, name: str, role: model.Role) -> None:
         for effect in self._coordinator.handle(coordinator.Joined(name, model.Join(role, "", 0, model.PROTOCOL, ""))):

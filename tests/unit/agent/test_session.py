@@ -105,7 +105,8 @@ async def test_what_an_algorithm_raises_on_an_accepted_stream_fails_the_game_and
         failure = await stage.fails()
 
     assert isinstance(failure, PluginFailed)
-    sentence = rf"the algorithm {spec.algorithm.name} failed: decide of round 5 for agent 1 raised ZeroDivisionError: no more, at "
+    where = f"the algorithm {spec.algorithm.name} failed: decide of round 5"
+    sentence = rf"{where} for agent 1 raised ZeroDivisionError: no more, at "
     assert re.match(sentence, str(failure))
     assert load(GROUP, spec.algorithm.name, key="algorithm.name").factory.decided == [1, 2, 3, 4, 5]
 

@@ -141,7 +141,7 @@ def test_a_failure_ends_with_its_line_and_the_exit_code_of_plugins(
 
     error = capsys.readouterr().err.splitlines()[-1]
     assert f"adversary {tmp_path}/mine.py:Flat fails the exam:" in error
-    assert "(k, s) = (1, 2), got (1,), at " in error
+    assert "(1, 2)" in error
 
 
 def test_a_spec_that_is_about_the_adversary_brings_its_options(
