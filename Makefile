@@ -6,7 +6,7 @@ SOURCES := proto agent coordinator adversary lab tests benchmarks docs examples
 PACKAGES := $(if $(shell command -v npm 2>/dev/null),adversary/examples/node/node_modules)
 LOCKED := --quiet --upgrade --generate-hashes --python-version 3.11 --python-platform linux --custom-compile-command 'make lock'
 
-.PHONY: run test slow test-cluster test-deploy check lint types layers docs proto lock bench reliability clean
+.PHONY: run test slow test-cluster test-deploy test-autodiff check lint types layers docs proto lock bench reliability clean
 
 run: .venv/product
 	$(BIN)/slaternet run
@@ -23,11 +23,19 @@ test-cluster: .venv/development
 	@command -v ip >/dev/null || test "$$(id -u)" != 0 || { apt-get -qq update && apt-get -qq install -y iproute2; }
 	$(BIN)/pytest tests/cluster
 
-# the image built, docker-compose.yml played, in a container engine that is set up first; without root or Debian all that is
-# skipped, saying so
+# the image built, docker-compose.yml played, in a container engine that is set up first; the adversary in C++ built and played;
+# without root or Debian all that is skipped, saying so
 test-deploy: .venv/development
 	tests/deploy/engine >/dev/null || test $$? = 77
+	@{ command -v grpc_cpp_plugin && pkg-config --exists grpc++; } >/dev/null 2>&1 || test "$$(id -u)" != 0 || ! command -v apt-get \
+		|| { apt-get -qq update && apt-get -qq install -y g++ pkg-config libgrpc++-dev protobuf-compiler-grpc >/dev/null; }
 	$(BIN)/pytest tests/deploy
+
+# the adversary in jax, a library of 350 MB that nothing else needs; without a network its tests are skipped, saying so
+test-autodiff: .venv/development
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[autodiff]' \
+		|| echo "pip could not install jax: the tests of examples/jax_losses.py will be skipped"
+	$(BIN)/pytest tests/docs/test_autodiff.py
 
 # everything that must hold before a change lands
 check: lint types layers docs test slow

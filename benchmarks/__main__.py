@@ -4,6 +4,7 @@
     cpu       the CPU time of `simulate` beside that of a plain loop (benchmarks/cpu_time.py)
     calls     the calls of our own functions in a round (benchmarks/calls.py)
     start     from the command to the prompt, and until forty hosts play (benchmarks/start_up.py)
+    loop      from a saved plugin to its result (benchmarks/loop.py)
     agents    more and more of them, up to 10 000 (benchmarks/scaling.py)
     dimension p = 100 000 (benchmarks/scaling.py)
     long      100 000 rounds: memory, and reading the result (benchmarks/long_run.py); only where asked for
@@ -17,7 +18,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks import calls, cpu_time, long_run, race, scaling, start_up
+from benchmarks import calls, cpu_time, long_run, loop, race, scaling, start_up
 from benchmarks.claims import Claim, console, judge
 from benchmarks.trees import GameFailed
 
@@ -29,7 +30,9 @@ def main() -> int:
     parser.add_argument("--before", type=Path, metavar="TREE", help="a checkout to compare with")
     parser.add_argument("--long", action="store_true", help="play 100 000 rounds as well, which takes minutes")
     parser.add_argument(
-        "--only", metavar="PARTS", help="these parts alone, with commas: race,cpu,calls,start,agents,dimension,long"
+        "--only",
+        metavar="PARTS",
+        help="these parts alone, with commas: race,cpu,calls,start,loop,agents,dimension,long",
     )
     options = parser.parse_args()
     parts: dict[str, Callable[[], Sequence[Claim]]] = {
@@ -37,6 +40,7 @@ def main() -> int:
         "cpu": cpu_time.report,
         "calls": lambda: calls.report(options.before),
         "start": lambda: start_up.report(options.turns),
+        "loop": lambda: loop.report(options.turns),
         "agents": lambda: scaling.agents(options.turns),
         "dimension": scaling.dimension,
         "long": long_run.report,

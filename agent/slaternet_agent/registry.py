@@ -102,7 +102,7 @@ def _build(section: AlgorithmSection, game: AlgorithmGame) -> Algorithm:
     taken = {n: v for n, v in section.numbers.items() if n in own.parameters or n not in steps}
     with_steps = schedule(section, game)
     with _constructor(section):
-        algorithm: Algorithm = factory(game, with_steps, **taken)
+        algorithm: Algorithm = factory(game, with_steps, **own.read(taken, key="algorithm"))
     if not isinstance(getattr(algorithm, "feedback", None), Feedback):
         raise BadSpec(
             f"algorithm.name = {section.name!r} declares no feedback; set `feedback = Feedback(...)` in the class"

@@ -3,6 +3,7 @@
 import functools
 import hashlib
 from pathlib import Path
+from typing import Any
 
 from slaternet.fields import read
 from slaternet.spec import GraphSection
@@ -13,19 +14,22 @@ from slaternet_coordinator.graphs import Graph
 from slaternet_coordinator.graphs.file import FileGraph
 from slaternet_coordinator.graphs.plugin import Foreign
 
+GROUP = "slaternet.graphs"
+
 
 def build(section: GraphSection, agents: int, seed: int) -> Graph:
     """Return the graph that `[graph]` of a spec describes; BadSpec names the key at fault."""
-    factory = _loaded(section).factory
+    loaded, numbers = _loaded(section)
+    factory = loaded.factory
     is_file = issubclass(factory, FileGraph)
     source = _content(section) if is_file else seed
 
     def make(agents: int) -> Graph:
         if factory.__module__.startswith(graphs.__name__):
-            built: Graph = factory(agents, source, **section.numbers)
+            built: Graph = factory(agents, source, **numbers)
             return built
         calling = functools.partial(plugin_edge, "graph", section.name)
-        return Foreign(section.name, calling, lambda: factory(agents, source, **section.numbers))
+        return Foreign(section.name, calling, lambda: factory(agents, source, **numbers))
 
     graph = make(agents)
     if not is_file:
@@ -35,14 +39,14 @@ def build(section: GraphSection, agents: int, seed: int) -> Graph:
 
 def digest(section: GraphSection) -> str:
     """Return the SHA-256 of what defines the graph besides the spec: its file, or else its code."""
-    loaded = _loaded(section)
+    loaded, _ = _loaded(section)
     return hashlib.sha256(_content(section)).hexdigest() if issubclass(loaded.factory, FileGraph) else loaded.sha256
 
 
-def _loaded(section: GraphSection) -> Loaded:
-    loaded = load("slaternet.graphs", section.name, key="graph.name")
-    check_options(loaded.factory, section.numbers, key="graph", given=2)
-    return loaded
+def _loaded(section: GraphSection) -> tuple[Loaded, dict[str, Any]]:
+    """Return the class, and the numbers that it takes."""
+    loaded = load(GROUP, section.name, key="graph.name")
+    return loaded, check_options(loaded.factory, section.numbers, key="graph", given=2)
 
 
 def _content(section: GraphSection) -> bytes:

@@ -16,11 +16,13 @@ from slaternet.service.logs import error_logger
 from slaternet.service.main import main as run_program
 from slaternet_agent.shell.command import agent
 from slaternet_lab.commands import (
+    adversaries,
     adversary,
     adversary_call,
     algorithm,
     certs,
     compare,
+    debugging,
     graph,
     play,
     record,
@@ -75,7 +77,7 @@ _PLAY, _LOOK, _AFTER, _SERVICES = "Play", "Before a game", "After a game", "Serv
 
 _register(play.run, _PLAY, "slaternet run paper --hosts 4 --set run.rounds=200")
 _register(play.resume, _PLAY, "slaternet resume runs/mine --rounds 2000")
-_register(play.simulate, _PLAY, "slaternet simulate mine.toml --set adversary.options.b=5 --out runs/mine")
+_register(play.simulate, _PLAY, "slaternet simulate mine.toml --adversary mine.py:Mine --watch")
 _register(compare.compare, _PLAY, "slaternet compare paper --algorithms zhang2024,yi2023 --seeds 10 --out runs/two")
 _register(verify.verify, _PLAY, "slaternet verify mine.toml --theorem 2 --seeds 20")
 _register(specs.specs, _LOOK, "slaternet specs paper > mine.toml")
@@ -83,9 +85,11 @@ _register(specs.check, _LOOK, "slaternet check mine.toml")
 _register(graph.graph, _LOOK, "slaternet graph paper --rounds 1:100 --out W.npz")
 _register(record.record, _LOOK, "slaternet record paper --out paper.npz --set run.rounds=200")
 _register(algorithm.algorithm_check, _LOOK, "slaternet algorithm-check mine.py:Mine --set algorithm.gamma0=0.1")
+_register(adversaries.adversaries, _LOOK, "slaternet adversaries moving-target")
 _register(adversary.adversary_check, _LOOK, "slaternet adversary-check mine.py:Mine --set adversary.options.b=1")
 _register(adversary_call.adversary_call, _LOOK, "slaternet adversary-call mine.py:Mine runs/mine")
 _register(adversary.adversary_new, _LOOK, "slaternet adversary-new power-market --dir plugins")
+_register(debugging.adversary_serve, _LOOK, "slaternet adversary-serve mine.py:Mine --listen 127.0.0.1:7100")
 _register(runs.show, _AFTER, "slaternet show runs/mine --json")
 _register(runs.plot, _AFTER, "slaternet plot runs/mine runs/yours --out figures")
 _register(runs.export, _AFTER, "slaternet export runs/mine --format csv,parquet,npz")

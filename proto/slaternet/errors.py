@@ -177,7 +177,14 @@ class PluginFailed(SlaternetError):
 
     def extended(self, more: str) -> Self:
         """Return the error with something added to its sentence."""
-        failed = self.saying(f"{self.args[0]}; {more}", self.fault)
+        return self._with(f"{self.args[0]}; {more}")
+
+    def preceded(self, beginning: str) -> Self:
+        """Return the error with something in front of its sentence."""
+        return self._with(f"{beginning}{self.args[0]}")
+
+    def _with(self, sentence: str) -> Self:
+        failed = self.saying(sentence, self.fault)
         failed.command = self.command
         return failed
 

@@ -2,19 +2,23 @@
 
     def table2(game: Game, *, gamma0: PositiveFloat = 0.15) -> Rule: ...
 
-pydantic compares the values with the annotations, strictly: 1 is a number; true, "1", infinity and NaN are not. A wrong
-value is a BadSpec of one sentence, which names the key and the values allowed: from the type and its range, or from the
-words in the annotation, `Annotated[float, Field(gt=0, lt=1), "between 0 and 1"]`.
+pydantic compares the values with the annotations, strictly: 1 is a number; true, "1", infinity and NaN are not. What a
+file cannot hold is converted: a list to a tuple, text to a Path. A wrong value is a BadSpec of one sentence, which
+names the key and the values allowed: from the type and its range, or from the words in the annotation,
+`Annotated[float, Field(gt=0, lt=1), "between 0 and 1"]`. An annotation that pydantic does not know, or that names what
+is not there, says nothing: its value is passed as it is.
 """
 
 import functools
 import inspect
+import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, ParamSpec, TypeVar
+from types import SimpleNamespace
+from typing import Any, ParamSpec, TypeVar, get_type_hints
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import ConfigDict, PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails, SchemaError
 
 from slaternet.errors import BadSpec
 from slaternet.suggestions import suggestion
@@ -22,7 +26,7 @@ from slaternet.suggestions import suggestion
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_STRICT = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
+_STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 _DEPTH = 32
 """Tables and lists within each other that a file may have; ours have 4, and every level costs a parser some stack."""
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -38,8 +42,16 @@ _EXPECTED = {
     "string_type": "text in quotes",
     "literal_error": "{expected}",
     "list_type": "a list",
-    "too_short": "a list of at least one",
+    "too_short": "a list of at least {min_length}",
+    "too_long": "a list of at most {max_length}",
+    "tuple_type": "a list",
+    "enum": "{expected}",
+    "dict_type": "a table",
+    "model_type": "a table",
+    "missing": "given",
 }
+_UNKNOWN = (PydanticUserError, PydanticUndefinedAnnotation, SchemaError, TypeError)
+"""How pydantic says that it knows no such annotation."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +75,9 @@ class Options:
         """Return the values, converted by the annotations; an error names the wrong one under `key`."""
         return {
             name: read(f"{key}.{name}", self.parameters[name].annotation, value, error)
-            for name, value in values.items()
             if name in self.parameters
+            else value
+            for name, value in values.items()
         }
 
 
@@ -72,7 +85,23 @@ def options_of(function: Callable[..., object], given: int) -> Options:
     """Return the options of a function or class: its parameters after the first `given`, which we supply."""
     parameters = list(inspect.signature(function).parameters.values())[given:]
     open_ended = any(each.kind is each.VAR_KEYWORD for each in parameters)
-    return Options({each.name: each for each in parameters if each.kind not in _VARIADIC}, open_ended)
+    code = inspect.unwrap(function.__init__ if isinstance(function, type) else function)  # type: ignore[misc]
+    names = getattr(code, "__globals__", {})
+    return Options(
+        {each.name: _evaluated(each, names) for each in parameters if each.kind not in _VARIADIC}, open_ended
+    )
+
+
+def _evaluated(parameter: inspect.Parameter, names: dict[str, Any]) -> inspect.Parameter:
+    """Return a parameter with the annotation that its text stands for; as it is where that needs what is not there."""
+    if parameter.annotation is parameter.empty:
+        return parameter
+    alone = SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
+    try:
+        kind = get_type_hints(alone, names, include_extras=True)[parameter.name]
+    except (NameError, AttributeError, TypeError, SyntaxError):
+        return parameter
+    return parameter.replace(annotation=kind)
 
 
 def checked(key: str, error: type[BadSpec] = BadSpec) -> Callable[[Callable[P, T]], Callable[P, T]]:
@@ -93,11 +122,16 @@ def checked(key: str, error: type[BadSpec] = BadSpec) -> Callable[[Callable[P, T
 
 def read(key: str, kind: object, value: object, error: type[BadSpec] = BadSpec) -> Any:  # noqa: ANN401  of that kind
     """Return a value, converted by an annotation; an error names `key` where the value is wrong."""
-    # no annotation, or one that `from __future__ import annotations` has made a string
-    if kind is inspect.Parameter.empty or isinstance(kind, str):
+    if kind is inspect.Parameter.empty or isinstance(kind, str):  # no annotation, or one that could not be evaluated
         return value
     try:
-        return _adapter(kind).validate_python(value)
+        adapter = _adapter(kind)
+    except _UNKNOWN:
+        return value
+    try:
+        return adapter.validate_json(json.dumps(value, default=str))
+    except PydanticUserError:  # a part of it is the name of what is not there
+        return value
     except ValidationError as invalid:
         findings = invalid.errors(include_url=False)
     # Of a union, report the alternative that came closest: the findings deepest inside the value.
@@ -110,11 +144,24 @@ def read(key: str, kind: object, value: object, error: type[BadSpec] = BadSpec) 
     raise error(f"{key}{index} must be {wanted}, not {repr(closest[0]['input'])[:60]}")
 
 
+def schema_of(kind: object) -> dict[str, Any] | None:
+    """Return the JSON schema of the values that an annotation allows; None where it says nothing."""
+    if kind is inspect.Parameter.empty or isinstance(kind, str):
+        return None
+    try:
+        return _adapter(kind).json_schema()
+    except _UNKNOWN:
+        return None
+
+
 def expected(finding: ErrorDetails) -> str:
     """Return the values that one of pydantic's findings allows."""
     bounds = finding.get("ctx", {})
     shown = {name: f"{bound:g}" if isinstance(bound, float) else bound for name, bound in bounds.items()}
-    return _EXPECTED.get(finding["type"], "a table").format(**shown).replace("'", '"')
+    if (known := _EXPECTED.get(finding["type"])) is not None:
+        return known.format(**shown).replace("'", '"')
+    said = finding["msg"]
+    return said.removeprefix("Input should be ") if said.startswith("Input") else f"as its annotation says ({said})"
 
 
 @functools.cache

@@ -127,6 +127,10 @@ class Limits:
     """How often such a plugin is played again for one call, because its process was killed or has forgotten it."""
     magnitude: float = 1e70
     """Largest norm of the numbers that a plugin answers at once: products of four such numbers do not overflow."""
+    plugin_patience: float = 60.0
+    """How long the server of a foreign plugin that is gone is dialled again before the game pauses; a default."""
+    slow_call_seconds: float = 5.0
+    """How long a call of such a plugin lasts before a line of the log says so; then each time that this has doubled."""
     reasked_rounds: int = 16
     """Rounds of which answers are asked for again, and compared, whenever a plugin is played again."""
     plugin_memory_bytes: int = 1 << 32

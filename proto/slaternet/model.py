@@ -4,7 +4,7 @@ Agents are 0..n-1, rounds are 1, 2, 3, ... Arrays are float64 and C-contiguous, 
 k is the number of agents a message speaks for, p the dimension, s the points per agent, m the constraints per agent.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +71,7 @@ class Welcome:
     spec: str  # TOML: to the adversary all of it, to hosts the public part
     spec_tag: str  # by which the receiver knows all of it again
     low_water: int = 0
+    description: "Description | None" = None  # to the adversary of a game that has begun: of its plugin so far
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,10 @@ class Description:
     history: int = 0
     rowwise: bool = True
     code: str = ""  # SHA-256 of the plugin's code; hosts do not get it
+
+    def replaces(self, other: "Description") -> bool:
+        """Whether a game that was begun with the other plugin can go on with this one: only its code may differ."""
+        return replace(self, code=other.code, rowwise=other.rowwise) == other
 
 
 @dataclass(frozen=True, slots=True)

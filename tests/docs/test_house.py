@@ -161,7 +161,7 @@ PUBLIC = {
     ],
     "slaternet_adversary": ["Adversary", "CannotPlay", "Game", "History", "Round"],
     "slaternet_adversary.testing": ["CHECKS", "AdversaryContract", "Line", "Subject", "examine", "subject_of"],
-    "slaternet_lab": ["Run", "compare", "load", "play", "regret", "resume", "simulate"],
+    "slaternet_lab": ["Run", "compare", "examine", "load", "play", "regret", "resume", "simulate"],
 }
 """What users may import; docs/what-may-change.md says what is promised of it."""
 

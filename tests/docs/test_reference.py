@@ -1,6 +1,5 @@
 """The reference pages say what is true: keys, tables, columns, options and exit codes are those of the code."""
 
-import inspect
 import re
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -13,7 +12,7 @@ from typer.testing import CliRunner
 
 from slaternet import errors
 from slaternet.numerics.sets import Box, make_set
-from slaternet.spec import AlgorithmSection, DepartureSection, FeedbackSection, QuestionSection, Spec, plugins
+from slaternet.spec import AlgorithmSection, DepartureSection, FeedbackSection, QuestionSection, Spec
 from slaternet_adversary.shell.run_folder import COLUMNS
 from slaternet_agent.algorithms import Algorithm, AlgorithmGame, Feedback
 from slaternet_agent.registry import build, completed, numbers_of_schedule, schedules_named
@@ -21,6 +20,7 @@ from slaternet_lab.cli import app
 from slaternet_lab.hindsight.regret import COLUMNS as REGRET_COLUMNS
 from slaternet_lab.specs import shipped
 from slaternet_lab.specs.resolve import load, resolve
+from slaternet_lab.tools import catalogue
 
 ASKS = {
     Feedback(): "nothing",
@@ -142,12 +142,8 @@ def test_the_table_of_schedules_has_all_their_numbers_and_defaults() -> None:
 def test_the_table_of_adversaries_has_all_of_them_and_their_options() -> None:
     text = section("docs/built-in-adversaries.md", "Adversaries")
     rows = re.findall(r"^\| `(.*?)` \| .*? \| (.*?) \|$", text, re.MULTILINE)
-    group = "slaternet.adversaries"
 
-    known = {
-        entry.name: list(inspect.signature(plugins.load(group, entry.name, key="").factory).parameters)[1:]
-        for entry in entry_points(group=group)
-    }
+    known = {each.target: [option.name for option in each.options] for each in catalogue.registered()}
     assert {name: re.findall("`(.*?)`", options) for name, options in rows} == known
 
 

@@ -1,7 +1,8 @@
 """Thirty broken adversaries, each played by `simulate`, by the services of `run`, by the exam and over `grpc://`.
 
 Whatever is wrong, and however it is played, the author is told his line where there is one, the round and the method,
-and what to do (docs/debug.md, "The plugin fails"). As a module, `python -m tests.game.test_broken_plugins` prints what each way says.
+and what to do (docs/debug.md, "The plugin fails"). As a module, `python -m
+tests.game.test_broken_plugins` prints what each way says.
 """
 
 import asyncio

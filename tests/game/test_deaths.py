@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.game.processes import PLUGINS, alive, eventually, playing, recorded, write_spec
 
+from slaternet_adversary.shell.incident_file import read_incidents
 from slaternet_lab.specs.resolve import load
 
 STOPS_WITHIN = 5.0
@@ -69,11 +70,15 @@ def test_a_plugin_that_raises_is_named_to_the_operator_and_its_words_to_nobody_e
 
     assert outcome.code == 6
     assert outcome.err.count("\n") == 1
-    for word in ("adversary", plugin, "5", "ArithmeticError at raises_in_round_5.py", "the hidden value is 42.4242"):
+    for word in ("adversary", plugin, "5", "ArithmeticError", "raises_in_round_5.py", "the hidden value is 42.4242"):
         assert word in outcome.err
     for agent in ("agent-1", "agent-2"):
         assert "42.4242" not in (game.folder / "state" / agent / "log").read_text()
     assert recorded(game.folder) <= 4
+    assert f"correct it, then continue with `slaternet resume {game.folder}`" in outcome.err
+    [incident] = read_incidents(game.folder)
+    assert (incident.process, incident.kind) == ("adversary", "paused")
+    assert "42.4242" not in (game.folder / "state" / "coordinator" / "log").read_text()
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from slaternet.limits import Limits
 from slaternet.model import Agents, Answer, Array, Finished, LowWater, Question, StopAt, Usage
 from slaternet.numerics.sets import Box
 from slaternet_adversary import Adversary, Game, History
+from slaternet_adversary.engine.amendments import Segment
 from slaternet_adversary.engine.commitments import Commitments
 from slaternet_adversary.engine.events import Asked, Reply, Used
 from slaternet_adversary.engine.referee import Referee
@@ -28,6 +29,8 @@ from slaternet_adversary.journal.snapshot import Snapshot
 from slaternet_adversary.shell.run_folder import RunFolder, remove_conclusions
 
 N, P, M, T = 3, 2, 2, 4
+CODE, MENDED = "0f" * 32, "3e" * 32
+"""Hashes of a plugin's code, before and after it was changed."""
 BOX = Box(P, -1.0, 1.0)
 SEATS = {"a": np.array([0]), "b": np.array([1, 2])}
 SPEC = small_spec(N, P).replace(**{"record.decisions": True})
@@ -88,7 +91,7 @@ class Kind:
     stop: int = 0
     burst: int = 2
 
-    def referee(self) -> Referee:
+    def referee(self, played: Sequence[Segment] = (Segment(1, CODE),)) -> Referee:
         loss, constraint = self.gradients
         return Referee(
             N,
@@ -100,7 +103,7 @@ class Kind:
             constraint_gradient=constraint,
             history=self.history,
             score_every=self.score_every,
-            commitments=Commitments("0f" * 32, {}, 1),
+            commitments=Commitments(played[0].code, {}, 1, played[1:]),
             limits=Limits(burst=self.burst),
         )
 
@@ -172,6 +175,8 @@ class Life:
     low_water: int = 0
     keep: int = 0
     """How many rounds the journal keeps at least; 0: all."""
+    code: str = CODE
+    """Of the plugin, now."""
 
     def run(self, work: Callable[[Telling, list[Told]], None]) -> None:
         """Live once: go on from the journal where there is one, then do the work."""
@@ -179,9 +184,10 @@ class Life:
         again = JOURNAL.name in self.disk.names((self.folder / JOURNAL).parent)
         self.folder.mkdir(parents=True, exist_ok=True)
         opened = AdversaryJournal.open(self.folder, "id", again=again, disk=self.disk)
+        played = opened.segments(CODE, self.code)
         results = RunFolder(self.folder, SPEC, run="id", again=again)
         trimmer = JournalTrimmer(opened.file, self.keep) if self.keep else None
-        runtime = Telling(Walk(self.kind.history), self.kind.referee(), results, lambda: 0.0, opened, trimmer)
+        runtime = Telling(Walk(self.kind.history), self.kind.referee(played), results, lambda: 0.0, opened, trimmer)
         said: list[Told] = []
         try:
             if again:

@@ -161,6 +161,30 @@ class Moody(Wide):
         return Raised(self._made if round >= 3 else 0)
 
 
+class Tilted(Flat):
+    """The same, with a gradient that says something else of agent 2."""
+
+    def __init__(self, slope: float) -> None:
+        self._slope = slope
+
+    def loss_gradient(self, agents: Agents, points: Array) -> Array:
+        return np.ones_like(points) * np.where(agents == 2, self._slope, 1.0)[:, None, None]
+
+
+class Steep(Wide):
+    """Each instance has its own slope for agent 2, from round 3 on."""
+
+    made = 0
+
+    def __init__(self, game: Game) -> None:
+        super().__init__(game)
+        Steep.made += 1
+        self._made = Steep.made
+
+    def play(self, round: int, past: History | None) -> Flat:
+        return Tilted(self._made if round >= 3 else 1.0)
+
+
 class Masked(Walk):
     """Reveals something else than what is scored."""
 

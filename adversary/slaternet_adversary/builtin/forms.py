@@ -2,6 +2,7 @@
 
 Functions        losses that are squares of linear residuals, under linear constraints
 Separable        losses that are a sum over coordinates, a parabola each, under linear constraints
+Quadratics       losses that are any quadratic form, under linear constraints
 Targets          losses that are squared distances from a target of one's own, under linear constraints
 Part             a part of a whole, as an option
 Constraints      how many constraints an agent has, as an option
@@ -175,6 +176,49 @@ class Separable(Functions):
     def _average(self, agents: Agents) -> tuple[Array, Array, float]:
         curvature, slope, constant = self.curvature[agents], self.slope[agents], self.constant[agents]
         return curvature.mean(axis=0), slope.mean(axis=0), float(constant.mean())
+
+
+class Quadratics(Functions):
+    """Every agent's functions in one round.
+
+    f_i(x) = 1/2 x'H_i x + h_i'x + c_i,     g_i(x) = B_i x - b_i
+    """
+
+    __slots__ = ("constant", "hessian", "slope")
+
+    def __init__(self, hessian: Array, slope: Array, constant: Array, matrix: Array, bound: Array) -> None:
+        super().__init__(matrix, bound, rows=0)  # B (n, m, p) and b (n, m)
+        self.hessian = hessian  # H (n, p, p), symmetric
+        self.slope = slope  # h (n, p)
+        self.constant = constant  # c (n,)
+
+    def loss(self, agents: Agents, points: Array) -> Array:
+        """Return f_i, (k, s)."""
+        terms = _apply(self.hessian, agents, points)
+        terms *= 0.5
+        terms += self.slope[agents][:, None]
+        terms *= points
+        loss: Array = np.add.reduce(terms, axis=-1)
+        loss += self.constant[agents][:, None]
+        return loss
+
+    def loss_gradient(self, agents: Agents, points: Array) -> Array:
+        """Return H x + h, (k, s, p)."""
+        gradient = _apply(self.hessian, agents, points)
+        gradient += self.slope[agents][:, None]
+        return gradient
+
+    def network_loss(self, agents: Agents, points: Array) -> Array:
+        """Return the agents' average loss at points (N, p)."""
+        hessian, slope, constant = self.quadratic(agents)
+        loss: Array = np.einsum("np,np->n", points @ (0.5 * hessian) + slope, points)
+        loss += constant
+        return loss
+
+    def quadratic(self, agents: Agents) -> tuple[Array, Array, float]:
+        """Return (H, h, c): the agents' average loss is 1/2 x'Hx + h'x + c."""
+        average = _of(self.hessian, agents).mean(axis=0), self.slope[agents].mean(axis=0)
+        return *average, float(self.constant[agents].mean())
 
 
 class Targets(Functions):

@@ -18,7 +18,6 @@ next to agent 1, and so on. With `repeat` they are dealt again from the first wh
 feature by its largest absolute value, which bounds the losses whatever the data are.
 """
 
-import hashlib
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +26,6 @@ from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 from slaternet.fields import checked
 from slaternet.model import Agents, Array
 from slaternet.numerics.portable import sigmoid, softplus
-from slaternet.storage.files import opened
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
 from slaternet_adversary.builtin import samples
 from slaternet_adversary.builtin.forms import RandomNumbers
@@ -131,13 +129,12 @@ class Logistic(Adversary):
         period: PositiveInt = 200,
         noise: NonNegativeFloat = 0.5,
         gap: float = 0.5,
-        data: str | None = None,
+        data: Path | None = None,
         repeat: bool = True,
         scale: bool = True,
     ) -> None:
         super().__init__(game)
         self._mu, self._slack, self._budget = mu, slack, budget
-        self._data = data
         self._stream: _Drawn | _Dealt
         if data is None:
             self._stream = _Drawn(game, rows, drift=drift, period=period, noise=noise, gap=gap)
@@ -146,14 +143,6 @@ class Logistic(Adversary):
         self.constraints = 3 if self._stream.grouped else 1
         self.rounds = self._stream.rounds
         """Rounds it has samples for; None: any number."""
-
-    @property
-    def sha256(self) -> str:
-        """SHA-256 of the table, which decides its functions; empty where they are drawn."""
-        if self._data is None:
-            return ""
-        with opened(Path(self._data), f"adversary.options.data = {self._data}", CannotPlay) as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
 
     def play(self, round: int, past: History | None = None) -> LogisticRound:
         """Return the functions of any round; they depend on the seed or the data alone."""
@@ -191,7 +180,7 @@ class _Drawn:
 class _Dealt:
     """Samples of a table, in order."""
 
-    def __init__(self, game: Game, rows: int, data: str, *, repeat: bool, scale: bool) -> None:
+    def __init__(self, game: Game, rows: int, data: Path, *, repeat: bool, scale: bool) -> None:
         self._shape = game.agents, rows
         self._who = f"adversary.options.data = {data}"
         self._samples = samples.load(data, "adversary.options.data", dimension=game.dimension, scale=scale)

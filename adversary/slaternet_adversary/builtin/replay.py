@@ -12,6 +12,8 @@ a file from the adversary of a spec, and playing it gives the digest of the orig
 so that a trace may be longer than memory.
 """
 
+from pathlib import Path
+
 from slaternet.fields import checked
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
 from slaternet_adversary.builtin.forms import Functions
@@ -26,7 +28,7 @@ class Replay(Adversary):
     rowwise = True
 
     @checked("adversary.options", CannotPlay)
-    def __init__(self, game: Game, *, path: str, repeat: bool = False) -> None:
+    def __init__(self, game: Game, *, path: Path, repeat: bool = False) -> None:
         super().__init__(game)
         self._who = f"{_KEY} = {path}"
         self._trace = Trace(path, _KEY)
@@ -39,11 +41,6 @@ class Replay(Adversary):
         self.constraints = self._trace.constraints
         self.rounds = None if repeat else self._trace.rounds
         """Rounds it has functions for; None: any number."""
-
-    @property
-    def sha256(self) -> str:
-        """SHA-256 of the file, which decides its functions."""
-        return self._trace.sha256()
 
     def play(self, round: int, past: History | None = None) -> Functions:
         """Return the functions of any round that the file holds."""

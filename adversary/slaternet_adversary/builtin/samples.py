@@ -36,16 +36,16 @@ class Samples:
     groups: Array | None
 
 
-def load(path: str, key: str, *, dimension: int, scale: bool) -> Samples:
+def load(path: Path, key: str, *, dimension: int, scale: bool) -> Samples:
     """Read a table; with `scale` every feature is divided by its largest absolute value, and so lies in [-1, 1].
 
     CannotPlay names the file and, where a cell is at fault, its line and column.
     """
     who = f"{key} = {path}"
-    with opened(Path(path), who, CannotPlay) as file:
+    with opened(path, who, CannotPlay) as file:
         if os.fstat(file.fileno()).st_size > _BYTES:
             raise CannotPlay(f"{who} is larger than {_BYTES >> 30} GiB, and is held in memory; take a part of it")
-        table = (_parquet if path.endswith(".parquet") else _csv)(file, who)
+        table = (_parquet if path.suffix == ".parquet" else _csv)(file, who)
     features = table.features(dimension)
     if scale:
         largest = np.abs(features).max(axis=0)

@@ -14,6 +14,10 @@ With rows = 0, so that matrix and offset are B and b alone, the losses stand in 
 
     f_{i,t}(x) = sum_j (1/2 curvature_j x_j^2 + slope_j x_j) + constant
 
+and with hessian (T, n, p, p), symmetric, in the place of curvature
+
+    f_{i,t}(x) = 1/2 x' hessian x + slope'x + constant
+
 `numpy.savez("trace.npz", matrix=matrix, offset=offset, rows=4)` writes such a file, from any real type of number, and
 `slaternet record` does. In an uncompressed .npz the numbers of a round lie in one piece at a known place, so that a
 trace longer than memory is played round by round from a single file. It is read, not mapped into memory: a mapped file
@@ -40,9 +44,10 @@ from slaternet.numerics.npz import NUMBERS, Archive, WrongSize, add_array
 from slaternet.storage.disk import replacing
 from slaternet.storage.files import opened, refusing
 from slaternet_adversary.api import CannotPlay, Round
-from slaternet_adversary.builtin.forms import Functions, Separable, Targets
+from slaternet_adversary.builtin.forms import Functions, Quadratics, Separable, Targets
 
-_ROWS, _STACKED, _SEPARABLE = "rows", ("matrix", "offset"), ("curvature", "slope", "constant")
+_ROWS, _STACKED = "rows", ("matrix", "offset")
+_SEPARABLE, _QUADRATIC = ("curvature", "slope", "constant"), ("hessian", "slope", "constant")
 _HOW = "write it with numpy.savez(path, matrix=..., offset=..., rows=...) or slaternet record"
 
 
@@ -65,7 +70,7 @@ class _Member:
 class Trace:
     """A trace in a file, of which one round at a time is read. CannotPlay names the key and the file at fault."""
 
-    def __init__(self, path: str, key: str) -> None:
+    def __init__(self, path: Path, key: str) -> None:
         self._path = path
         self._who = f"{key} = {path}"
         with self._opened() as file:
@@ -87,7 +92,10 @@ class Trace:
                 raise CannotPlay(f"{self._who} has changed since it was opened; keep it as it is and play again")
             arrays = {name: self._round(file, name, round) for name in self._arrays}
         matrix, offset = (arrays.pop(name) for name in _STACKED)
-        return Functions(matrix, offset, self.rows) if self.rows else Separable(**arrays, matrix=matrix, bound=offset)
+        if self.rows:
+            return Functions(matrix, offset, self.rows)
+        form = Quadratics if "hessian" in arrays else Separable
+        return form(**arrays, matrix=matrix, bound=offset)
 
     def _round(self, file: BinaryIO, name: str, round: int) -> Array:
         numbers = self._arrays[name].read(file, round - 1)
@@ -96,16 +104,18 @@ class Trace:
         if not np.isfinite(numbers).all():
             place = ", ".join(str(index[0]) for index in np.nonzero(~np.isfinite(numbers)))
             raise CannotPlay(f"{self._who} holds no finite number at {name}[{round - 1}, {place}]; correct it")
-        if name == "curvature" and numbers.min() < 0.0:
+        diagonal = numbers.diagonal(axis1=1, axis2=2) if name == "hessian" else numbers
+        if name in ("curvature", "hessian") and diagonal.min() < 0.0:
             raise CannotPlay(f"{self._who} has a curvature below 0 in round {round}; make its losses convex")
         return numbers
 
     def _opened(self) -> AbstractContextManager[io.BufferedReader]:
-        return opened(Path(self._path), self._who, CannotPlay)
+        return opened(self._path, self._who, CannotPlay)
 
     def _members(self, file: BinaryIO) -> dict[str, _Member]:
         with refusing(f"{self._who} is not an .npz of numbers; {_HOW}", CannotPlay), Archive(file) as archive:
-            names = (_ROWS, *_STACKED, *(_SEPARABLE if _SEPARABLE[0] in archive else ()))
+            form = next((each for each in (_SEPARABLE, _QUADRATIC) if each[0] in archive), ())
+            names = (_ROWS, *_STACKED, *form)
             return {name: self._member(archive, name) for name in names}
 
     def _member(self, archive: Archive, name: str) -> _Member:
@@ -125,7 +135,7 @@ class Trace:
         rows = None if member.shape else member.read(file, 0)
         if rows is None or rows % 1 or rows < 0:
             raise CannotPlay(f"{self._who} must hold rows, one whole number; {_HOW}")
-        if bool(rows) is (_SEPARABLE[0] in self._arrays):
+        if bool(rows) is ("slope" in self._arrays):
             remedy = "give its losses either rows of matrix, or curvature, slope and constant"
             raise CannotPlay(f"{self._who} has rows = {int(rows)}; {remedy}")
         return int(rows)
@@ -138,6 +148,7 @@ class Trace:
         rounds, agents, stacked, p = shape
         each = (rounds, agents)
         needed = {"offset": (*each, stacked), "curvature": (*each, p), "slope": (*each, p), "constant": each}
+        needed["hessian"] = (*each, p, p)
         for name in shapes.keys() & needed.keys():
             if shapes[name] != needed[name]:
                 text = f"{_times(shapes[name])}; beside a matrix of {_times(shape)} make it {_times(needed[name])}"
@@ -154,8 +165,9 @@ def arrays(functions: Round) -> Mapping[str, Array]:
         functions = functions.stacked()
     if type(functions) is Functions:
         return {"matrix": functions.matrix, "offset": functions.offset}
-    if type(functions) is Separable:
-        return {name: getattr(functions, name) for name in (*_STACKED, *_SEPARABLE)}
+    for kind, form in ((Separable, _SEPARABLE), (Quadratics, _QUADRATIC)):
+        if type(functions) is kind:
+            return {name: getattr(functions, name) for name in (*_STACKED, *form)}
     return {}
 
 

@@ -22,6 +22,7 @@ from slaternet_adversary.journal.snapshot import Snapshot
 LEAST = 2 * LIMITS.checkpoint_every + LIMITS.window
 """2C + L: how far a restarted host may go back from the newest round."""
 
+_KEPT = (EntryKind.SEATING, EntryKind.AMENDMENT)
 _TIMELESS = (EntryKind.USAGE, EntryKind.STOP)
 _PIECE_BYTES = 1 << 20
 """Bytes of the old journal that are copied between two replies."""
@@ -73,7 +74,7 @@ class Compaction:
             self._reached = True
             first = max(commit.round, last + 1)
             self._append(Commit(first, commit.commitments[first - commit.round :]))
-        elif record.kind == EntryKind.SEATING or (self._reached and (record.round > last or record.kind in _TIMELESS)):
+        elif record.kind in _KEPT or (self._reached and (record.round > last or record.kind in _TIMELESS)):
             self._rewriting.append(record.kind, record.round, record.payload)
 
     def _append(self, entry: Snapshot | Commit) -> None:

@@ -13,6 +13,7 @@ from slaternet.errors import Diverged
 from slaternet.model import Agents, Array, Departure, Question, StopAt, Usage, ValueAndGradient, Values
 from slaternet.storage.files import refusing
 from slaternet.storage.record_file import SealedRecord
+from slaternet_adversary.engine.amendments import Amendment
 from slaternet_adversary.engine.batches import answers, select_agents
 from slaternet_adversary.engine.events import Asked, Batch, Commit, RefereeSnapshot, Rows, Used
 from slaternet_adversary.engine.host_costs import Total
@@ -20,6 +21,8 @@ from slaternet_adversary.journal.snapshot import Snapshot
 from slaternet_adversary.scoring import Scored
 
 _DIGEST_BYTES = 32
+_UNKNOWN = bytes(_DIGEST_BYTES)
+"""In place of a plugin's hash that is not known, as in commitments."""
 
 _COUNT = struct.Struct("<I")
 _LENGTH = struct.Struct("<H")
@@ -44,6 +47,7 @@ class EntryKind(IntEnum):
     STOP = 6
     SNAPSHOT = 7
     BATCH = 8
+    AMENDMENT = 10  # 9 is reserved
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +101,10 @@ def bought(batch: Batch, values: Values) -> "Purchase | BatchPurchase":
     return BatchPurchase(batch, values) if len(batch.asked) > 1 else Purchase(batch.asked[0], values)
 
 
-Entry = SeatingEntry | Commit | Purchase | BatchPurchase | Scored | Used | StopAt | Snapshot
+Entry = SeatingEntry | Commit | Purchase | BatchPurchase | Scored | Used | StopAt | Snapshot | Amendment
 
 
-def encode(entry: Entry) -> tuple[EntryKind, int, tuple[bytes, ...]]:
+def encode(entry: Entry) -> tuple[EntryKind, int, tuple[bytes, ...]]:  # noqa: C901 - one case for each kind
     """Return an entry as a record's kind and round, and its payload in pieces."""
     match entry:
         case SeatingEntry(hosts, epoch, departures):
@@ -130,6 +134,8 @@ def encode(entry: Entry) -> tuple[EntryKind, int, tuple[bytes, ...]]:
         case Snapshot(standing, skew, totals):
             start = _STANDING.pack(standing.rounds or 0, standing.digest, *standing.totals, skew)
             return EntryKind.SNAPSHOT, entry.round, (start, *(_total_bytes(*item) for item in totals.items()))
+        case Amendment(round, old, new):
+            return EntryKind.AMENDMENT, round, (_code_bytes(old), _code_bytes(new))
 
 
 def _question_bytes(question: Question, values: Values, at: float) -> bytes:
@@ -157,6 +163,10 @@ def _name_bytes(name: str) -> bytes:
 
 def _group_bytes(agents: Agents) -> bytes:
     return _COUNT.pack(len(agents)) + agents.astype("<i8").tobytes()
+
+
+def _code_bytes(code: str) -> bytes:
+    return bytes.fromhex(code) if code else _UNKNOWN
 
 
 def _usage_bytes(incarnation: int, usage: Usage) -> bytes:
@@ -196,6 +206,8 @@ def _decoded(record: SealedRecord) -> Entry:
             return StopAt(record.round)
         case EntryKind.SNAPSHOT:
             return payload.snapshot(record.round)
+        case EntryKind.AMENDMENT:
+            return Amendment(record.round, payload.code(), payload.code())
         case _:
             raise Diverged(f"the journal has an entry of kind {record.kind}, which is none; put back an undamaged copy")
 
@@ -219,6 +231,13 @@ class _PayloadReader:
         length = self.whole(_LENGTH)
         self.at += length
         return self.data[self.at - length : self.at].decode()
+
+    def code(self) -> str:
+        self.at += _DIGEST_BYTES
+        if self.at > len(self.data):
+            raise ValueError("a hash is cut off")
+        code = self.data[self.at - _DIGEST_BYTES : self.at]
+        return "" if code == _UNKNOWN else code.hex()
 
     def agents(self, count: int) -> Agents:
         self.at += 8 * count

@@ -52,8 +52,7 @@ def passing(kind: type[Any], *ours: type[SlaternetError]) -> tuple[type[BaseExce
 
 def new_instance(loaded: Loaded, game: Game, options: Mapping[str, object]) -> Adversary:
     """Return a new instance of a plugin; BadSpec for wrong options, PluginFailed where it does not say what it is."""
-    check_options(loaded.factory, options, key="adversary.options", given=1)
-    plugin = loaded.factory(game, **options)
+    plugin = loaded.factory(game, **check_options(loaded.factory, options, key="adversary.options", given=1))
     if not isinstance(plugin, Adversary):
         raise breach(plugin, "constructor", "makes no slaternet_adversary.Adversary", "derive its class from that one")
     if not isinstance(getattr(plugin, "game", None), Game):
@@ -227,10 +226,16 @@ class Served:
     """Waits until it is served, if need be by a new process, and returns where: "unix:/path" or "host:port"."""
     killed: Callable[[str], bool] = lambda address: False
     """Whether the process that served it at an address was killed."""
+    patience: float = 0.0
+    """How many seconds the address is dialled again where nobody answers there any more."""
 
 
 class InstanceLost(PluginFailed):
     """An instance is gone, through no fault of the plugin: its process was killed, or does not know it any more."""
+
+
+class ServerGone(InstanceLost):
+    """Nobody answers any more where the plugin was served; another process may soon."""
 
 
 def first_difference(agents: Agents, before: Sequence[Array | None], now: Sequence[Array | None]) -> int | None:
@@ -242,8 +247,14 @@ def first_difference(agents: Agents, before: Sequence[Array | None], now: Sequen
     return None
 
 
-def contradiction(plugin: object, round: int, agent: int) -> Diverged:
-    """Return the error for a plugin whose functions are others when it is played again."""
+def contradiction(plugin: object, round: int, agent: int, *, changed: bool = False) -> Diverged:
+    """Return the error for a plugin whose functions are others when it is played again; `changed`: so is its code."""
+    if changed:
+        return Diverged(
+            f"the adversary plugin {name_of(plugin)} was changed, and contradicts the game: it has another value for "
+            f"agent {agent} in round {round} than the one that was given; nothing is written; make it agree with every "
+            "answer given so far, or put back the code that was played with"
+        )
     return Diverged(
         f"the adversary plugin {name_of(plugin)} is not reproducible: played again, it has another value for agent "
         f"{agent} in round {round} than the one it gave; correct its code (slaternet adversary-check examines it), and "

@@ -25,12 +25,27 @@ from slaternet.plugin_faults import PluginFault
 
 FRAMES = "frames:"
 """The beginning of the address of a worker that takes frames; the path of its unix socket follows."""
+UNHURRIED = ("slaternet-unhurried", "1")
+"""Initial metadata of a server whose calls have no deadline: a user may stand at its debugger's prompt."""
 METHODS = ("Describe", "Play", "Evaluate", "Score")
 
 _LENGTH = struct.Struct("<I")
 _ITEM = struct.Struct("<BI")
 _MOST = LIMITS.burst * LIMITS.plugin_message_bytes
 _PIECE = 1 << 18
+
+
+_OPTIONS = (
+    ("grpc.max_receive_message_length", LIMITS.plugin_message_bytes),
+    ("grpc.max_send_message_length", LIMITS.plugin_message_bytes),
+    ("grpc.max_metadata_size", LIMITS.metadata_bytes),
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.enable_retries", 0),
+    ("grpc.service_config_disable_resolution", 1),
+    # a connection of its own: failures of another game at this address must not affect us
+    ("grpc.use_local_subchannel_pool", 1),
+)
+_HEALTH_SECONDS = 2.0
 
 
 class CallFailed(Exception):
@@ -82,28 +97,27 @@ class GrpcConnection:
         import grpc  # here: a game whose plugin runs in our own worker needs none of it
 
         self._error = grpc.RpcError
-        options = [
-            ("grpc.max_receive_message_length", LIMITS.plugin_message_bytes),
-            ("grpc.max_send_message_length", LIMITS.plugin_message_bytes),
-            ("grpc.max_metadata_size", LIMITS.metadata_bytes),
-            ("grpc.enable_http_proxy", 0),
-            ("grpc.enable_retries", 0),
-            ("grpc.service_config_disable_resolution", 1),
-            # a connection of its own: failures of another game at this address must not affect us
-            ("grpc.use_local_subchannel_pool", 1),
-        ]
-        self._channel = grpc.insecure_channel(address, options=options)
+        self._channel = grpc.insecure_channel(address, options=_OPTIONS)
         # made once: that is a good part of a call
         self._methods: dict[str, Any] = {
             name: self._channel.unary_unary(f"/{messages.SERVICE}/{name}") for name in METHODS
         }
+        self._unhurried = False
 
     def call(self, method: str, data: bytes, deadline: float) -> bytes:
         """Return the reply."""
         try:
-            return cast("bytes", self._methods[method](data, timeout=deadline))
+            if method != "Describe":
+                return cast("bytes", self._methods[method](data, timeout=None if self._unhurried else deadline))
+            reply, described = self._methods[method].with_call(data, timeout=None if self._unhurried else deadline)
+            self._unhurried = UNHURRIED in described.initial_metadata()
+            return cast("bytes", reply)
         except self._error as error:
             call = cast("Any", error)
+            if not self._unhurried and UNHURRIED in (call.initial_metadata() or ()):
+                self._unhurried = True
+                if call.code().name == "DEADLINE_EXCEEDED":
+                    return self.call(method, data, deadline)
             told = next((value for key, value in call.trailing_metadata() or () if key == DETAILS), None)
             fault = decode_status(told) if isinstance(told, bytes) else None
             raise CallFailed(call.code().name, call.details() or "", fault) from None
@@ -111,6 +125,21 @@ class GrpcConnection:
     def close(self) -> None:
         """Close the channel."""
         self._channel.close()
+
+
+def serves(address: str) -> bool:
+    """Return whether gRPC is served at an address, and its health service, if there is one, says so too."""
+    import grpc
+    from grpc_health.v1 import health_pb2
+
+    with grpc.insecure_channel(address, options=_OPTIONS) as channel:
+        check: Any = channel.unary_unary("/grpc.health.v1.Health/Check")
+        try:
+            reply = check(health_pb2.HealthCheckRequest().SerializeToString(), timeout=_HEALTH_SECONDS)
+        except grpc.RpcError as error:
+            return cast("Any", error).code() is grpc.StatusCode.UNIMPLEMENTED
+    serving: bool = health_pb2.HealthCheckResponse.FromString(reply).status == health_pb2.HealthCheckResponse.SERVING
+    return serving
 
 
 class FrameConnection:

@@ -69,11 +69,14 @@ class OpenRounds:
         loss = at.checked("loss", f, shape, question.agents)
         return Values(loss, at.checked("constraint", g, (*shape, at.m), question.agents))
 
-    def compare(self, question: Question, before: Values) -> None:
-        """Ask a question again; Diverged where an answer is not, to the bit, what it was before."""
+    def compare(self, question: Question, before: Values, *, changed: bool = False) -> None:
+        """Ask a question again; Diverged where an answer is not, to the bit, what it was before.
+
+        `changed`: the plugin's code is another now.
+        """
         agent = first_difference(question.agents, _arrays(before), _arrays(self.evaluate(question)))
         if agent is not None:
-            raise contradiction(self._plugin, question.round, agent)
+            raise contradiction(self._plugin, question.round, agent, changed=changed)
 
 
 def _arrays(values: Values) -> list[Array | None]:

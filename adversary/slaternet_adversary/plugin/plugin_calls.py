@@ -39,9 +39,12 @@ class PluginCalls:
         scored = self._rounds.score(effects[0])
         return [] if scored is None else [scored]
 
-    async def compare(self, question: Question, before: Values) -> None:
-        """Ask a question again; Diverged where an answer is not, to the bit, what it was before."""
-        self._rounds.compare(question, before)
+    async def compare(self, question: Question, before: Values, *, changed: bool = False) -> None:
+        """Ask a question again; Diverged where an answer is not, to the bit, what it was before.
+
+        `changed`: the plugin's code is another now.
+        """
+        self._rounds.compare(question, before, changed=changed)
 
     def forget(self, round: int) -> None:
         """Drop a round that is recorded."""
@@ -86,9 +89,9 @@ class ApartCalls(PluginCalls):
         scored = await self._do(False, lambda: self._rounds.score(effects[0]))
         return [] if scored is None else [scored]
 
-    async def compare(self, question: Question, before: Values) -> None:
+    async def compare(self, question: Question, before: Values, *, changed: bool = False) -> None:
         """Ask a question again."""
-        await self._do(False, lambda: self._rounds.compare(question, before))
+        await self._do(False, lambda: self._rounds.compare(question, before, changed=changed))
 
     def _scored(self, effect: Score) -> Scored:
         while (scored := self._rounds.score(effect)) is None:

@@ -5,10 +5,13 @@ that the plugin does not support the game. Replies have exactly the size asked f
 checked where they are used.
 
 An instance that is lost, because its process was killed or has forgotten it, is made again and played again from round
-1. On the way some of its answers are asked for once more: Diverged where one is another than before.
+1; where nobody answers any more at a program's address, that is dialled again for some time before. On the way answers
+are asked for once more: Diverged where one is another than before.
 """
 
 import tempfile
+import threading
+import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -22,9 +25,10 @@ from slaternet.errors import Malformed, PluginFailed
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
 from slaternet.plugin_faults import REMEDY, PluginFault
+from slaternet.spec.debugger import DebuggerNeeded
 from slaternet.texts import cleaned
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
-from slaternet_adversary.plugin.calls import KIND, InstanceLost, Served, contradiction, first_difference
+from slaternet_adversary.plugin.calls import KIND, InstanceLost, Served, ServerGone, contradiction, first_difference
 from slaternet_adversary.plugin.connections import FRAMES, CallFailed, Connection, FrameConnection, connect
 from slaternet_adversary.plugin.kept_answers import KeptAnswers
 from slaternet_adversary.plugin.remote_round import RemoteRound, cuts, joined
@@ -33,6 +37,12 @@ log = structlog.get_logger()
 
 _BROKEN = ("UNAVAILABLE", "UNKNOWN", "INTERNAL", "CANCELLED")
 """How a call ends where its connection breaks."""
+
+_GONE = ("UNAVAILABLE", "CANCELLED")
+"""How a call ends where the process at the other end is gone, or is ending."""
+_REMOVED = "Stream removed"
+"""What gRPC says of some calls whose connection was reset, with status UNKNOWN."""
+_FIRST_PAUSE = 0.05
 
 _CALLS: dict[type, tuple[str, Callable[[Any], bytes]]] = {
     messages.DescribeRequest: ("Describe", messages.encode_describe),
@@ -60,6 +70,10 @@ class Remote(Adversary):
         self._address = ""
         self._connection: Connection | None = None
         self._instance = ""  # empty: there is none, or it is lost
+        self._introduced = False
+        self.calling: tuple[str, int, int] | None = None
+        """The method that was called and not answered yet, of which rounds; another thread may look."""
+        self._closing = threading.Event()
         self._kept = KeptAnswers()
         self._ahead: dict[int, messages.Methods] = {}  # of rounds that `fetch` has played
         self._played = 0
@@ -97,7 +111,8 @@ class Remote(Adversary):
         return remote
 
     def close(self) -> None:
-        """Close the connection; rounds that were played cannot be asked any more."""
+        """Close the connection, or stop dialling; rounds that were played cannot be asked any more."""
+        self._closing.set()
         if self._connection is not None:
             self._connection.close()
         self._decisions.close()
@@ -179,6 +194,7 @@ class Remote(Adversary):
             return []
         method, encode = _CALLS[type(requests[0])]
         data = [(method, encode(replace(each, instance=self._instance))) for each in requests]
+        self.calling = method, requests[0].round, requests[-1].round
         try:
             replies = await connection.exchange(data, self._deadline)
         except CallFailed as error:
@@ -187,6 +203,8 @@ class Remote(Adversary):
             raise self._raised(requests[error.place], error) from None
         except ValueError:  # the connection is closed
             return []
+        finally:
+            self.calling = None
         return list(zip(requests, replies, strict=True))
 
     # Instances
@@ -197,7 +215,7 @@ class Remote(Adversary):
             try:
                 return attempt()
             except InstanceLost as lost:
-                self._instance = ""
+                self._instance = self._address = ""  # nor is the connection used again
                 log.warning("the plugin is played again", reason=str(lost))
         try:
             return attempt()
@@ -207,18 +225,36 @@ class Remote(Adversary):
             raise PluginFailed.saying(sentence, lost.fault) from None
 
     def _new_instance(self) -> messages.DescribeReply:
-        address = self._served.address()
+        """Describe the plugin anew; where nobody answers any more, dial again for as long as there is patience."""
+        began, pause, gone = time.monotonic(), _FIRST_PAUSE, False
+        while True:
+            try:
+                described = self._describe_at(self._served.address())
+            except ServerGone as error:
+                if time.monotonic() - began >= self._served.patience:
+                    raise PluginFailed(f"{error}; it was dialled again for {self._served.patience:g} seconds") from None
+                if not gone:
+                    log.warning("dialling the plugin's server again", reason=str(error), patience=self._served.patience)
+                gone, self._address = True, ""
+                self._closing.wait(pause)
+                pause = min(2 * pause, LIMITS.backoff_seconds)
+                continue
+            if gone:
+                log.info("the plugin's server is back", address=self._address)
+            self._instance = described.instance
+            return described
+
+    def _describe_at(self, address: str) -> messages.DescribeReply:
         if address != self._address:
             if self._connection is not None:
                 self._connection.close()
             self._address, self._connection = address, connect(address)
-        described = self._call(self._describe, messages.decode_described)
-        self._instance = described.instance
-        return described
+        return self._call(self._describe, messages.decode_described)
 
     def _introduce(self, described: messages.DescribeReply) -> None:
         self.constraints, self.history, self.rowwise = described.constraints, described.history, described.rowwise
         self.methods, self.version = described.methods, described.version
+        self._introduced = True
         if 8 * self.history * self.game.agents * self.game.dimension > LIMITS.plugin_message_bytes - LIMITS.text_bytes:
             what = f"asks for {self.history} rounds of history, more than a message holds"
             raise self._failed(self._describe, what, "let it look back less far")
@@ -228,7 +264,7 @@ class Remote(Adversary):
         new = self._new_instance()
         if (new.constraints, new.history, new.version) != (self.constraints, self.history, self.version):
             what = "gives another plugin than before"
-            raise self._failed(self._describe, what, "serve the code with which the game was begun, or begin it anew")
+            raise self._failed(self._describe, what, "start the adversary again to compare it with all it has answered")
         size = 8 * self.game.agents * self.game.dimension
         for round in range(1, self._played + 1):
             known = min(self.history, round - 1)
@@ -244,7 +280,8 @@ class Remote(Adversary):
         """Ask a question again."""
         sizes = asked, self.game.dimension, self.constraints
         again = self._call(asked, messages.decode_evaluated, *sizes)
-        agent = first_difference(asked.agents, (answer.f, answer.g), (again.f, again.g))
+        before, now = ([each.f, each.g, each.loss_gradient, each.constraint_gradient] for each in (answer, again))
+        agent = first_difference(asked.agents, before, now)
         if agent is not None:
             raise contradiction(self, asked.round, agent)
 
@@ -272,12 +309,16 @@ class Remote(Adversary):
     def _call(self, request: Request, decode: Callable[..., T], *sizes: object) -> T:
         method, encode = _CALLS[type(request)]
         assert self._connection is not None  # there is one since the first instance was made
+        round = getattr(request, "round", 0)
+        self.calling = method, round, round
         try:
             reply = self._connection.call(method, encode(request), self._deadline)
         except CallFailed as error:
             raise self._raised(request, error) from None
         except ValueError:
             raise self._failed(request, "came after the connection was closed", "begin a new game") from None
+        finally:
+            self.calling = None
         return self._decoded(request, reply, decode, *sizes)
 
     def _decoded(self, request: Request, reply: bytes, decode: Callable[..., T], *sizes: object) -> T:
@@ -294,15 +335,21 @@ class Remote(Adversary):
             case "NOT_FOUND":
                 return self._lost(request, "does not know the instance that was described and played")
             case "DEADLINE_EXCEEDED":
-                what = f"has not answered within {self._deadline:g} seconds"
-                return self._failed(request, what, "make it faster, or see where it hangs")
+                what = f"has not answered within {self._deadline:g} seconds (adversary.seconds)"
+                return self._failed(request, what, "make it faster, see where it hangs, or allow it more")
+            case DebuggerNeeded.status if error.fault is None:
+                return DebuggerNeeded(f"the {KIND} {self.name}: {said}")
             case _ if error.fault is not None:
                 return self._by(request, error.fault)
             case _ if code in _BROKEN and self._served.killed(self._address):
                 return self._lost(request, f"lost its process ({said})")
             case "UNAVAILABLE" if self._address.startswith(FRAMES):
                 what = f"ended with its process ({said})"
-                return self._failed(request, what, "see its last output: it exits, crashes, or needs too much memory")
+                remedy = "see its last output: it exits, crashes, or needs more than adversary.memory"
+                return self._failed(request, what, remedy)
+            case _ if (code in _GONE or said.startswith(_REMOVED)) and self._patient:
+                gone = PluginFault(message=f"found no one at {self._address} ({said})", remedy="start its server again")
+                return self._by(request, gone, ServerGone)
             case "UNAVAILABLE":
                 what = f"found no one at {self._address}, or the connection broke ({said})"
                 return self._failed(request, what, "start it there, or correct the address")
@@ -324,3 +371,8 @@ class Remote(Adversary):
             fault = replace(fault, agents=tuple(agents[: LIMITS.fault_agents].tolist()), asked=len(agents))
         method, round = fault.method or _CALLS[type(request)][0], fault.round or getattr(request, "round", 0)
         return kind.by(f"{KIND} {self.name}", replace(fault, method=method, round=round))
+
+    @property
+    def _patient(self) -> bool:
+        """Whether the plugin's server is dialled again where it is gone."""
+        return self._introduced and self._served.patience > 0 and not self._closing.is_set()

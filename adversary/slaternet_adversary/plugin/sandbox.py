@@ -4,7 +4,7 @@ It cannot harm the process that plays it.
 
     session             of its own: a signal to its group reaches no other process
     stdin               the tether: when its other end closes, the worker and its child processes are killed
-    stdout, stderr      the log of the process that plays it, so that nothing blocks
+    stdout, stderr      a pipe, whose lines the process that plays it shows on its standard error, labelled
     memory, files       RLIMIT_AS beyond what the worker itself needs, RLIMIT_NOFILE
     namespaces          user, network, pid, where the system permits: no network, nothing survives the worker, and
                         RLIMIT_NPROC counts only its own processes (elsewhere all of its user)
@@ -36,21 +36,21 @@ import structlog
 
 from slaternet.errors import PluginFailed
 from slaternet.limits import LIMITS, Limits
+from slaternet.prints import Printed, label_of
 from slaternet_adversary.plugin import sandbox_child
 from slaternet_adversary.plugin.calls import InstanceLost
 from slaternet_adversary.plugin.connections import FRAMES
 from slaternet_adversary.plugin.sandbox_child import Bounds
 
-_NAMESPACES = ("unshare", "--user", "--map-current-user", "--net", "--pid", "--fork", "--kill-child")
+NAMESPACES = ("unshare", "--user", "--map-current-user", "--net", "--pid", "--fork", "--kill-child")
 _PROBE_SECONDS = 5.0
 _PROBES = 10
 _LOOK_SECONDS = 0.005
 _DEATH_SECONDS = 0.2
-"""How long after its connections have closed a process may still seem to run."""
+"""How long after its connections have closed a process may still seem to run, or its last lines be shown."""
 _SOCKET = "plugin"
 _SOCKET_BYTES = 64
 """Longest folder name that leaves room for the socket's: systems allow about a hundred bytes."""
-_STDERR = 2
 _KILLS = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}
 """Signals that come from outside; any other that ends a process, such as SIGSEGV, is a fault of its code."""
 _REPORT_BYTES = 16
@@ -60,6 +60,9 @@ log = structlog.get_logger()
 
 class SandboxedWorker:
     """A worker; leaving the block, or `end`, kills it and its child processes."""
+
+    _runs_program = False
+    _namespaces: tuple[str, ...] = NAMESPACES
 
     def __init__(self, target: str, limits: Limits = LIMITS) -> None:
         self._target = target
@@ -86,25 +89,44 @@ class SandboxedWorker:
             path=sys.path,
             folder=str(self._folder),
             report=report,
+            program=self._runs_program,
         )
+        printed, output = os.pipe()
+        self._printed = Printed(label_of(self._target))
+        self._relay = threading.Thread(target=self._printed.relay, args=(printed,), name="prints", daemon=True)
         command = (sys.executable, "-u", "-P", "-m", sandbox_child.__name__, json.dumps(vars(bounds)))
         try:
             self._process = subprocess.Popen(
-                [*(() if hindrance else _NAMESPACES), *command, "--frames", self._socket, self._target],
+                [*(() if hindrance else self._namespaces), *command, *self._command()],
                 stdin=subprocess.PIPE,
-                stdout=_STDERR,  # a plugin's output must not mix with a command's own
-                stderr=_STDERR,
+                stdout=output,
+                stderr=output,
                 pass_fds=(report,),
                 start_new_session=True,
             )
         finally:
             os.close(report)
+            os.close(output)
+            self._relay.start()
         self._code: int | None = None
         self._unreported = False
 
     @property
+    def _hastening(self) -> str:
+        """What an author can do where the start takes too long."""
+        return "make its import faster"
+
+    def _command(self) -> list[str]:
+        """Return the arguments of the worker."""
+        return ["--frames", self._socket, self._target]
+
+    @property
     def _socket(self) -> str:
         return str(self._folder / _SOCKET)
+
+    @property
+    def _address(self) -> str:
+        return f"{FRAMES}{self._socket}"
 
     def listening(self, seconds: float) -> str:
         """Wait until it serves, and return where; start it again first where it was killed.
@@ -121,13 +143,14 @@ class SandboxedWorker:
                 kind = InstanceLost if self._was_killed() else PluginFailed
                 raise kind(f"the adversary plugin {self._target} failed before it could be asked anything")
             if time.monotonic() > until:
-                raise PluginFailed(f"the adversary plugin {self._target} could not be asked within {seconds:g} seconds")
+                late = f"could not be asked within {seconds:g} seconds (adversary.seconds)"
+                raise PluginFailed(f"the adversary plugin {self._target} {late}; {self._hastening}, or allow it more")
             time.sleep(_LOOK_SECONDS)  # there is no portable event for a socket that begins to listen
-        return f"{FRAMES}{self._socket}"
+        return self._address
 
     def killed(self, address: str) -> bool:
         """Whether the worker that served at an address was killed, and not by us; wait for one that is just ending."""
-        if address != f"{FRAMES}{self._socket}":
+        if address != self._address:
             return True  # it was started again since
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(LIMITS.grace_seconds)
@@ -170,6 +193,7 @@ class SandboxedWorker:
             self._process.stdin.close()
         self._exit_code()
         self._report.close()
+        self._relay.join(_DEATH_SECONDS)  # longer only where a process that it has left behind goes on printing
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def __enter__(self) -> Self:
@@ -200,7 +224,7 @@ def namespaces() -> str:
     """Return why a worker cannot have namespaces of its own on this system; empty where it can."""
     if sys.platform != "linux":
         return f"{sys.platform} has none"
-    command = [*_NAMESPACES, "true"]
+    command = [*NAMESPACES, "true"]
     try:
         for _ in range(_PROBES):
             tried = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=_PROBE_SECONDS)

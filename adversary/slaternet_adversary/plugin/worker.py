@@ -21,11 +21,12 @@ import socket
 import stat
 import threading
 import time
+import traceback
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
@@ -36,6 +37,7 @@ from slaternet.errors import BadSpec, Forgotten, Malformed, PluginFailed, RoundN
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
 from slaternet.numerics.sets import make_set
+from slaternet.spec.debugger import DebuggerNeeded, refuse_debuggers
 from slaternet.spec.plugins import ADVERSARIES, Loaded, load, plugin_edge
 from slaternet.storage.failpoints import failpoint
 from slaternet.texts import cleaned
@@ -48,6 +50,11 @@ if TYPE_CHECKING:
     import grpc
 
 _LOOK_SECONDS = 0.25
+
+Method = Callable[[bytes], bytes]
+"""From request to reply, as PluginWorker has four."""
+Reply = tuple[bytes, Failure | None]
+"""The reply, or why there is none."""
 
 
 @dataclass
@@ -193,8 +200,46 @@ def _methods(functions: Any, dimension: int) -> messages.Methods:  # noqa: ANN40
 # The server
 
 
-def serve(worker: PluginWorker, address: str) -> tuple["grpc.Server", int]:
-    """Serve by gRPC on `address`, "unix:/path" or "host:port"; return the server and its port."""
+def print_traceback(error: BaseException) -> None:
+    """Print what a plugin has raised."""
+    traceback.print_exception(error)
+
+
+def _tell_nobody(error: BaseException) -> None:
+    """Leave it to the game, which gets the traceback with the answer."""
+
+
+def answer(method: Method, data: bytes, failed: Callable[[BaseException], object] = print_traceback) -> Reply:
+    """Return the answer to a call; `failed` receives first what the plugin raises."""
+    try:
+        with _edge(method.__name__):
+            return method(data), None
+    except DebuggerNeeded as error:
+        return b"", Failure(error.status, cleaned(str(error)))
+    except PluginFailed as error:
+        if error.__cause__ is not None:
+            failed(error.__cause__)
+        fault = error.fault
+        if fault is not None and isinstance(error.__cause__, MemoryError) and _has_limited_memory():
+            fault = replace(fault, remedy="let it take less memory, or allow its worker more (adversary.memory)")
+        sentence = str(error) if fault is None else fault.sentence
+        return b"", Failure("ABORTED", cleaned(sentence), fault)
+    except BadSpec as error:
+        return b"", Failure("INVALID_ARGUMENT", cleaned(str(error)))
+    except SlaternetError as error:
+        return b"", Failure(error.status, cleaned(str(error)))
+
+
+def serve(
+    worker: PluginWorker,
+    address: str,
+    answer: Callable[[Method, bytes], Reply] = answer,
+    metadata: tuple[tuple[str, str], ...] = (),
+) -> tuple["grpc.Server", int]:
+    """Serve by gRPC on `address`, "unix:/path" or "host:port"; return the server and its port.
+
+    `metadata` goes to a caller before its call is answered.
+    """
     import grpc  # here: a worker that takes frames starts without it
 
     options = [
@@ -205,8 +250,24 @@ def serve(worker: PluginWorker, address: str) -> tuple["grpc.Server", int]:
     ]
     server = grpc.server(ThreadPoolExecutor(1), options=options)  # one thread: one call at a time
     methods = {"Describe": worker.describe, "Play": worker.play, "Evaluate": worker.evaluate, "Score": worker.score}
+
+    def guarded(method: Method) -> Callable[[bytes, grpc.ServicerContext], bytes]:
+        def reply(data: bytes, context: grpc.ServicerContext) -> bytes:
+            if metadata:
+                context.send_initial_metadata(metadata)
+            reply, failure = answer(method, data)
+            if failure is None:
+                return reply
+            code = grpc.StatusCode[failure.code]
+            if failure.fault is not None:
+                details = encode_status(code.value[0], failure.sentence, failure.fault)
+                context.set_trailing_metadata(((DETAILS, details),))
+            return context.abort(code, failure.sentence)
+
+        return reply
+
     handlers: dict[str, Any] = {
-        name: grpc.unary_unary_rpc_method_handler(_guarded(method)) for name, method in methods.items()
+        name: grpc.unary_unary_rpc_method_handler(guarded(method)) for name, method in methods.items()
     }
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(messages.SERVICE, handlers),))
     try:
@@ -217,35 +278,10 @@ def serve(worker: PluginWorker, address: str) -> tuple["grpc.Server", int]:
     return server, port
 
 
-def _guarded(method: Callable[[bytes], bytes]) -> Callable[[bytes, "grpc.ServicerContext"], bytes]:
-    import grpc
+def _has_limited_memory() -> bool:
+    import resource  # not on every platform that can play without workers
 
-    def answer(data: bytes, context: grpc.ServicerContext) -> bytes:
-        reply, failure = _answer(method, data)
-        if failure is None:
-            return reply
-        code = grpc.StatusCode[failure.code]
-        if failure.fault is not None:
-            print(failure.fault.traceback, file=sys.stderr)  # for the author, in whose terminal this may run
-            details = encode_status(code.value[0], failure.sentence, failure.fault)
-            context.set_trailing_metadata(((DETAILS, details),))
-        return context.abort(code, failure.sentence)
-
-    return answer
-
-
-def _answer(method: Callable[[bytes], bytes], data: bytes) -> tuple[bytes, Failure | None]:
-    """Return the reply, or why there is none."""
-    try:
-        with _edge(method.__name__):
-            return method(data), None
-    except PluginFailed as error:
-        sentence = str(error) if error.fault is None else error.fault.sentence
-        return b"", Failure("ABORTED", cleaned(sentence), error.fault)
-    except BadSpec as error:
-        return b"", Failure("INVALID_ARGUMENT", cleaned(str(error)))
-    except SlaternetError as error:
-        return b"", Failure(error.status, cleaned(str(error)))
+    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
 
 
 class FrameServer:
@@ -278,9 +314,9 @@ class FrameServer:
         """Answer the calls of the next frame; return whether another may follow."""
         try:
             frame = read_frame(connection.recv)
-            answers: list[tuple[bytes, Failure | None]] = []
+            answers: list[Reply] = []
             for method, data in items(frame):
-                answers.append(_answer(self._methods[method], data))
+                answers.append(answer(self._methods[method], data, _tell_nobody))
                 if answers[-1][1] is not None:
                     break
             connection.sendall(answer_frame(answers))
@@ -317,6 +353,7 @@ def _serve(options: argparse.Namespace, untethered: Callable[[], None] | None) -
     for number in (signal.SIGTERM, signal.SIGINT) if untethered is None else ():  # else it ends with its tether
         signal.signal(number, lambda *_: sys.exit(0))
     tether, announce = _keep_streams()
+    refuse_debuggers()
     server: grpc.Server | FrameServer
     if options.frames:
         server = FrameServer(worker, options.frames)

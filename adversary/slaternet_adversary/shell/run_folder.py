@@ -77,6 +77,11 @@ def new_folder(spec: PublicSpec, runs: Path = Path("runs")) -> Path:
     return next(path for path in candidates if not path.exists())
 
 
+def is_complete(folder: Path, *, disk: Disk = DISK) -> bool:
+    """Whether a run folder has its summary: it is written last."""
+    return _SUMMARY in disk.names(folder)
+
+
 def claim(folder: Path, *, force: bool = False) -> None:
     """Create a run folder; one that holds files of a run is refused, or with `force` emptied of them."""
     try:
@@ -150,13 +155,15 @@ class RunFolder:
         for name in _FILES:
             if is_link(folder / name):  # what it leads to stays as it is, and rows are written anew from the journal
                 disk.remove(folder / name)
-        self.complete = again and _SUMMARY in disk.names(folder)
+        self.complete = again and is_complete(folder, disk=disk)
         """Whether the folder had its summary already."""
         self._metrics = ResumableCsv(folder / "metrics.csv", COLUMNS, passing=_PASSING, again=again, disk=disk)
         self._commitments = ResumableCsv(folder / "commitments.csv", ("round", "commitment"), again=again, disk=disk)
         self._incidents = IncidentFile(folder, disk=disk)
         self.failures = FailedCalls(folder, spec, disk)
         self._decisions: IO[bytes] | None = None
+        self._settled = not again
+        """Whether all that a previous process has recorded is recorded again: not before, spec.toml changes."""
         if not self.complete:
             self._write_spec(spec)
             # with `again`, decisions are written once more from the journal; those cut from it are in the file
@@ -171,7 +178,8 @@ class RunFolder:
 
     def _write_spec(self, spec: Spec) -> None:
         self._spec = spec
-        replace_file(self.folder / _SPEC, spec.to_toml().encode(), disk=self._disk)
+        if self._settled:
+            replace_file(self.folder / _SPEC, spec.to_toml().encode(), disk=self._disk)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Continue after the last round that was cut from the journal; its rows are written."""
@@ -199,6 +207,11 @@ class RunFolder:
     def commit(self, effect: Commit) -> None:
         """Append commitments; when this returns they outlive the process, and their rounds may be revealed."""
         self._commitments.append(*(f"{t},{each}" for t, each in enumerate(effect.commitments, effect.round)))
+
+    def renew_commitments(self) -> None:
+        """Cut off the commitments of a previous process that were not recorded again: others take their place."""
+        self._commitments.truncate_rest()
+        self._commitments.sync()
 
     def record(self, row: RecordRound, seconds: float) -> None:
         """Append a round."""
@@ -274,6 +287,10 @@ class RunFolder:
         self._commitments.truncate_rest()
         if self._decisions is not None:
             self._decisions.truncate()
+        if not self._settled:
+            self._settled = True
+            if not self.complete:
+                self._write_spec(self._spec)
 
     def _pack(self, rounds: int) -> None:
         raw = self.folder / _DECISIONS

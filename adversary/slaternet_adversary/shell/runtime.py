@@ -6,7 +6,8 @@ rounds wait as pieces of work that the caller does between replies, in bursts.
 
 The referee's events are journalled before their effects. So a restarted process can give them to a new referee
 (`apply_entry`, then `finish_recovery`); only functions are fixed again, by the plugin, and some answers are asked for
-again: Diverged where one is another than the journal's. Where the journal was cut, `replay_functions` follows its
+again, or all of them where the plugin's code is another: Diverged where one is another than the journal's. Where the
+journal was cut, `replay_functions` follows its
 snapshot: the plugin fixes the functions of the rounds that were cut off.
 """
 
@@ -23,6 +24,7 @@ from slaternet.limits import LIMITS
 from slaternet.model import Agents, Answer, Departure, IncidentRecord, LowWater, Progress, StopAt, Values
 from slaternet.storage.failpoints import failpoint
 from slaternet_adversary.engine import events
+from slaternet_adversary.engine.amendments import Amendment
 from slaternet_adversary.engine.host_costs import NetworkTotals
 from slaternet_adversary.engine.referee import Referee
 from slaternet_adversary.journal.compaction import JournalTrimmer
@@ -83,6 +85,8 @@ class Runtime:
         self.due = False
         """Whether work should be done now: functions are missing, or enough rounds wait to be scored in one burst."""
         self._redone: Entry | None = None  # the entry of the journal that is replayed now
+        self._unasked: Purchase | BatchPurchase | None = None
+        """A purchase of the journal whose question is to be asked again, as it was asked."""
         self._end: events.Summarise | None = None  # of the game, unless it is played on
 
     @property
@@ -190,6 +194,7 @@ class Runtime:
 
     async def apply_entry(self, entry: Entry) -> None:
         """Replay an entry of the journal; nothing is sent. Diverged where it is against the rules."""
+        self._unasked = self._asked_again(entry)
         for each in purchases(entry) or (entry,):
             self._redone = each
             try:
@@ -201,7 +206,7 @@ class Runtime:
                     await self._execute(self._referee.handle(played))
         self._redone = None
 
-    def _take(self, entry: Entry) -> list[events.Effect]:
+    def _take(self, entry: Entry) -> list[events.Effect]:  # noqa: C901 - one case for each kind of entry
         match entry:
             case SeatingEntry():
                 return self._begin(entry)
@@ -220,6 +225,9 @@ class Runtime:
                 return self._referee.handle(entry)
             case events.Commit():
                 self._results.commit(entry)
+            case Amendment():
+                if self._journal is not None and entry is self._journal.amendment:
+                    self._results.renew_commitments()
             case Snapshot():
                 self._restore(entry)
             case BatchPurchase():
@@ -317,9 +325,23 @@ class Runtime:
                 f"the journal lacks the values of {batch.asked[0].host} in round {question.round}; put it back"
             )
         values = self._redone.values
-        if self._journal is not None and question.round in self._journal.reasked and not self._results.complete:
-            await self._functions.compare(question, values)
+        match self._unasked:
+            case Purchase(events.Asked(_, joint), sold) | BatchPurchase(events.Batch(_, joint), sold):
+                self._unasked = None
+                await self._functions.compare(joint, sold, changed=self._amended)
         return values
+
+    def _asked_again(self, entry: Entry) -> Purchase | BatchPurchase | None:
+        """Return an entry of the journal that is a purchase whose question is to be asked again."""
+        if isinstance(entry, Purchase | BatchPurchase) and self._journal is not None and not self._results.complete:
+            question = entry.asked.question if isinstance(entry, Purchase) else entry.batch.question
+            return entry if question.round in self._journal.reasked else None
+        return None
+
+    @property
+    def _amended(self) -> bool:
+        """Whether the plugin's code is another than before."""
+        return self._journal is not None and self._journal.amendment is not None
 
     def _commit(self, effect: events.Commit) -> None:
         new = effect if self._journal is None else self._journal.commit(effect)

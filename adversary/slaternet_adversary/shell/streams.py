@@ -254,7 +254,7 @@ class RevealServer:
         self._wake.set()
 
     async def _perform(self, work: Awaitable[None], link: Stream | None = None) -> None:
-        """Call the plugin or write results; the first failure ends the game for all, a refusal concerns its sender."""
+        """Call the plugin or write results; a failure pauses or ends the game, a refusal concerns its sender."""
         try:
             await work
         except _FATAL as error:
@@ -265,7 +265,8 @@ class RevealServer:
             link.end(refusal, by_peer=True)
 
     def _fail(self, error: errors.SlaternetError) -> None:
-        if self._durable and isinstance(error, errors.RunFailed):  # of the disk: after a repair a restart continues
+        # of the disk, or of the plugin: once that is mended, a restarted process continues from the journal
+        if self._durable and isinstance(error, errors.RunFailed | errors.PluginFailed):
             self._membership.leave_for_restart(error)
             return
         # the error may quote the plugin, which is for the operator alone; `reason` is sent to all

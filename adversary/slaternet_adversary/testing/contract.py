@@ -36,8 +36,7 @@ class AdversaryContract:
     def adversary(self, game: Game) -> Adversary:
         """Return a new instance for a game."""
         factory = load(GROUP, self.target, key="target").factory
-        check_options(factory, self.options, key="options", given=1)
-        made: Adversary = factory(game, **self.options)
+        made: Adversary = factory(game, **check_options(factory, self.options, key="options", given=1))
         return made
 
     def feasible_set(self, dimension: int) -> FeasibleSet:

@@ -6,7 +6,8 @@ from contextlib import contextmanager
 
 from slaternet.errors import PluginFailed, SlaternetError
 from slaternet.spec import Spec
-from slaternet.spec.plugins import is_foreign
+from slaternet.spec.debugger import DebuggerNeeded
+from slaternet.spec.plugins import is_python
 from slaternet_adversary.api import Adversary, Game
 from slaternet_adversary.plugin.makers import open_plugin, plays_apart
 from slaternet_adversary.testing import feasibility, repetition
@@ -82,7 +83,7 @@ def subject_of(spec: Spec) -> Subject:
         with open_plugin(spec) as (plugin, _):
             yield plugin
 
-    place: Place = "elsewhere" if is_foreign(spec.adversary.plugin) else "worker" if plays_apart(spec) else "here"
+    place: Place = "elsewhere" if not is_python(spec.adversary.plugin) else "worker" if plays_apart(spec) else "here"
     return Subject(game, instance, min(ROUNDS, run.rounds or ROUNDS), wider, place)
 
 
@@ -108,6 +109,8 @@ class _Report:
             yield
         except Fault as fault:
             self.add(Line("failed", fault.about, str(fault), fault.fault))
+        except DebuggerNeeded:
+            raise
         except PluginFailed as failure:
             self.add(Line("failed", "plays", str(failure), failure.fault))
 

@@ -17,6 +17,7 @@ from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
 from slaternet.numerics.randomness import stream
 from slaternet.plugin_faults import PluginFault
+from slaternet.spec.debugger import DebuggerNeeded
 from slaternet.spec.plugins import plugin_edge
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
 from slaternet_adversary.plugin.calls import CheckedRound
@@ -24,7 +25,7 @@ from slaternet_adversary.testing.shape import written
 
 Verdict = Literal["ok", "note", "warning", "failed"]
 Place = Literal["here", "worker", "elsewhere"]
-"""Where a plugin runs: in this process, in a worker process of ours, or behind grpc://."""
+"""Where a plugin runs: in this process, in a worker process of ours, or in a program of another language."""
 
 ROUNDS = 12
 """Rounds of an exam."""
@@ -243,6 +244,8 @@ def guarding(
             # a service logs them and goes on; the values are checked anyway
             warnings.simplefilter("ignore")
             yield
+    except DebuggerNeeded:
+        raise  # a plugin calls a debugger: that is no fault, and the command finds it a terminal
     except PluginFailed as failure:
         told = failure.__cause__ if isinstance(failure.__cause__, PluginFailed) else failure
         if failure.fault is None or told is not failure:

@@ -152,7 +152,9 @@ class Coordinator:
         return [*self._welcome(member), *others]
 
     def _welcome(self, member: Member) -> list[events.Effect]:
-        return [self._keep(), events.Admit(member.incarnation, self._roster.ticket(member), self._roster.spec_tag)]
+        description = self._roster.description if member.role is model.Role.ADVERSARY else None
+        ticket = self._roster.ticket(member)
+        return [self._keep(), events.Admit(member.incarnation, ticket, self._roster.spec_tag, description)]
 
     def _await_quiet(self) -> events.SetTimer:
         return events.SetTimer(self._limits.gathering_seconds, events.Quiet(self._roster.arrivals))
@@ -250,14 +252,10 @@ class Coordinator:
     def _describe(self, member: Member, description: model.Description) -> list[events.Effect]:
         if member.role is not model.Role.ADVERSARY:
             raise NotYours("only the adversary describes the plugin")
-        if self._state.phase is Phase.GATHERING:
-            self._roster.description = description
-        elif description != self._roster.description:
-            raise Mismatch(
-                f"{member.name} has come back with another plugin: it was {self._roster.description}, and is now "
-                f"{description}; start it as it was started first"
-            )
-        return self._begin_if_ready()
+        if not self._roster.describe(member.name, description):
+            return self._begin_if_ready()
+        sentence = f"{member.name} has come back with other code, which agrees with all that was answered before"
+        return [self._keep(), events.Announce(member.name, "amended", sentence)]
 
     def _checkpoint(self, member: Member, round: int) -> list[events.Effect]:
         """Record that a host can restart from a round, which it has therefore finished."""

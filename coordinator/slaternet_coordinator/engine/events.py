@@ -103,6 +103,7 @@ class Admit:
     incarnation: int
     ticket: bytes
     spec_tag: str
+    description: Description | None = None  # to an adversary that comes back: of its plugin
 
 
 @dataclass(frozen=True, slots=True)

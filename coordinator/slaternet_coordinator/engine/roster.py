@@ -167,6 +167,20 @@ class Roster:
                 self._seats = self._granted()
         return member
 
+    def describe(self, name: str, description: Description) -> bool:
+        """Record what the adversary says of its plugin; return whether the code is another within a game.
+
+        Mismatch where more than that has changed: the game could not go on.
+        """
+        before = self.description
+        if self._begun and before is not None and not description.replaces(before):
+            raise Mismatch(
+                f"{name} has come back with another plugin: it was {before}, and is now {description}; start it as it "
+                "was started first"
+            )
+        self.description = description
+        return self._begun and before not in (None, description)
+
     @property
     def spec_tag(self) -> str:
         """By which the processes of this run know its spec again."""

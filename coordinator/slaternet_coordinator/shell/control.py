@@ -189,7 +189,8 @@ class Control:
         self._writer.check()
         failpoint("coordinator_during_join")
         spec, low_water = self.specs[join.role], self._engine.view.low_water
-        return model.Welcome(admit.incarnation, admit.ticket, spec, admit.spec_tag, low_water)
+        description = admit.description
+        return model.Welcome(admit.incarnation, admit.ticket, spec, admit.spec_tag, low_water, description)
 
     async def status(self, data: bytes, caller: Caller | None) -> bytes:
         """Answer Status; with TLS, scores are for the operator alone."""

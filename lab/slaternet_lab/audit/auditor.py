@@ -21,6 +21,7 @@ from slaternet.spec import Spec
 from slaternet.storage.disk import DISK
 from slaternet.storage.record_file import Reader, SealedRecord
 from slaternet_adversary.engine import events
+from slaternet_adversary.engine.amendments import Amendment
 from slaternet_adversary.engine.batches import select_agents
 from slaternet_adversary.engine.commitments import Commitments
 from slaternet_adversary.journal.entries import BatchPurchase, Entry, Purchase, SeatingEntry, decode, encode, purchases
@@ -30,7 +31,7 @@ from slaternet_adversary.scoring import Scored
 from slaternet_adversary.shell.build import build_referee
 from slaternet_adversary.shell.incident_file import INCIDENTS, read_incidents
 from slaternet_adversary.shell.run_folder import lasting_summary
-from slaternet_lab.audit.commitments import CommitmentCheck
+from slaternet_lab.audit.commitments import CommitmentCheck, segments_of
 from slaternet_lab.audit.decisions import Decisions
 from slaternet_lab.audit.functions import Recreation, arrays_of
 from slaternet_lab.audit.graphs import Graphs
@@ -81,7 +82,8 @@ def _shown_history(reader: Reader, spec: Spec) -> int:
         first = next((entry for entry in map(_entry, reader) if isinstance(entry, events.Commit)), events.Commit(1, ()))
     except Diverged:
         return 0  # the audit names the damage
-    due = Commitments(spec.adversary.sha256, spec.adversary.options, spec.function_seed).of(first.round, bytes(32))
+    code, options = segments_of(spec)[0].code, spec.adversary.options
+    due = Commitments(code, options, spec.function_seed).of(first.round, bytes(32))
     return int(first.commitments[:1] == (due,))
 
 
@@ -93,7 +95,7 @@ class _Auditor:
         self._checks = {name: AuditCheck(name, unit) for name, unit in _UNITS.items()}
         self._journal, self._budgets, self._scores = (self._checks[name] for name in ("journal", "budgets", "scores"))
         self._seating = SeatingCheck(self._spec, self._budgets)
-        self._commitments = CommitmentCheck(self._checks["commitments"])
+        self._commitments = CommitmentCheck(self._checks["commitments"], segments_of(self._spec))
         self._graphs = Graphs(self._spec, self._checks["graphs"])
         self._decisions = Decisions(self._spec, self._checks["decisions"])
         self._functions = Recreation(self._spec, stack, self._checks["values"], self._scores)
@@ -103,7 +105,8 @@ class _Auditor:
         """Of an agent; None where the first purchase must show it."""
         played = played or Description(0, history=history, code=self._spec.adversary.sha256)
         # without a last round: what a lost host bought after it may turn out void
-        self._referee = build_referee(self._spec.replace(**{"run.rounds": None}), played)
+        endless = self._spec.replace(**{"run.rounds": None})
+        self._referee = build_referee(endless, played, segments=segments_of(self._spec))
         self._playing = 0
         """The last round whose functions are fixed."""
         self._rounds = self._spec.run.rounds or FOREVER
@@ -174,6 +177,8 @@ class _Auditor:
                 self._execute(self._referee.seat(entry.hosts, entry.departures))
             case events.Commit():
                 self._commitments.enter(number, entry)
+            case Amendment():
+                self._notes.append(self._commitments.amend(number, entry, whole=self._referee.chained[0]))
             case Purchase() | BatchPurchase():
                 for each in purchases(entry):
                     self._buy(number, each)
@@ -298,6 +303,7 @@ class _Auditor:
     def _check_end(self, run: str, torn: int) -> None:
         """Compare how far the journal goes, and the summary."""
         self._seating.compare(finished=self._finished)
+        self._commitments.compare_segments()
         for round, bought in self._purchases.items():
             for record, each in bought if round > self._rounds else ():
                 if self._seating.attendance.of(each.asked.question.agents, round).size:

@@ -18,6 +18,7 @@ from slaternet.spec import Spec
 from slaternet_adversary.engine.events import Play, Score
 from slaternet_adversary.journal.entries import Purchase
 from slaternet_adversary.journal.query import merge_purchases
+from slaternet_adversary.plugin.data import with_data
 from slaternet_adversary.plugin.makers import make_plugin, plugin_maker
 from slaternet_adversary.plugin.open_rounds import OpenRounds
 from slaternet_adversary.scoring import Scored
@@ -56,7 +57,7 @@ class Recreation:
             self.description, self._functions = description, OpenRounds(plugin)
         else:
             has = f"has SHA-256 {description.code[:16]} here and was played with {played[:16]}"
-            self._give_up(f"not checked: {self._name} {has}; put that back")
+            self._give_up(f"not checked: {with_data(spec)} {has}; put that back")
 
     def begin_after(self, round: int) -> None:
         """Play the rounds up to one that cannot be compared: a plugin plays them in order, from the first on."""

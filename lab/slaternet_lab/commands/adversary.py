@@ -2,12 +2,14 @@
 
 import shlex
 from collections.abc import Iterator, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from slaternet.errors import PluginFailed
+from slaternet_lab.commands.debugging import with_debugger
 from slaternet_lab.commands.options import JsonOption, with_traceback
 from slaternet_lab.commands.report import print_findings
 
@@ -16,14 +18,12 @@ if TYPE_CHECKING:
     from slaternet_adversary.testing import Line
     from slaternet_lab.assumptions.sampling import Figures
 
-_SMALL: dict[str, object] = {
-    "run": {"name": "exam", "agents": 6, "dimension": 5},
-    "set": {"kind": "box", "lower": -2.0, "upper": 2.0},
-    "graph": {"name": "complete"},
-    "algorithm": {"name": "zero"},
-    "adversary": {"plugin": ""},
-}
-"""The game of an exam where no spec is named; only agents and set matter."""
+
+class Language(StrEnum):
+    """The languages that there is an example in."""
+
+    PYTHON = "python"
+    CPP = "cpp"
 
 
 def adversary_new(
@@ -32,19 +32,23 @@ def adversary_new(
         Path,
         typer.Option("--dir", help="Where its folder is made; the working directory if absent.", show_default=False),
     ] = Path(),
+    language: Annotated[
+        Language, typer.Option("--lang", help="A Python package, or a program in C++ that the game starts.")
+    ] = Language.PYTHON,
 ) -> None:
-    """Make a package for an adversary of your own: an example that works, its exam as a test, a spec that plays it."""
+    """Make an adversary of your own to start from: an example that works, and a spec that plays it."""
     from slaternet_lab.tools.scaffold import create
 
-    folder = create(name, where)
-    module = folder / folder.name.replace("-", "_") / "adversary.py"
+    folder = create(name, where, language)
     path = shlex.quote(str(folder))
-    typer.echo(f"{folder} holds the adversary {folder.name}; now edit {module}, or play it as it is:")
-    for command in (
-        f"pip install -e {path}",
-        f"slaternet adversary-check {folder.name}",
-        f"slaternet run {path}/spec.toml",
-    ):
+    if language is Language.CPP:
+        source, build = folder / f"{folder.name}.cpp", f"make -C {path}"
+        target = shlex.quote(f"exec:{shlex.quote(str(folder / 'build' / folder.name))} --port {{port}}")
+    else:
+        source, build = folder / folder.name.replace("-", "_") / "adversary.py", f"pip install -e {path}"
+        target = folder.name
+    typer.echo(f"{folder} holds the adversary {folder.name}; now edit {source}, or play it as it is:")
+    for command in (build, f"slaternet adversary-check {target}", f"slaternet run {path}/spec.toml"):
         typer.echo(f"  {command}")
 
 
@@ -53,7 +57,8 @@ def adversary_check(
     target: Annotated[
         str,
         typer.Argument(
-            metavar="TARGET", help="A name, pkg.module:Class, path/file.py:Class or grpc://HOST:PORT of an adversary."
+            metavar="TARGET",
+            help="A name, pkg.module:Class, path/file.py:Class, exec:COMMAND or grpc://HOST:PORT of an adversary.",
         ),
     ],
     spec: Annotated[
@@ -72,13 +77,16 @@ def adversary_check(
             help="Override a key of that spec, as in adversary.options.b=1 or run.agents=3; repeatable.",
         ),
     ] = None,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Call it in this process, whatever its isolation, for a debugger.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Put an adversary through the exam: its contract, convex functions, a feasible point, what it costs.
 
     Its code runs in this process; `--set adversary.isolation=process` examines it behind its worker.
     """
-    report = examine(_spec(target, spec, settings or []))
+    report = with_debugger(lambda _: examine(_spec(target, spec, settings or [])), wanted=debug, as_json=as_json)
     print_findings(report, {"line": "about", "verdict": "verdict", "figure": "text"}, as_json=as_json)
     for each in report:
         if each.verdict == "failed":
@@ -90,18 +98,18 @@ def _spec(target: str, what: str | None, settings: Sequence[str]) -> "Spec":
     from slaternet.spec import Spec
     from slaternet.spec.overrides import override
     from slaternet.spec.paths import located
-    from slaternet.spec.plugins import absolute, is_foreign
+    from slaternet.spec.plugins import absolute, is_python
     from slaternet_lab.specs import shipped
     from slaternet_lab.specs.resolve import read
 
     plugin = absolute(target, Path.cwd())
     named = [f"adversary.plugin={plugin}", *settings]
     if what is None and target not in shipped.names():
-        spec = Spec.load(override(_SMALL, named), source="--set")
+        spec = Spec.load(override(shipped.EXAM, named), source="--set")
     else:
         spec = located(*read(what or target, settings))
         spec = spec if spec.adversary.plugin == plugin else located(*read(what or target, named))
-    if spec.adversary.isolation is None and not is_foreign(plugin):
+    if spec.adversary.isolation is None and is_python(plugin):
         spec = spec.replace(**{"adversary.isolation": "none"})
     return spec.replace(feedback=None)  # what agents are granted does not concern the adversary
 

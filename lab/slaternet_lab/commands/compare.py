@@ -35,6 +35,7 @@ def compare(
         list[str] | None,
         typer.Option(metavar="KEY=V,W", help="Values of a key, as in algorithm.gamma0=0.05,0.15; repeatable."),
     ] = None,
+    adversary: options.AdversaryOption = None,
     settings: options.SetOption = None,
     network: Annotated[bool, typer.Option("--network", help="Play over gRPC, one game after another.")] = False,
     hosts: Annotated[
@@ -43,6 +44,7 @@ def compare(
     jobs: options.JobsOption = None,
     out: options.OutOption = None,
     force: options.ForceOption = False,
+    no_figures: options.NoFiguresOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """Play algorithms x seeds on the same functions and graphs; the same --out goes on where it was interrupted."""
@@ -59,11 +61,12 @@ def compare(
             algorithms=split(algorithms) if algorithms is not None else None,
             seeds=seeds,
             grid=grid or (),
-            settings=settings or (),
+            settings=options.overrides(settings, adversary),
             hosts=(hosts or _HOSTS) if network else None,
             jobs=jobs,
             out=out,
             force=force,
+            figures=not no_figures,
             console=Console(stderr=as_json, highlight=False),
         )
     except KeyboardInterrupt as error:

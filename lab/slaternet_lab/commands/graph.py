@@ -7,7 +7,7 @@ import typer
 
 from slaternet.errors import BadSpec
 from slaternet.storage.disk import replacing
-from slaternet_lab.commands.options import JsonOption, SetOption, SpecArgument
+from slaternet_lab.commands.options import AdversaryOption, JsonOption, SetOption, SpecArgument, overrides
 from slaternet_lab.commands.report import print_fields, print_json, print_table
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def graph(
     out: Annotated[
         Path | None, typer.Option(help="Write W (rounds x n x n) and the round numbers to this .npz file.")
     ] = None,
+    adversary: AdversaryOption = None,
     settings: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -39,7 +40,7 @@ def graph(
     from slaternet_lab.specs.protocol import connecting
     from slaternet_lab.specs.resolve import read
 
-    parsed, base = read(spec, settings or ())
+    parsed, base = read(spec, overrides(settings, adversary))
     parsed = located(parsed, base, ("graph.name", "graph.path"))
     agents = parsed.run.agents
     first, last = _interval(rounds, min(parsed.run.rounds or _ROUNDS, _ROUNDS))

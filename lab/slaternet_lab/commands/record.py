@@ -2,25 +2,23 @@
 
 import itertools
 import shutil
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from slaternet.errors import BadSpec
-from slaternet_lab.commands.options import ForceOption, JsonOption, SetOption, SpecArgument
+from slaternet_lab.commands.options import AdversaryOption, ForceOption, JsonOption, SetOption, SpecArgument, overrides
 from slaternet_lab.commands.report import bar, print_fields, print_json
 
 if TYPE_CHECKING:
-    from slaternet.model import Array
     from slaternet.spec import Spec
-    from slaternet_adversary import Adversary
 
 
 def record(
     out: Annotated[Path, typer.Option(metavar="FILE", help="The .npz file to write.")],
     spec: SpecArgument = None,
+    adversary: AdversaryOption = None,
     settings: SetOption = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
@@ -28,26 +26,27 @@ def record(
     """Play the adversary of a spec without agents and write its functions, for adversary.plugin = "replay"."""
     from slaternet_adversary.builtin import trace
     from slaternet_adversary.plugin.makers import open_plugin
+    from slaternet_lab.functions.recording import recorded
     from slaternet_lab.specs.resolve import load
 
-    # the arrays of a plugin exist only in its own process
-    game = load(spec, [*(settings or ()), "adversary.isolation=none"])
+    # built-in forms are arrays only in their own process; --set adversary.isolation=process records closed forms
+    game = load(spec, ["adversary.isolation=none", *overrides(settings, adversary)])
     rounds = game.run.rounds
     if rounds is None:
         raise BadSpec("run.rounds is missing, and a record has an end; say --set run.rounds=1000")
     _check_file(out, force)
     with open_plugin(game) as (plugin, _), bar() as shown:
-        recorded = _recorded(plugin, game.adversary.plugin, rounds)
-        first = next(recorded)
+        each_round = recorded(plugin, game.adversary.plugin, rounds)
+        first = next(each_round)
         _check_room(out, rounds * sum(array.nbytes for array in first.values()))
-        each = shown.track(itertools.chain([first], recorded), "recording", rounds)
+        each = shown.track(itertools.chain([first], each_round), "recording", rounds)
         try:
             trace.write(out, rounds, first["matrix"].shape[1] - plugin.constraints, each)
         except OSError as error:
             raise BadSpec(
                 f"--out {out} cannot be written: {error.strerror}; mend that or choose another path"
             ) from None
-    _show(game, rounds, out, as_json)
+    _show(game, rounds, out, "hessian" not in first, as_json)
 
 
 def _check_file(out: Path, force: bool) -> None:
@@ -69,37 +68,10 @@ def _check_room(out: Path, size: int) -> None:
         )
 
 
-def _recorded(plugin: "Adversary", target: str, rounds: int) -> "Iterator[Mapping[str, Array]]":
-    """Yield the arrays of every round's functions; BadSpec where a trace cannot hold them."""
-    from slaternet_adversary.builtin import trace
-    from slaternet_adversary.plugin.calls import adversary_edge
-
-    if plugin.history:
-        raise _refused(target, "it chooses its functions by the decisions of a game, and here nobody decides")
-    shapes = None
-    for round in range(1, rounds + 1):
-        with adversary_edge(plugin, "play", round):
-            arrays = trace.arrays(plugin.play(round, None))
-        if not arrays:
-            raise _refused(target, "its functions are not given as the arrays of a trace")
-        before, shapes = shapes, {name: array.shape for name, array in arrays.items()}
-        if before not in (None, shapes):
-            raise _refused(target, f"its functions have other shapes in round {round} than before")
-        yield arrays
-
-
-def _refused(target: str, why: str) -> BadSpec:
-    return BadSpec(
-        f"adversary.plugin = {target} cannot be recorded, because {why}; name one that plays Functions or "
-        "Separable of slaternet_adversary.builtin.forms, as linear-regression, moving-target, economic-dispatch and "
-        "data-center do"
-    )
-
-
-def _show(spec: "Spec", rounds: int, out: Path, as_json: bool) -> None:
+def _show(spec: "Spec", rounds: int, out: Path, exact: bool, as_json: bool) -> None:
     from slaternet_adversary.builtin.trace import Trace
 
-    trace = Trace(str(out), "--out")
+    trace = Trace(out, "--out")
     result = {
         "file": str(out),
         "adversary": spec.adversary.plugin,
@@ -108,6 +80,7 @@ def _show(spec: "Spec", rounds: int, out: Path, as_json: bool) -> None:
         "dimension": trace.dimension,
         "rows": trace.rows,
         "constraints": trace.constraints,
+        "same_digest": exact,
         "bytes": out.stat().st_size,
         "sha256": trace.sha256(),
     }

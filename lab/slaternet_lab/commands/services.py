@@ -4,12 +4,13 @@ from typing import Annotated
 
 import typer
 
+from slaternet.limits import LIMITS
 from slaternet.service.config import ProcessConfig
 from slaternet.service.options import InsecureOption, TlsOption
 from slaternet_adversary.shell import command as adversary_command
 from slaternet_coordinator.engine.rules import LOST_AFTER, Policy
 from slaternet_coordinator.shell import command
-from slaternet_lab.commands.options import JsonOption, SetOption, SpecArgument
+from slaternet_lab.commands.options import AdversaryOption, JsonOption, SetOption, SpecArgument, overrides
 from slaternet_lab.commands.report import console, print_json
 
 AddressArgument = Annotated[str, typer.Argument(metavar="ADDRESS", help="HOST:PORT of the coordinator.")]
@@ -22,12 +23,14 @@ def coordinator(
     hosts: command.HostsOption = None,
     policy: command.PolicyOption = Policy.WAIT,
     lost_after: command.LostAfterOption = LOST_AFTER,
+    adversary: AdversaryOption = None,
     settings: SetOption = None,
 ) -> None:
     """Seat the hosts of a game, publish its graph round by round, end it."""
     from slaternet_lab.specs.resolve import load_for_all
 
-    raise typer.Exit(command.serve_coordinator(load_for_all(spec, settings or ()), config, hosts, policy, lost_after))
+    game = load_for_all(spec, overrides(settings, adversary))
+    raise typer.Exit(command.serve_coordinator(game, config, hosts, policy, lost_after))
 
 
 @adversary_command.adversary_options
@@ -37,10 +40,18 @@ def adversary(
     force: adversary_command.ForceOption = False,
     journal_keep: adversary_command.KeepOption = None,
     metrics_values: adversary_command.MetricsValuesOption = False,
+    plugin_patience: adversary_command.PatienceOption = LIMITS.plugin_patience,
+    served: adversary_command.ServedOption = "",
 ) -> None:
     """Hold the functions of a game, reveal their values, score the decisions, write the run folder and its figures."""
     code, folder = adversary_command.serve_adversary(
-        config, out, force=force, journal_keep=journal_keep, metrics_values=metrics_values
+        config,
+        out,
+        force=force,
+        journal_keep=journal_keep,
+        metrics_values=metrics_values,
+        plugin_patience=plugin_patience,
+        served=served,
     )
     if code == 0 and folder is not None:
         from slaternet_lab.games.finish import finish

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from slaternet.errors import BadSpec
-from slaternet_lab.commands.options import JsonOption, SetOption, SpecArgument
+from slaternet_lab.commands.options import AdversaryOption, JsonOption, SetOption, SpecArgument, overrides
 from slaternet_lab.commands.report import print_fields, print_findings, print_json
 
 
@@ -26,13 +26,18 @@ def specs(
         print_fields(titles)
 
 
-def check(spec: SpecArgument = None, settings: SetOption = None, as_json: JsonOption = False) -> None:
+def check(
+    spec: SpecArgument = None,
+    adversary: AdversaryOption = None,
+    settings: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Validate a spec and the theory's assumptions on it; no agent plays. Errors end with exit code 2."""
     from slaternet_lab.assumptions.report import examine
     from slaternet_lab.specs.assemble import assemble
     from slaternet_lab.specs.resolve import read
 
-    report = examine(assemble(*read(spec, settings or ())), thorough=True)
+    report = examine(assemble(*read(spec, overrides(settings, adversary))), thorough=True)
     print_findings(report, {"verdict": "verdict", "about": "about", "figures": "text"}, as_json=as_json)
     for each in report:
         if each.verdict == "error":

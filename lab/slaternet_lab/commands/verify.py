@@ -5,7 +5,15 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from slaternet_lab.commands.options import SEEDS_HELP, JobsOption, JsonOption, OutOption, SetOption
+from slaternet_lab.commands.options import (
+    SEEDS_HELP,
+    AdversaryOption,
+    JobsOption,
+    JsonOption,
+    OutOption,
+    SetOption,
+    overrides,
+)
 from slaternet_lab.commands.report import WIDE, print_json, print_line, print_table
 
 _HEADINGS = ("theorem", "game", "quantity", "bound", "exponent (95 %)", "verdict", "because")
@@ -18,6 +26,7 @@ def verify(
     ] = None,
     theorem: Annotated[int | None, typer.Option(min=1, max=4, help="The theorem to test; all if absent.")] = None,
     seeds: Annotated[int, typer.Option(min=2, help=SEEDS_HELP)] = 10,
+    adversary: AdversaryOption = None,
     settings: SetOption = None,
     jobs: JobsOption = None,
     out: OutOption = None,
@@ -33,7 +42,7 @@ def verify(
         spec,
         theorem,
         seeds=seeds,
-        settings=settings or (),
+        settings=overrides(settings, adversary),
         jobs=jobs,
         out=out,
         console=Console(stderr=as_json, highlight=False),

@@ -57,6 +57,7 @@ def compare(
     jobs: int | None = None,
     out: Path | None = None,
     force: bool = False,
+    figures: bool = True,
     console: Console | None = None,
 ) -> Comparison:
     """Play algorithms on the same functions and graphs, with the spec's seed and the next ones.
@@ -65,7 +66,8 @@ def compare(
 
     Without algorithms: the paper's comparison. `settings` are those of `load`. Games are simulated in `jobs` processes,
     or with `hosts` played over gRPC, one after another. In a folder `out` of the same comparison finished runs are
-    kept, unless forced. Progress is shown on the console. BadSpec, one sentence, before anything is played.
+    kept, unless forced. Without `figures` none are drawn. Progress is shown on the console. BadSpec, one sentence,
+    before anything is played.
     """
     drawn = None if out is None else drawn_before(out)
     entries = read_entries(what, algorithms, seeds=seeds, grid=grid, settings=settings, drawn=drawn)
@@ -86,7 +88,7 @@ def compare(
         playing.note(f"left out for those who do not take it: {', '.join(keys)}")
     try:
         playing.play(jobs or cores(), hosts, path / "log")
-        return _concluded(entries, playing, folder)
+        return _concluded(entries, playing, folder, figures=figures)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             f"interrupted after {playing.done} of {len(games)} runs; the same command with --out {path} goes on there"
@@ -185,7 +187,7 @@ def _functions(spec: Spec) -> str:
     return spec.replace(**bare, feedback=None, question=None).digest()
 
 
-def _concluded(entries: Entries, done: _Playing, folder: ComparisonFolder) -> Comparison:
+def _concluded(entries: Entries, done: _Playing, folder: ComparisonFolder, *, figures: bool) -> Comparison:
     """Read the finished runs and write the results."""
     outcomes: list[Outcome] = []
     standings: list[Standing] = []
@@ -199,6 +201,6 @@ def _concluded(entries: Entries, done: _Playing, folder: ComparisonFolder) -> Co
             means.append(MeanCurves.from_runs(contestant, [curves for _, curves in read]))
     found = Comparison(folder.path, tuple(standings), tuple(outcomes), done.failures, tuple(done.notes))
     folder.write({**found.tables(), "optima": done.optima}, [asdict(each) for each in outcomes])
-    if means:
+    if means and figures:
         draw(means, folder.path)
     return found

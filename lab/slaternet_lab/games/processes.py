@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from io import FileIO
 from pathlib import Path
 
 from slaternet.errors import BadSpec, Diverged, NotSeated, PluginFailed, Refused, RunFailed, SlaternetError, Unreachable
@@ -24,6 +23,7 @@ from slaternet.texts import cleaned
 from slaternet_coordinator.engine.rules import Policy
 from slaternet_lab.games.fork_server import UNBUFFERED, Forked, ForkServer, fork_server
 from slaternet_lab.games.manifest import ADVERSARY, Manifest, spec_of, states_of
+from slaternet_lab.games.pipes import pipe, reader
 from slaternet_lab.games.progress import Watcher
 from slaternet_lab.status.operator import ask_status, ask_stop
 
@@ -63,15 +63,15 @@ class Child:
         if not again:
             self.log.parent.mkdir(parents=True, exist_ok=True)
             self.log.unlink(missing_ok=True)
-        stdin, tether = _pipe()
+        stdin, tether = pipe()
         with contextlib.ExitStack() as kept, stdin, open_log(self.log) as log:
             kept.enter_context(tether)
             if not piped:
                 # A plugin may print as much as it likes: a pipe that nobody reads would block it.
                 self._process = await self._launch(stdin.fileno(), log.fileno(), log.fileno())
             else:
-                output, stdout = _pipe()
-                self._output = await _reader(output)
+                output, stdout = pipe()
+                self._output = await reader(output)
                 with stdout:
                     self._process = await self._launch(stdin.fileno(), stdout.fileno(), log.fileno())
             self.ended = asyncio.create_task(self._live(kept.pop_all()), name=self.name)
@@ -156,18 +156,6 @@ class Child:
             self._process.send_signal(number)
 
 
-def _pipe() -> tuple[FileIO, FileIO]:
-    """Return the end of a pipe to read from, and the one to write to."""
-    reading, writing = os.pipe()
-    return FileIO(reading, "rb"), FileIO(writing, "wb")
-
-
-async def _reader(output: FileIO) -> asyncio.StreamReader:
-    reader = asyncio.StreamReader()
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), output)
-    return reader
-
-
 async def end_all(children: list[Child]) -> None:
     """End every child: by request, then by force."""
     waiting = [child.ended for child in children]
@@ -193,6 +181,8 @@ class Supervisor:
     """Whether they ran before."""
     without: Collection[str] = ()
     """Agent hosts that the game has given up."""
+    plugin_patience: float = LIMITS.plugin_patience
+    """How many seconds the server of a foreign plugin is dialled again where it is gone."""
     server: ForkServer | None = None
     """What forks the processes; absent: one of its own, where there can be one."""
 
@@ -294,7 +284,8 @@ class Supervisor:
         coordinator.command = tuple(address if each == _LOOPBACK else each for each in coordinator.command)
         common = ("--coordinator", address, "--listen", _LOOPBACK)
         keep = () if manifest.journal_keep is None else ("--journal-keep", str(manifest.journal_keep))
-        await self._start(ADVERSARY, "adversary", *common, "--out", str(self.folder), *keep)
+        more = ("--plugin-patience", str(self.plugin_patience), *keep)
+        await self._start(ADVERSARY, "adversary", *common, "--out", str(self.folder), *more)
         for name in self._agents:
             await self._start(name, "agent", *common, "--name", name)
         return address
@@ -386,19 +377,24 @@ class Supervisor:
             # a restarted coordinator does not know yet how far the game is
             self.progress.update(*self._furthest, "; ".join(notes.values()))
 
-    def _fault_of(self, child: Child) -> PluginFailed | None:
+    def _fault_of(self, child: Child) -> PluginFailed:
         """Return the failure of a plugin with which a process has ended."""
-        told = read_fault(states_of(self.folder) / child.name) if child.code == PluginFailed.exit_code else None
-        return told and PluginFailed.saying(f"{child.name} (its log: {child.log}) ended: {told}", told.fault)
+        told = read_fault(states_of(self.folder) / child.name) or PluginFailed(str(child.death()))
+        return told.preceded(f"{child.name} (its log: {child.log}) ended: ") if told.fault else told
 
     async def _cause(self) -> SlaternetError:
         """Return the error behind the first death; best is one of a process that ended with a reason of its own."""
         children = [*self._children.values(), *self._given_up]
-        await asyncio.wait([child.ended for child in children], timeout=_CAUSE_SECONDS)
+        adversary = self._children.get(ADVERSARY)
+        paused = self._begun and adversary is not None and adversary.failed and adversary.code == PluginFailed.exit_code
+        if not paused:  # else that is the cause, and all others wait
+            await asyncio.wait([child.ended for child in children], timeout=_CAUSE_SECONDS)
         dead = [child for child in children if child.failed]
         for kind in (PluginFailed, Diverged, BadSpec):
             for child in dead:
                 if child.code == kind.exit_code:
-                    return self._fault_of(child) or kind(str(child.death()))
+                    error = self._fault_of(child) if kind is PluginFailed else kind(str(child.death()))
+                    remedy = f"correct it, then continue with `slaternet resume {self.folder}`"
+                    return error.extended(remedy) if paused and isinstance(error, PluginFailed) else error
         informative = [child for child in dead if child.code != RunFailed.exit_code]
         return (informative or dead)[0].death()

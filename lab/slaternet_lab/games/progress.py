@@ -1,5 +1,6 @@
 """Progress for the user: a live line on a terminal, a plain line now and then elsewhere."""
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
@@ -18,6 +19,8 @@ _EVER = 10**9
 """Seconds, some decades, beyond which nobody waits for an end."""
 _PAUSE = 2.0
 """Seconds between two plain lines."""
+_SLOW = 1.0
+"""Seconds in which nothing has changed, from which on it is said for how long."""
 
 
 class Watcher(Protocol):
@@ -55,6 +58,9 @@ class ProgressDisplay:
         self._first: tuple[int, float] | None = None
         self._printed = clock()
         self._unprinted = ""
+        self._standing: tuple[int, str] = (0, "")
+        self._stands = clock()  # since when it has been that
+        self._lock = threading.Lock()
         texts = ("{task.description}", "{task.fields[details]}", "{task.fields[remaining]}")
         head, details, remaining = (TextColumn(text, markup=False) for text in texts)
         columns = (SpinnerColumn(), head, BarColumn(bar_width=20), details, remaining)
@@ -72,16 +78,33 @@ class ProgressDisplay:
         if self._unprinted:
             self._print(self._unprinted)
 
+    def release(self) -> None:
+        """Show nothing more on a terminal: it belongs to a debugger."""
+        self._bars.stop()
+
     def update(self, round: int, loss: float, violation: float, note: str = "") -> None:
-        """Show that `round` of a game is scored, with the cumulative scores so far, and a note."""
-        speed = self._speed(round)
-        self.show(
-            round,
-            f"round {round}" if self._total is None else f"round {round}/{self._total}",
-            f"{speed:.1f} rounds/s" if speed > 0 else "",
-            f"loss {loss:.1f}  violation {violation:.1f}" if round > 0 else "",
-            note,
-        )
+        """Show that `round` is scored, with the cumulative scores so far, a note, and for how long nothing has changed.
+
+        Any thread may call it.
+        """
+        with self._lock:
+            speed = self._speed(round)
+            self.show(
+                round,
+                f"round {round}" if self._total is None else f"round {round}/{self._total}",
+                f"{speed:.1f} rounds/s" if speed > 0 else "",
+                f"loss {loss:.1f}  violation {violation:.1f}" if round > 0 else "",
+                self._since(round, note),
+            )
+
+    def _since(self, round: int, note: str) -> str:
+        """Return the note, with the time since which nothing has changed where that is long."""
+        now = self._clock()
+        if self._standing != (round, note):
+            self._standing, self._stands = (round, note), now
+        if now - self._stands < _SLOW or round == self._total:
+            return note
+        return f"{note or f'playing round {round + 1}'} (for {now - self._stands:.0f} s)"
 
     def show(self, done: int, head: str, *details: str) -> None:
         """Show how much is done, and details."""

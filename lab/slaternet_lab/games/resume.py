@@ -7,27 +7,31 @@ completes them. The coordinator's spec is written last and marks the end.
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from slaternet.attendance import Attendance
 from slaternet.errors import BadSpec
+from slaternet.limits import LIMITS
 from slaternet.model import COORDINATOR, StopAt
-from slaternet.spec import Spec
+from slaternet.spec import CHANGEABLE, Spec
+from slaternet.spec.overrides import override
 from slaternet.storage.checkpoints import Checkpoints
 from slaternet.storage.disk import refuse_link
 from slaternet.storage.files import read_spec
 from slaternet.storage.state_dir import StateDir
 from slaternet.tickets import spec_tag
-from slaternet_adversary.journal.journal import JOURNAL, AdversaryJournal, begun, held_rounds
+from slaternet_adversary.journal.journal import JOURNAL, AdversaryJournal, begun, survey
+from slaternet_adversary.plugin.data import with_data
 from slaternet_adversary.shell.run_folder import remove_conclusions
 from slaternet_coordinator.engine.saved import SavedGame
 from slaternet_coordinator.shell.register_db import RegisterDb
 from slaternet_lab.games.finish import finish
 from slaternet_lab.games.fork_server import ForkServer
 from slaternet_lab.games.manifest import ADVERSARY, Manifest, register_of, spec_of, states_of, write_spec
+from slaternet_lab.games.prints import prints_shown
 from slaternet_lab.games.processes import PARTING_SECONDS, Supervisor
 from slaternet_lab.games.progress import Watcher
 from slaternet_lab.runs.plots import FIGURES
@@ -41,18 +45,21 @@ def resume(
     folder: str | Path,
     *,
     rounds: int | None = None,
+    settings: Sequence[str] = (),
     progress: Watcher | None = None,
     figures: bool = True,
     restart: bool = True,
+    plugin_patience: float = LIMITS.plugin_patience,
 ) -> Run:
     """Continue a run that `play` began and that was interrupted; return its run folder.
 
     Hosts that were given up stay so: the game goes on without them.
 
     `rounds` is another last round, also for a finished run, which then reaches the digest of a run that was begun with
-    so many rounds.
+    so many rounds. `settings` change limits of the plugin: ["adversary.seconds=120"].
     """
-    return prepare(folder, rounds=rounds).play(progress, figures=figures, restart=restart)
+    resumption = prepare(folder, rounds=rounds, settings=settings)
+    return resumption.play(progress, figures=figures, restart=restart, plugin_patience=plugin_patience)
 
 
 @dataclass(frozen=True)
@@ -75,23 +82,32 @@ class Resumption:
         figures: bool = True,
         finished: bool = True,
         restart: bool = True,
+        plugin_patience: float = LIMITS.plugin_patience,
         server: ForkServer | None = None,
     ) -> Run:
         """Play to the end, as `slaternet_lab.play` does."""
         if not self.over:
-            Supervisor(
-                folder=self.folder,
-                manifest=self.manifest,
-                progress=progress,
-                restart=restart,
-                again=True,
-                without=self.lost,
-                server=server,
-            ).run()
+            with prints_shown(self.folder, self.spec.adversary.plugin, progress) as watcher:
+                Supervisor(
+                    folder=self.folder,
+                    manifest=self.manifest,
+                    progress=watcher,
+                    restart=restart,
+                    again=True,
+                    without=self.lost,
+                    plugin_patience=plugin_patience,
+                    server=server,
+                ).run()
         return finish(self.folder, figures=figures) if finished else Run.open(self.folder)
 
 
-def prepare(folder: str | Path, *, rounds: int | None = None, patience: float = PARTING_SECONDS) -> Resumption:
+def prepare(
+    folder: str | Path,
+    *,
+    rounds: int | None = None,
+    settings: Sequence[str] = (),
+    patience: float = PARTING_SECONDS,
+) -> Resumption:
     """Read the state of a run and make it ready to continue, in one step or not at all.
 
     BadSpec where it cannot continue, Diverged where the adversary's journal lacks rounds that others rely on.
@@ -102,11 +118,11 @@ def prepare(folder: str | Path, *, rounds: int | None = None, patience: float = 
     for part in (states_of(folder), folder / JOURNAL.parent):
         refuse_link(part)
     manifest = _manifest_of(folder)
-    spec = _spec_of(folder)
+    spec = _limited(_spec_of(folder), settings)
     with _claim_states(folder, manifest, time.monotonic() + patience) as states:
         game = _saved_game(folder, states)
         if begun(folder):
-            held_rounds(folder, least=game.low_water)  # Diverged where it lacks rounds: nothing is written then
+            survey(folder, least=game.low_water)  # Diverged where it lacks rounds: nothing is written then
         if spec.run.rounds != manifest.rounds:  # an earlier call was interrupted
             spec = extend(folder, manifest, states, spec)
             game = _saved_game(folder, states)
@@ -118,6 +134,8 @@ def prepare(folder: str | Path, *, rounds: int | None = None, patience: float = 
             manifest = manifest.model_copy(update={"rounds": rounds})
             manifest.write(folder)
             spec = extend(folder, manifest, states, spec)
+        if settings:
+            write_spec(folder, spec)
         lost = frozenset(member.name for member in game.members if member.lost)
         return Resumption(folder, manifest, spec, lost, rounds is None and _is_over(folder, game))
 
@@ -152,6 +170,16 @@ def extend(folder: Path, manifest: Manifest, states: Mapping[str, StateDir], spe
     coordinator.play_on(digest)
     write_spec(folder, longer)
     return longer
+
+
+def _limited(spec: Spec, settings: Sequence[str]) -> Spec:
+    """Return the spec with other limits of its plugin; BadSpec for any other key."""
+    for key in (each.partition("=")[0].strip() for each in settings):
+        if key not in CHANGEABLE:
+            raise BadSpec(
+                f"--set {key} cannot change a game that is under way; resume takes {' and '.join(CHANGEABLE)} alone"
+            )
+    return Spec.load(override(spec.tables(), settings), source="--set") if settings else spec
 
 
 def _tag(folder: Path, digest: str) -> str:
@@ -280,11 +308,21 @@ def _check_extension(folder: Path, spec: Spec, game: SavedGame, rounds: int) -> 
             f"{refused}: {spec.algorithm.name} with schedule {spec.algorithm.schedule} depends on it; play "
             f"`slaternet run {folder} --set run.rounds={rounds}`"
         )
-    longer = spec.replace(**{"run.rounds": rounds})
-    if resolve(longer, folder) != longer:
-        raise BadSpec(
-            f"{refused}: the code that {spec_of(folder)} names is not the one it was played with; put that back"
-        )
+    # the plugin may have been changed within the game: it was last played with the code that the run folder names
+    longer = spec.replace(**{"run.rounds": rounds, "adversary.sha256": _played_code(folder, spec)})
+    if (found := resolve(longer, folder)) == longer:
+        return
+    names = {"algorithm": longer.algorithm.name, "graph": longer.graph.name, "adversary": with_data(longer)}
+    changed = [name for section, name in names.items() if getattr(found, section) != getattr(longer, section)]
+    raise BadSpec(
+        f"{refused}: the code that {spec_of(folder)} names is not the one it was played with; put that back: "
+        f"{' and '.join(changed or names.values())}"
+    )
+
+
+def _played_code(folder: Path, spec: Spec) -> str:
+    recorded = folder / "spec.toml"
+    return (read_spec(recorded) if recorded.exists() else spec).adversary.sha256
 
 
 def _is_over(folder: Path, game: SavedGame) -> bool:

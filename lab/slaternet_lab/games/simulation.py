@@ -1,10 +1,11 @@
 """`slaternet simulate`: the three engines in one process, by direct calls; same digest as over the network."""
 
 import sys
+import threading
 import uuid
 from collections import deque
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 from slaternet import model
@@ -13,13 +14,16 @@ from slaternet.limits import LIMITS
 from slaternet.spec import Spec
 from slaternet.spec.author_frames import broken
 from slaternet.spec.plugins import plugin_edge
-from slaternet_adversary.engine.events import Asked, Used
+from slaternet_adversary.api import Adversary
+from slaternet_adversary.engine.events import Asked, Play, Score, Used
 from slaternet_adversary.plugin.makers import open_plugin
 from slaternet_adversary.plugin.open_rounds import OpenRounds
 from slaternet_adversary.plugin.plugin_calls import PluginCalls
+from slaternet_adversary.scoring import Scored
 from slaternet_adversary.shell.build import build_referee
 from slaternet_adversary.shell.run_folder import RunFolder, claim, new_folder
 from slaternet_adversary.shell.runtime import Runtime, completed
+from slaternet_agent.algorithms import Algorithm
 from slaternet_agent.engine.events import Ask, Effect, Event, Finish, ReportRound
 from slaternet_agent.engine.host import Host
 from slaternet_agent.shell.build import build_algorithm
@@ -30,33 +34,87 @@ from slaternet_coordinator.registry import build as build_graph
 from slaternet_lab.games.finish import finish
 from slaternet_lab.games.progress import Watcher
 from slaternet_lab.runs.run import Run
+from slaternet_lab.specs.resolve import exchanged, load, resolve
 
 HOST, ADVERSARY = "simulation", "adversary"
+_BEAT = 1.0
+"""Seconds between two looks at a game."""
 
 
 def simulate(
-    spec: Spec,
+    spec: Spec | str | None = None,
     *,
+    adversary: type[Adversary] | str | None = None,
+    options: Mapping[str, object] | None = None,
+    algorithm: type[Algorithm] | str | None = None,
     out: Path | None = None,
     force: bool = False,
     progress: Watcher | None = None,
     figures: bool = True,
     finished: bool = True,
 ) -> Run:
-    """Play a resolved spec in this process and return its run folder.
+    """Play a resolved spec, or one that `load` finds, in this process and return its run folder.
 
-    Without `finished`, it gets its figures and assumptions.txt by a later call of `finish`.
+        simulate("paper-short", adversary=Mine, options={"budget": 2.0})
+
+    Another `adversary` or `algorithm` than the spec's is a class, also one of a notebook's cell or of a script, or a
+    target such as "mine.py:Mine". A class of a file is played as the file is saved. Without `finished`, the run folder
+    gets its figures and assumptions.txt by a later call of `finish`.
     """
+    if not isinstance(spec, Spec):
+        spec = load(spec)
+    if (exchange := exchanged(spec, adversary, options, algorithm)) is not spec:
+        spec = resolve(exchange, Path.cwd())
     if spec.run.rounds is None:
         raise BadSpec("run.rounds is missing and a simulation hears no stop; say --set run.rounds=1000")
     folder = out or new_folder(spec)
     claim(folder, force=force)
     game = Simulation(spec, folder, progress.update if progress else None)
     try:
-        game.play()
+        with _watched(game, progress) if progress else nullcontext():
+            game.play()
     finally:
         game.close()
     return finish(folder, figures=figures) if finished else Run.open(folder)
+
+
+@contextmanager
+def _watched(game: "Simulation", watcher: Watcher) -> Iterator[None]:
+    """Tell a watcher every second where a game stands, however slow its rounds are."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(_BEAT):
+            watcher.update(*game.standing)
+
+    thread = threading.Thread(target=watch, name="progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+class _Calls(PluginCalls):
+    """Calls of the plugin in this process; another thread may ask which of them has begun."""
+
+    fixing = scoring = 0
+    """The round for which this is being done; 0: for none."""
+
+    async def play(self, effects: Sequence[Play]) -> None:
+        """Have the functions of rounds fixed."""
+        for effect in effects:
+            self.fixing = effect.round
+            self._rounds.play(effect)
+        self.fixing = 0
+
+    async def score(self, effects: Sequence[Score]) -> list[Scored]:
+        """Do a piece of scoring the first of some rounds."""
+        self.scoring = effects[0].round
+        scored = self._rounds.score(effects[0])
+        self.scoring = 0
+        return [] if scored is None else [scored]
 
 
 class Simulation:
@@ -75,7 +133,8 @@ class Simulation:
             plugin, self._description = opening.enter_context(open_plugin(spec))
             referee = build_referee(spec, self._description)  # refuses what is not resolved, before files are open
             results = RunFolder(folder, spec, run=uuid.uuid4().hex, rows_at_once=LIMITS.burst)
-            self._adversary = Runtime(PluginCalls(OpenRounds(plugin)), referee, results)
+            self._calls = _Calls(OpenRounds(plugin))
+            self._adversary = Runtime(self._calls, referee, results)
             self._adversary.audience = self
             self._plugin = opening.pop_all()
 
@@ -90,6 +149,16 @@ class Simulation:
                 self._execute(self._todo.popleft())
             while not self._adversary.idle:
                 completed(self._adversary.work())
+
+    @property
+    def standing(self) -> tuple[int, float, float, str]:
+        """The last round that is scored, the totals so far, and what is done now; for another thread."""
+        scored, fixing, scoring = self._adversary.progress, self._calls.fixing, self._calls.scoring
+        if fixing or scoring:
+            doing = f"fixing functions of round {fixing}" if fixing else f"scoring round {scoring}"
+        else:
+            doing = f"playing round {self._host.round}" if self._host else ""
+        return scored.round, scored.cumulative_loss, scored.cumulative_violation, doing
 
     def close(self) -> None:
         """Close the run folder, and end the plugin."""
@@ -151,13 +220,16 @@ class Simulation:
 
     def _decide(self, event: Event) -> None:
         player = self._player
-        with plugin_edge("algorithm", self._spec.algorithm.name, round=lambda: player.round, of=self._algorithm):
+        with plugin_edge(
+            "algorithm", self._spec.algorithm.name, "", lambda: player.round, self._seats, of=self._algorithm
+        ):
             self._todo.extend(player.handle(event))
 
     def _hear(self, body: object) -> None:
         match body:
             case model.Seating(seats) if len(seats):
                 self._algorithm = algorithm = build_algorithm(self._spec, self._description)
+                self._seats = seats
                 with plugin_edge("algorithm", self._spec.algorithm.name, "start", agents=seats, of=algorithm):
                     self._host = Host(algorithm, body, self._spec.run.agents, self._spec.run.rounds)
                 completed(self._adversary.seat(1, [(HOST, seats)], body.departures))

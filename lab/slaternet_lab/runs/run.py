@@ -90,13 +90,17 @@ class Difference:
 
 def diff(a: Run, b: Run) -> Difference | None:
     """Return where two runs differ first, or None where they are the same game to the bit."""
+    if (index := parting(a, b)) is not None:
+        return Difference(int(a.metrics["round"][index]), _first_agent(a, b, index), index)
+    return None if a.rounds == b.rounds else Difference(None, None, min(a.rounds, b.rounds))
+
+
+def parting(a: Run, b: Run) -> int | None:
+    """Return how many rounds two runs share before they differ; None where one is the beginning of the other."""
     first, second = a.metrics["digest"], b.metrics["digest"]
     both = min(len(first), len(second))
     apart = np.flatnonzero(first[:both] != second[:both])
-    if len(apart):
-        index = int(apart[0])
-        return Difference(int(a.metrics["round"][index]), _first_agent(a, b, index), index)
-    return None if len(first) == len(second) else Difference(None, None, both)
+    return int(apart[0]) if len(apart) else None
 
 
 def _first_agent(a: Run, b: Run, index: int) -> int | None:

@@ -12,6 +12,7 @@ from slaternet.numerics.sets import FeasibleSet
 from slaternet.spec import Spec
 from slaternet.spec.paths import located
 from slaternet.spec.plugins import load
+from slaternet_adversary.plugin.data import folders, with_data
 from slaternet_adversary.plugin.makers import Maker, describe, isolation_of, plugin_maker, with_gradients
 from slaternet_agent.algorithms import Feedback, Schedule
 from slaternet_agent.registry import GROUP, completed, needs_horizon, schedule
@@ -63,7 +64,16 @@ def _assembled(spec: Spec, feasible: FeasibleSet, maker: Maker) -> Parts:
     algorithm = load(GROUP, spec.algorithm.name, key="algorithm.name")
     spec = _hashed(spec, "algorithm", spec.algorithm.name, algorithm.sha256)
     spec = _hashed(spec, "graph", spec.graph.name, digest(spec.graph))
-    spec = _hashed(spec, "adversary", spec.adversary.plugin, adversary.code)
+    spec = _hashed(spec, "adversary", with_data(spec), adversary.code)
+    for folder in folders(spec):
+        log.warning(f"{folder} is a folder, and its content is not hashed; a change of it will not be noticed")
+    if spec.adversary.segments:
+        rounds = ", ".join(str(each.round) for each in spec.adversary.segments[1:])
+        log.warning(
+            f"[adversary] {spec.adversary.plugin} was changed within the game of this spec, from round {rounds} on; it "
+            "is played with the code that is there"
+        )
+        spec = spec.replace(**{"adversary.segments": None})
     spec = _granted(spec, build_algorithm(spec, adversary).feedback)
     adversary = with_gradients(spec, maker, adversary)
     graph = build_graph(spec.graph, spec.run.agents, spec.run.seed)

@@ -1,8 +1,9 @@
 """From what a user names to a spec that can be played anywhere: overridden, validated, paths and hashes filled in."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import structlog
 
@@ -10,8 +11,9 @@ from slaternet.errors import BadSpec
 from slaternet.spec import AlgorithmSection, Spec
 from slaternet.spec.overrides import override
 from slaternet.spec.overrides import read as read_tables
-from slaternet.spec.paths import as_written, located
+from slaternet.spec.paths import as_written, data_files, located
 from slaternet.spec.plugins import absolute
+from slaternet.spec.session import is_of_session, sha256, target_of
 from slaternet_agent.registry import numbers_taken, same_rule
 from slaternet_lab.specs.assemble import assemble
 from slaternet_lab.specs.protocol import breaches
@@ -51,6 +53,45 @@ def load_for_all(what: str | None = None, settings: Sequence[str] = ()) -> Spec:
     return as_written(resolved, written, here).replace(**{"adversary.seed": written.adversary.seed})
 
 
+def exchanged(
+    spec: Spec,
+    adversary: type[Any] | str | None = None,
+    options: Mapping[str, object] | None = None,
+    algorithm: type[Any] | str | None = None,
+) -> Spec:
+    """Return a spec, not resolved, with another adversary, other options of it, or another algorithm.
+
+    Either is a class, played in this process, or a target as a spec names one, relative paths starting from the working
+    directory. Another adversary does not get the options of the old one; an algorithm takes over the schedule and
+    numbers that mean the same to it.
+    """
+    if adversary is not None or options is not None:
+        table = spec.adversary.model_dump(exclude_none=True, exclude={"sha256"})
+        before = table.pop("plugin")
+        plugin = before if adversary is None else _target(adversary)
+        if plugin != before:
+            table = {key: value for key, value in table.items() if key == "seed"}
+        if isinstance(adversary, type):
+            table["isolation"] = "none"
+        given = {} if options is None else {"options": dict(options)}
+        spec = spec.replace(adversary={**table, "plugin": plugin, **given})
+    if algorithm is not None:
+        derived = dict.fromkeys(("algorithm.sha256", "algorithm.mode", "algorithm.horizon"))
+        changed = spec.replace(**{**derived, "algorithm.name": _target(algorithm)}, feedback=None, question=None)
+        spec = _adapted(changed, spec.algorithm, {"algorithm.name"})
+    return spec
+
+
+def _target(code: type[Any] | str) -> str:
+    """Return how a spec names a class, or a target with an absolute path."""
+    if isinstance(code, str):
+        return absolute(code, Path.cwd())
+    target = target_of(code)
+    if is_of_session(target) and not sha256(code):
+        log.warning(f"the source of {code.__name__} is not known; the run folder does not say which code was played")
+    return target
+
+
 def read(what: str | None, settings: Sequence[str]) -> tuple[Spec, Path]:
     """Return a spec as its author wrote it, settings applied, and where its relative paths start.
 
@@ -69,7 +110,10 @@ def as_given(found: FoundSpec, settings: Sequence[str]) -> Spec:
 
 def _with_settings(found: FoundSpec, settings: Sequence[str]) -> Spec:
     keys = {each.partition("=")[0].strip() for each in settings}
-    spec = located(as_given(found, settings), Path.cwd(), keys)
+    code = Path.cwd() if "adversary.plugin" in keys else found.base
+    spec = located(as_given(found, settings), Path.cwd(), keys, code=code)
+    if not keys.isdisjoint(data_files(spec, code)):
+        spec = spec.replace(**{"adversary.sha256": None})  # it covers the old file
     match read_tables(found.text, source=found.source).get("algorithm"):
         case {"name": str(name), **rest} if name != spec.algorithm.name and "algorithm.name" in keys:
             before = {"name": absolute(name, found.base), "schedule": rest.get("schedule", "")}

@@ -10,6 +10,14 @@ from slaternet.suggestions import suggestion
 
 DEFAULT = "paper"
 """The shipped spec that is played where none is named."""
+EXAM: dict[str, object] = {
+    "run": {"name": "exam", "agents": 6, "dimension": 5},
+    "set": {"kind": "box", "lower": -2.0, "upper": 2.0},
+    "graph": {"name": "complete"},
+    "algorithm": {"name": "zero"},
+    "adversary": {"plugin": ""},
+}
+"""The game of an exam where no spec is named; only agents and set matter."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 from slaternet import model
 from slaternet.codec import wire
 from slaternet.codec.parts import Assembly, split
-from slaternet.codec.unary import read_refusals, write_refusals
+from slaternet.codec.unary import read_description, read_refusals, write_refusals
 from slaternet.errors import Malformed
 from slaternet.limits import LIMITS
 from slaternet.texts import cleaned
@@ -80,17 +80,6 @@ class ControlDownDecoder:
         )
 
 
-def _read_description(message: pb.Description) -> model.Description:
-    return model.Description(
-        constraints=wire.below(message.constraints, LIMITS.constraints),
-        loss_gradient=message.loss_gradient,
-        constraint_gradient=message.constraint_gradient,
-        history=message.history,
-        rowwise=message.rowwise,
-        code=message.code and wire.digest(message.code),
-    )
-
-
 def _write_seating(body: model.Seating) -> dict[str, Any]:
     return wire.plain(
         body,
@@ -109,7 +98,7 @@ def _read_seating(message: pb.Seating) -> model.Seating:
         seats=wire.read_agents(message.seats),
         peers=tuple(map(_read_peer, message.peers)),
         adversary=_read_peer(message.adversary) if message.HasField("adversary") else None,
-        description=_read_description(message.description) if message.HasField("description") else None,
+        description=read_description(message.description) if message.HasField("description") else None,
         departures=tuple(map(_read_departure, message.departures)),
         low_water=message.low_water,
         recall=message.recall,
@@ -193,7 +182,7 @@ _UP: dict[type, tuple[str, Callable[[Any], Any], Callable[[model.Head, Any], mod
         lambda head, message: model.Waiting(wire.from_round_one(head), wire.names(message.names)),
     ),
     model.Opening: ("opening", wire.plain, lambda head, message: wire.read_opening(message)),
-    model.Description: ("description", wire.plain, lambda head, message: _read_description(message)),
+    model.Description: ("description", wire.plain, lambda head, message: read_description(message)),
     model.Holding: ("holding", _fields, lambda head, message: model.Holding(head.round)),
     model.Finished: ("finished", _fields, lambda head, message: model.Finished()),
     model.Acknowledged: ("acknowledged", _fields, lambda head, message: model.Acknowledged()),

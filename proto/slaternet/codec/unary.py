@@ -6,7 +6,7 @@ from typing import Any
 from slaternet.codec import wire
 from slaternet.errors import Malformed
 from slaternet.limits import LIMITS
-from slaternet.model import Challenge, Head, HostStatus, Incident, Join, Refusal, Role, Status, Welcome
+from slaternet.model import Challenge, Description, Head, HostStatus, Incident, Join, Refusal, Role, Status, Welcome
 from slaternet.refusals import KINDS
 from slaternet.texts import cleaned
 from slaternet.v1 import coordinator_pb2 as pb
@@ -50,7 +50,10 @@ def _role(value: str) -> Role:
 
 def encode_welcome(head: Head, body: Welcome | Challenge) -> bytes:
     """Return the coordinator's answer to Join."""
-    return wire.pack(pb.Welcome(head=wire.write_head(head), **wire.plain(body)))
+    written = wire.plain(body)
+    if isinstance(body, Welcome) and body.description is not None:
+        written["description"] = wire.plain(body.description)
+    return wire.pack(pb.Welcome(head=wire.write_head(head), **written))
 
 
 def decode_welcome(data: bytes) -> tuple[Head, Welcome | Challenge]:
@@ -67,6 +70,19 @@ def decode_welcome(data: bytes) -> tuple[Head, Welcome | Challenge]:
         spec,
         wire.digest(message.spec_tag),
         message.low_water,
+        read_description(message.description) if message.HasField("description") else None,
+    )
+
+
+def read_description(message: pb.Description) -> Description:
+    """Return what a message says of the adversary's plugin."""
+    return Description(
+        constraints=wire.below(message.constraints, LIMITS.constraints),
+        loss_gradient=message.loss_gradient,
+        constraint_gradient=message.constraint_gradient,
+        history=message.history,
+        rowwise=message.rowwise,
+        code=message.code and wire.digest(message.code),
     )
 
 

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import traceback
 import warnings
+from bdb import BdbQuit
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, NoReturn
 
@@ -16,6 +17,7 @@ import structlog
 from slaternet.errors import NO_MEMORY, BadSpec, PluginFailed, RunFailed, SlaternetError
 from slaternet.network.file_limit import raise_file_limit
 from slaternet.service.logs import print_final_error
+from slaternet.spec.debugger import refuse_debuggers
 from slaternet.storage import failpoints
 from slaternet.storage.disk import FULL
 
@@ -62,6 +64,7 @@ async def _supervised(main: Main) -> int:
         loop.add_signal_handler(number, _on_signal, signalled, stopping)
     if os.environ.get(TETHER) == "1":
         loop.add_reader(_STDIN, _on_input, loop, stopping)
+        refuse_debuggers()
     return await main(stopping)
 
 
@@ -114,14 +117,12 @@ def main(program: str, work: Callable[[], object]) -> NoReturn:
         finally:
             if sys.stdout is not None:  # it was closed
                 sys.stdout.flush()  # here, where an error can be reported
-    except PluginFailed as error:
-        # a process that another has started has logged the traceback, and its last line is the sentence
-        trace = "" if error.fault is None or os.environ.get(TETHER) == "1" else error.fault.reduced
-        _leave(program, str(error), error.exit_code, "\n".join(getattr(error, "__notes__", [trace])))
     except SlaternetError as error:
-        _leave(program, str(error), error.exit_code)
+        _leave(program, str(error), error.exit_code, _trace_of(error))
     except KeyboardInterrupt:
         _leave(program, "interrupted", _IMPATIENT)
+    except BdbQuit:
+        _leave(program, "the debugger was quit, and the game is not played on", _IMPATIENT)
     except BrokenPipeError:  # nobody reads on
         _leave(program, "", 1)
     except MemoryError:
@@ -135,6 +136,15 @@ def main(program: str, work: Callable[[], object]) -> NoReturn:
             _leave(program, sentence, BadSpec.exit_code)
         _leave(program, _defect(error), SlaternetError.exit_code)
     sys.exit(0)
+
+
+def _trace_of(error: SlaternetError) -> str:
+    """Return the traceback to be shown below an error: a plugin's, the author's part of it unless all was noted."""
+    if not isinstance(error, PluginFailed) or error.fault is None:
+        return ""
+    if os.environ.get(TETHER) == "1":  # it has been logged, and the last line must be the sentence
+        return ""
+    return "\n".join(getattr(error, "__notes__", [error.fault.reduced]))
 
 
 def _defect(error: Exception) -> str:

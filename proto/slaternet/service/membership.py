@@ -105,6 +105,8 @@ class Membership:
         self.incarnation = welcome.incarnation
         self.low_water = welcome.low_water
         """M when this process joined: it goes on from its checkpoint of that round; 0: from the beginning."""
+        self.description = welcome.description
+        """Of the plugin that a game under way has been played with; None for hosts, and before the game begins."""
         self.begun = head.epoch > 0
         """Whether the game had begun when this process joined: then it is a spare, or was in it before."""
         self.epoch = 0

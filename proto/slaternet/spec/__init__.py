@@ -5,7 +5,7 @@
     [feedback] what is granted per round    [question] what the algorithm asks for, filled in
     [graph] name and its numbers
     [[departures]] round, agents: these agents do not play from that round on
-    [adversary] plugin, isolation, options, seed    [record] decisions, score_every
+    [adversary] plugin, isolation, options, seed, segments    [record] decisions, score_every
 
 Hosts get all but the last two sections: a `PublicSpec`.
 
@@ -31,6 +31,7 @@ from slaternet.limits import LIMITS
 from slaternet.model import Departure
 from slaternet.numerics.sets import FeasibleSet, make_set
 from slaternet.spec.overrides import assign, read
+from slaternet.spec.programs import is_program, words
 from slaternet.suggestions import suggestion
 
 _NAME = rf"^[A-Za-z0-9][A-Za-z0-9._-]{{0,{LIMITS.name_bytes - 1}}}$"
@@ -42,6 +43,9 @@ _PATTERNS = {
     "sha256": "64 hexadecimal digits",
 }
 
+
+CHANGEABLE = ("adversary.seconds", "adversary.memory")
+"""Limits of a plugin, which may change while a game is played: they decide no number of it."""
 
 RANDOM = "random"
 """In place of adversary.seed: it is drawn when the game is started."""
@@ -61,6 +65,12 @@ def _printable(name: str) -> str:
     if not name.isprintable():
         raise ValueError(f" must be printable, not {name!r:.60}")
     return name
+
+
+def _startable(plugin: str) -> str:
+    if is_program(plugin):
+        words(plugin)
+    return plugin
 
 
 Name = Annotated[str, AfterValidator(_printable)]
@@ -134,16 +144,29 @@ class GraphSection(OpenSection):
     sha256: Annotated[str, Field(pattern=_SHA256)] = ""
 
 
+class SegmentSection(Section):
+    """The rounds from one on, up to the next segment's, and the hash of the code that they are committed to."""
+
+    round: Annotated[int, Field(ge=1, lt=1 << 63)]
+    sha256: Annotated[str, Field(pattern=_SHA256)] = ""
+
+
 class AdversarySection(Section):
     """The adversary that chooses the functions."""
 
-    plugin: Name
+    plugin: Annotated[Name, AfterValidator(_startable)]
     isolation: Literal["process", "none"] | None = None
     """Whether the plugin runs in a worker process of its own; always set in a resolved spec."""
+    seconds: Annotated[float, Field(gt=0, le=86400)] | None = None
+    """How long a call of a plugin in another process may take; None: LIMITS.plugin_seconds."""
+    memory: Annotated[int, Field(ge=1, le=1 << 30)] | None = None
+    """Mebibytes that a plugin's worker may take; None: LIMITS.plugin_memory_bytes."""
     options: dict[str, Any] = {}
     seed: Annotated[int | Literal["random"] | None, BeforeValidator(_check_seed)] = None
     """Draws the functions; None: run.seed does. Never RANDOM in a game that is played."""
     sha256: Annotated[str, Field(pattern=_SHA256)] = ""
+    segments: list[SegmentSection] | None = None
+    """Of a run folder: which code has bound the plugin from which round on, where it was changed within the game."""
 
     @model_validator(mode="after")
     def _plain(self) -> Self:
@@ -268,9 +291,10 @@ class Spec(PublicSpec):
     def digest(self) -> str:
         """Return the SHA-256 (hex) of the spec in a canonical form; equal specs, and only they, have equal digests.
 
-        Departures are left out: they may be added while the game is played.
+        Departures and the plugin's limits are left out: they may change while the game is played.
         """
-        tables = {name: table for name, table in self.tables().items() if name != "departures"}
+        fixed = self.replace(**dict.fromkeys(CHANGEABLE))
+        tables = {name: table for name, table in fixed.tables().items() if name != "departures"}
         canonical = json.dumps(tables, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(canonical.encode()).hexdigest()
 

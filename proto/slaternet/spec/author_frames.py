@@ -6,6 +6,7 @@ import inspect
 import linecache
 import sysconfig
 import traceback
+from collections.abc import Iterable
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -37,14 +38,19 @@ def know_package(module: str) -> None:
         _packages.add(package)
 
 
+def of_author(frames: Iterable[tuple[FrameType, int]]) -> list[tuple[FrameType, int]]:
+    """Return those frames that are of a plugin, or where there are none of no library, with their lines."""
+    whole = list(frames)
+    return [each for each in whole if _is_of_plugin(each[0])] or [each for each in whole if _is_not_library(each[0])]
+
+
 def raised(error: BaseException, method: str, round: int, agents: Agents | None, subject: object = None) -> PluginFault:
     """Return the record of an error that a plugin's code has raised.
 
     Without a `method` it is the first function of the author's in the traceback. `subject` is what has the method: it
     says where that is defined, for an error that no line of the author's has raised.
     """
-    whole = list(traceback.walk_tb(error.__traceback__))
-    own = [each for each in whole if _is_of_plugin(each[0])] or [each for each in whole if _is_not_library(each[0])]
+    own = of_author(traceback.walk_tb(error.__traceback__))
     lines = [(frame.f_code.co_filename, line, frame.f_code.co_name) for frame, line in own]
     text = str(error)
     if isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_file():

@@ -10,7 +10,7 @@ from slaternet.limits import LIMITS
 
 _NAMING: dict[str, Callable[[Collection[str]], Collection[str]]] = {
     "algorithm.name": lambda keys: ("sha256", "mode", "horizon"),
-    "adversary.plugin": lambda keys: ("options", "sha256", "isolation"),
+    "adversary.plugin": lambda keys: ("options", "sha256", "isolation", "segments"),
     "graph.name": lambda keys: keys,
     "set.kind": lambda keys: keys,
 }
@@ -18,8 +18,6 @@ _NAMING: dict[str, Callable[[Collection[str]], Collection[str]]] = {
 
 _BASIS = {
     "graph.path": "graph.sha256",
-    "adversary.options.path": "adversary.sha256",
-    "adversary.options.data": "adversary.sha256",
     "run.rounds": "algorithm.horizon",
 }
 """Keys, and the key that is derived from each and removed when it changes."""

@@ -5,6 +5,8 @@ A target is one of
     pkg.module:Class     a class of an installed package
     path/file.py:Class   a class of a file, which may import other files of its folder
     grpc://HOST:PORT     a program that serves an adversary; there is nothing to load
+    exec:./drones {port} the same, started by the game; see `programs`
+    session:Class        a class of the running Python session, which no file holds; see `session`
 
 The SHA-256 of a target covers its file and all that it imports of the same folder or package, as `sources` finds it; of
 a built-in, the release of Slaternet too.
@@ -16,6 +18,7 @@ import hashlib
 import importlib
 import importlib.util
 import os
+from bdb import BdbQuit
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
@@ -27,13 +30,18 @@ from typing import Any
 from slaternet.errors import BadSpec, PluginFailed, SlaternetError
 from slaternet.fields import options_of
 from slaternet.model import Agents
+from slaternet.spec import programs, session
 from slaternet.spec.author_frames import know_folder, know_package, raised
+from slaternet.spec.debugger import DebuggerNeeded
+from slaternet.spec.file_options import file_options
 from slaternet.spec.sources import OURS, Sources, execute, of_file, of_module
 from slaternet.suggestions import suggestion
 
 ADVERSARIES = "slaternet.adversaries"
 """The group of adversaries; it is defined here so that a worker can load one without importing the adversary."""
 FOREIGN = "grpc://"
+
+_OF_DEBUGGERS = (BdbQuit, DebuggerNeeded)
 
 _imported: dict[str, str] = {}
 """The hashes that modules had when they were imported: a process executes a module once."""
@@ -44,9 +52,9 @@ class plugin_edge:  # noqa: N801  used as a function, like contextlib.suppress
 
     `kind` and `name` identify the plugin. What was called is data: the `method` (empty: the first function of the
     author's in the traceback), the `round` (a function if it is known only at the end of the block), the `agents`, and
-    the object that has the method, `of`. Errors of the types `passing` are our own and pass through. A class,
-    because a game passes several edges a round, and a generator costs three times as much; nothing is put into words
-    unless the block fails.
+    the object that has the method, `of`. Errors of the types `passing` are our own and pass through, and so does what
+    ends a debugger, or refuses one. A class, because a game passes several edges a round, and a generator costs three
+    times as much; nothing is put into words unless the block fails.
     """
 
     __slots__ = ("_call", "_kind", "_name", "_passing")
@@ -69,7 +77,7 @@ class plugin_edge:  # noqa: N801  used as a function, like contextlib.suppress
         pass
 
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> None:
-        if isinstance(error, (Exception, SystemExit)) and not isinstance(error, self._passing):
+        if isinstance(error, (Exception, SystemExit)) and not isinstance(error, (*self._passing, *_OF_DEBUGGERS)):
             raise self._failed(error) from error
 
     def _failed(self, error: BaseException) -> PluginFailed:
@@ -93,6 +101,9 @@ def load(group: str, target: str, *, key: str) -> Loaded:
     Raises BadSpec naming `key` where it does not exist, PluginFailed where its code raises on import.
     """
     where, name = place(group, target, key=key)
+    if where == session.SESSION:
+        factory = _class_of_session(name, key)
+        return Loaded(target, factory, session.sha256(factory))
     if _is_file(where):
         sources = _read_file(where, key)
         digest = sources.sha256()
@@ -112,8 +123,38 @@ def load(group: str, target: str, *, key: str) -> Loaded:
 
 def digest(group: str, target: str, *, key: str) -> str:
     """Return the SHA-256 that `load` returns, without executing the code; BadSpec where there is no such code."""
-    where, _ = place(group, target, key=key)
+    where, name = place(group, target, key=key)
+    if where == session.SESSION:
+        return session.sha256(_class_of_session(name, key))
     return _read_file(where, key).sha256() if _is_file(where) else _hash_module(where, key)
+
+
+def files_of(group: str, target: str, *, key: str) -> tuple[str, ...]:
+    """Return the options of a target that name files, without executing its code; none where there is no such code."""
+    if not is_python(target) or session.is_of_session(target):
+        return ()
+    try:
+        where, name = place(group, target, key=key)
+        sources = _read_file(where, key) if _is_file(where) else _read_module(where, key)
+    except BadSpec:
+        return ()  # it is refused where it is loaded
+    return file_options(sources, name) if sources is not None else ()
+
+
+def files(group: str, target: str, *, key: str) -> list[Path]:
+    """Return the files that the SHA-256 of a target covers; none of a built-in, and where it is in no file."""
+    if programs.is_program(target):
+        return [Path(word) for word in programs.words(target) if os.path.isabs(word)]
+    if is_foreign(target) or session.is_of_session(target):
+        return []
+    where, _ = place(group, target, key=key)
+    if where.partition(".")[0] in OURS:
+        return []
+    if _is_file(where):
+        path = Path(where).resolve()
+        return [path, *(_read_file(where, key).paths if path.is_file() else ())]
+    sources = _read_module(where, key)
+    return [] if sources is None else sources.paths
 
 
 def is_foreign(target: str) -> bool:
@@ -121,20 +162,30 @@ def is_foreign(target: str) -> bool:
     return target.startswith(FOREIGN)
 
 
+def is_python(target: str) -> bool:
+    """Return whether a target is a class, which `load` finds."""
+    return not is_foreign(target) and not programs.is_program(target)
+
+
 def absolute(target: str, base: Path) -> str:
     """Return `target` with a relative file path made absolute against `base`; other targets unchanged."""
+    if programs.is_program(target):
+        # not the real path: an interpreter finds its packages by the link that names it
+        return programs.with_paths(target, lambda path: os.path.abspath(base / path))
     where, colon, name = target.rpartition(":")
     if not colon or not _is_file(where) or is_foreign(target):
         return target
     return f"{os.path.realpath(base / where)}:{name}"
 
 
-def check_options(factory: type[Any], options: Mapping[str, object], *, key: str, given: int) -> None:
-    """Compare the names of `options` with the constructor's parameters after the first `given`, which we supply.
+def check_options(factory: type[Any], options: Mapping[str, object], *, key: str, given: int) -> dict[str, Any]:
+    """Return `options`, converted by the hints of the constructor's parameters after the first `given`, ours.
 
-    Raises BadSpec naming an option under `key` that the constructor does not take, or that it needs.
+    Raises BadSpec naming an option under `key` that the constructor does not take, that it needs, or of another kind.
     """
-    options_of(factory, given).check(options, key=key, of=factory.__name__)
+    taken = options_of(factory, given)
+    taken.check(options, key=key, of=factory.__name__)
+    return taken.read(options, key=key)
 
 
 def place(group: str, target: str, *, key: str) -> tuple[str, str]:
@@ -179,6 +230,15 @@ def _class_in(module: ModuleType, name: str, where: str, key: str) -> type[Any]:
     return found
 
 
+def _class_of_session(name: str, key: str) -> type[Any]:
+    if (found := session.known(name)) is not None:
+        return found
+    raise BadSpec(
+        f"{key} names {name}, a class that lived in a Python session which is over; write it into a file, and name "
+        f'"path/file.py:{name}"'
+    )
+
+
 def _find_module(name: str) -> ModuleSpec | None:
     """Find a module without importing its parent packages, as importlib.util.find_spec would."""
     first, *rest = name.split(".")
@@ -218,16 +278,21 @@ def _hash_built_in(where: str, key: str) -> str:
 
 
 def _hash_found(where: str, key: str) -> str:
+    sources = _read_module(where, key)
+    return sources.sha256() if sources is not None else ""
+
+
+def _read_module(where: str, key: str) -> Sources | None:
     found = _find_module(where)
     if found is None:
         raise _not_installed(where, key)
     if found.origin is None or not found.has_location:
-        return ""  # compiled into the interpreter, or a namespace without code
+        return None  # compiled into the interpreter, or a namespace without code
     top = _find_module(where.partition(".")[0])
     assert top is not None  # it was found on the way to the module
     package = found.submodule_search_locations is not None
     with _readable(key):
-        return of_module(where, Path(found.origin), top.submodule_search_locations, package=package).sha256()
+        return of_module(where, Path(found.origin), top.submodule_search_locations, package=package)
 
 
 @contextlib.contextmanager

@@ -40,6 +40,11 @@ class Sources:
     base: Path
     """Where the paths of the files begin."""
 
+    @property
+    def paths(self) -> list[Path]:
+        """The files, without folders that are packages."""
+        return [path for path, data in self.files.values() if data is not None]
+
     def sha256(self) -> str:
         """Return the SHA-256 of the file; of several, that of the lines that `sha256sum` prints, sorted by path."""
         read = (each for each in self.files.values() if each[1] is not None)

@@ -1,4 +1,4 @@
-"""fault.json: the failure of a plugin with which a process has ended, for whoever has started the process."""
+"""fault.json: the failure of a plugin with which a process has ended, for the one that has started it."""
 
 import contextlib
 import json
@@ -18,6 +18,7 @@ FAULT = "fault.json"
 @dataclass(frozen=True, slots=True)
 class _Kept:
     sentence: str
+    command: str
     fault: PluginFault | None
 
 
@@ -27,7 +28,7 @@ _KEPT = TypeAdapter(_Kept)
 def write_fault(folder: Path, error: PluginFailed, *, disk: Disk = DISK) -> None:
     """Write a failure to the state of a process; without room for it, the process's log alone has it."""
     with contextlib.suppress(OSError):
-        kept = json.dumps(asdict(_Kept(str(error), error.fault)), indent=2) + "\n"
+        kept = json.dumps(asdict(_Kept(str(error.args[0]), error.command, error.fault)), indent=2) + "\n"
         replace_file(folder / FAULT, kept.encode(), disk=disk)
 
 
@@ -36,4 +37,6 @@ def read_fault(folder: Path, *, disk: Disk = DISK) -> PluginFailed | None:
     if FAULT not in disk.names(folder):
         return None
     kept = read_json(folder / FAULT, _KEPT, "is damaged; see the log beside it", disk=disk)
-    return PluginFailed.saying(kept.sentence, kept.fault)
+    failed = PluginFailed.saying(kept.sentence, kept.fault)
+    failed.command = kept.command
+    return failed

@@ -89,6 +89,7 @@ class Welcome(_message.Message):
     SPEC_FIELD_NUMBER: _builtins.int
     LOW_WATER_FIELD_NUMBER: _builtins.int
     SPEC_TAG_FIELD_NUMBER: _builtins.int
+    DESCRIPTION_FIELD_NUMBER: _builtins.int
     incarnation: _builtins.int
     """from 1; 0 (absent): the name is taken; join again with this ticket"""
     ticket: _builtins.bytes
@@ -105,6 +106,12 @@ class Welcome(_message.Message):
     def head(self) -> _common_pb2.Head:
         """run: the id to use from here on; sender: the coordinator's name"""
 
+    @_builtins.property
+    def description(self) -> Global___Description:
+        """digits; absent without incarnation
+        to the adversary of a game that has begun: what it was begun with, code included; else absent
+        """
+
     def __init__(
         self,
         *,
@@ -114,10 +121,11 @@ class Welcome(_message.Message):
         spec: _builtins.str = ...,
         low_water: _builtins.int = ...,
         spec_tag: _builtins.str = ...,
+        description: Global___Description | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["head", b"head"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "head", b"head"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["head", b"head", "incarnation", b"incarnation", "low_water", b"low_water", "spec", b"spec", "spec_tag", b"spec_tag", "ticket", b"ticket"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "head", b"head", "incarnation", b"incarnation", "low_water", b"low_water", "spec", b"spec", "spec_tag", b"spec_tag", "ticket", b"ticket"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -10,16 +10,27 @@ from slaternet.numerics.sets import Box
 from slaternet_adversary import Adversary, Game
 from slaternet_adversary.builtin.data_center import DataCenter
 from slaternet_adversary.builtin.economic_dispatch import EconomicDispatch
-from slaternet_adversary.builtin.forms import RandomNumbers, Separable, along, ladder
+from slaternet_adversary.builtin.forms import Quadratics, RandomNumbers, Separable, along, ladder
 from slaternet_adversary.builtin.resource_fair import ResourceFair
 
 Array = NDArray[np.float64]
 N, P = 40, 13
 GAME = Game(N, P, 1, Box(P, 0, 1))
 ADVERSARIES: list[Callable[[Game], Adversary]] = [EconomicDispatch, DataCenter, ResourceFair]
-ROUNDS = [make(GAME).play(7, None) for make in ADVERSARIES]
 
-each_round = pytest.mark.parametrize("functions", ROUNDS, ids=["economic-dispatch", "data-center", "resource-fair"])
+
+def quadratics() -> Quadratics:
+    """Return losses with dense Hessians, and constraints of another number of rows."""
+    draw = np.random.default_rng(3)
+    root = draw.uniform(-1, 1, (N, P, P))
+    constraints = draw.uniform(-1, 1, (N, 2, P)), draw.uniform(1, 2, (N, 2))
+    return Quadratics(root @ root.transpose(0, 2, 1), draw.uniform(-1, 1, (N, P)), draw.uniform(0, 1, N), *constraints)
+
+
+ROUNDS = [*(make(GAME).play(7, None) for make in ADVERSARIES), quadratics()]
+each_round = pytest.mark.parametrize(
+    "functions", ROUNDS, ids=["economic-dispatch", "data-center", "resource-fair", "quadratics"]
+)
 each_adversary = pytest.mark.parametrize("make", ADVERSARIES)
 
 

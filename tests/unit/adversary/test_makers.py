@@ -7,11 +7,12 @@ import pytest
 from tests.support.specs import small_spec
 
 from slaternet.errors import BadSpec, PluginFailed
+from slaternet.limits import LIMITS
 from slaternet.model import Description, Question
 from slaternet.spec import Spec
 from slaternet_adversary import Adversary, CannotPlay
 from slaternet_adversary.engine.events import Asked, Evaluate, Played
-from slaternet_adversary.plugin.makers import open_plugin
+from slaternet_adversary.plugin.makers import limits_of, open_plugin
 from slaternet_adversary.shell.build import build_referee
 
 N, P = 3, 2
@@ -61,6 +62,29 @@ class Failing(Plain):
 class Refusing(Plain):
     def play(self, round, past):
         raise CannotPlay("this adversary needs an even number of agents")
+"""
+
+GREEDY = """
+import threading
+
+import numpy as np
+from slaternet_adversary import Adversary
+
+class Values:
+    loss = constraint = None
+
+class Grabs(Adversary):
+    constraints = 1
+
+    def play(self, round, past):
+        functions = Values()
+        functions.kept = np.ones(1 << 27)
+        functions.loss = functions.constraint = len
+        return functions
+
+class Hangs(Grabs):
+    def play(self, round, past):
+        threading.Event().wait()
 """
 
 
@@ -122,6 +146,41 @@ def test_gradients_that_the_plugin_does_not_have_are_one_sentence(
 ) -> None:
     with pytest.raises(BadSpec, match=f"^feedback.{granted} = true needs an adversary.plugin {sentence}"):
         new(spec(f"{file}:{plugin}", **{granted: True}))
+
+
+@pytest.mark.parametrize(
+    ("keys", "seconds", "memory"),
+    [
+        ({}, LIMITS.plugin_seconds, LIMITS.plugin_memory_bytes),
+        ({"seconds": 0.5}, 0.5, LIMITS.plugin_memory_bytes),
+        ({"memory": 300}, LIMITS.plugin_seconds, 300 * 1024 * 1024),
+    ],
+)
+def test_limits_of_a_plugin_are_the_spec_s_or_else_ours(keys: dict[str, float], seconds: float, memory: int) -> None:
+    limits = limits_of(SPEC.replace(**{f"adversary.{key}": value for key, value in keys.items()}))
+
+    assert (limits.plugin_seconds, limits.plugin_memory_bytes) == (seconds, memory)
+
+
+def isolated(folder: Path, name: str, **keys: float) -> Spec:
+    """Return the game of a plugin that grabs memory or does not return, in a worker with limits."""
+    (folder / "greedy.py").write_text(GREEDY)
+    adversary = {"plugin": f"{folder / 'greedy.py'}:{name}", "isolation": "process", **keys}
+    return SPEC.replace(adversary=adversary)
+
+
+def test_a_worker_that_may_take_no_more_memory_says_which_key_limits_it(tmp_path: Path) -> None:
+    sentence = r"play of round 1 raised .*MemoryError: .*greedy\.py:\d+ .*allow its worker more \(adversary\.memory\)"
+    with pytest.raises(PluginFailed, match=sentence), open_plugin(isolated(tmp_path, "Grabs", memory=512)) as opened:
+        opened[0].play(1, None)
+    with open_plugin(isolated(tmp_path, "Grabs", memory=2048)) as opened:
+        opened[0].play(1, None)
+
+
+def test_a_call_that_takes_too_long_says_which_key_limits_it(tmp_path: Path) -> None:
+    sentence = r"Play of round 1 has not answered within 5 seconds \(adversary\.seconds\); make it faster, see"
+    with pytest.raises(PluginFailed, match=sentence), open_plugin(isolated(tmp_path, "Hangs", seconds=5)) as opened:
+        opened[0].play(1, None)
 
 
 def test_the_instance_that_plays_has_played_nothing(file: Path) -> None:

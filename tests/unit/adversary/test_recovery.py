@@ -33,7 +33,7 @@ from slaternet.storage.disk import read_file
 from slaternet_adversary.engine.commitments import Commitments
 from slaternet_adversary.engine.events import Asked, Commit, Reply, Used
 from slaternet_adversary.journal.entries import Entry, Purchase, SeatingEntry, encode
-from slaternet_adversary.journal.journal import JOURNAL, AdversaryJournal, held_rounds
+from slaternet_adversary.journal.journal import JOURNAL, AdversaryJournal, survey
 from slaternet_adversary.scoring import Scored
 
 
@@ -216,7 +216,7 @@ def test_a_journal_that_ends_before_the_low_water_mark_is_refused_and_nothing_is
         AdversaryJournal.open(life.folder, "id", disk=life.disk, again=True, low_water=T)
 
     assert read_file(path, disk=life.disk) == before
-    assert held_rounds(life.folder, least=2, disk=life.disk) == range(1, 3)
+    assert survey(life.folder, least=2, disk=life.disk).held == range(1, 3)
 
 
 @pytest.mark.parametrize("what", ["seats", "departure", "question"])
@@ -242,7 +242,7 @@ def test_a_forged_journal_that_names_agents_without_a_seat_is_refused(what: str,
     journal.close()
 
     with pytest.raises(Damaged, match="names agents that have no seat"):
-        held_rounds(life.folder, disk=life.disk)
+        survey(life.folder, disk=life.disk)
 
 
 def test_another_seating_stops_the_run(tmp_path: Path) -> None:

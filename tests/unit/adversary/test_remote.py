@@ -1,5 +1,6 @@
 """An adversary in another process is the same adversary, and nothing it answers can do harm."""
 
+import asyncio
 import contextlib
 import math
 import threading
@@ -12,6 +13,7 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
+from structlog.testing import capture_logs
 from tests.support.worker_plugins import SET, Counting, Plain, Walk, at, game, playing, served, target
 
 from slaternet.codec.faults import DETAILS, encode_status
@@ -33,7 +35,9 @@ from slaternet.plugin_faults import CodeLine, PluginFault
 from slaternet_adversary import Adversary, CannotPlay, Game, History
 from slaternet_adversary.builtin.linear_regression import LinearRegression
 from slaternet_adversary.builtin.moving_target import MovingTarget
+from slaternet_adversary.plugin.calls import Served
 from slaternet_adversary.plugin.remote import Remote
+from slaternet_adversary.plugin.slow_calls import report_slow_calls
 from slaternet_adversary.scoring import Scoring
 
 OPTIONAL = {"loss_gradient", "constraint_gradient", "network_loss", "network_violation", "quadratic", "linear"}
@@ -181,6 +185,23 @@ def test_a_plugin_that_answers_otherwise_when_it_is_played_again_is_named_with_r
     with playing(worker, tmp_path) as there:
         for round in (1, 2, 3):
             there.play(round, None).loss(np.arange(4), points)
+        worker.now += 1.0 + LIMITS.plugin_idle_seconds
+        with contradicts:
+            there.play(4, None)
+
+
+@pytest.mark.parametrize(("plugin", "method"), [("Moody", "loss"), ("Steep", "loss_gradient")])
+def test_every_question_of_a_round_is_asked_again_whatever_agents_and_methods_it_is_about(
+    plugin: str, method: str, tmp_path: Path
+) -> None:
+    worker, points = Counting(target(plugin)), RANDOM.standard_normal((4, 1, 3))
+    contradicts = pytest.raises(Diverged, match="another value for agent 2 in round 3 ")
+    with playing(worker, tmp_path) as there:
+        for round in (1, 2, 3):
+            functions = there.play(round, None)
+            for agent in range(4):  # one host after the other
+                functions.constraint(np.array([agent]), points[:1])
+                getattr(functions, method)(np.array([agent]), points[:1])
         worker.now += 1.0 + LIMITS.plugin_idle_seconds
         with contradicts:
             there.play(4, None)
@@ -362,6 +383,68 @@ def test_a_plugin_that_becomes_another_when_it_is_described_again_fails(tmp_path
     }
     with against(tmp_path, **replies) as remote, changed:
         remote.play(1, None)
+
+
+async def test_a_call_that_lasts_is_reported_while_it_does(tmp_path: Path) -> None:
+    with capture_logs() as logs:
+
+        def hang(_data: bytes, _context: grpc.ServicerContext) -> bytes:
+            while len(logs) < 3:
+                threading.Event().wait(0.01)  # the next look; nothing depends on its length
+            return encode_played(Methods())
+
+        with against(tmp_path, Play=hang) as remote:
+            watching = asyncio.create_task(report_slow_calls(remote, first=0.001, look=0.001))
+            await asyncio.to_thread(remote.play, 1, None)
+            watching.cancel()
+
+    assert {(each["event"], each["call"], each["round"]) for each in logs} == {
+        ("the plugin has not answered yet", "Play", "1")
+    }
+    assert remote.calling is None
+
+
+def test_a_server_that_is_gone_is_dialled_again_and_the_plugin_played_again_there(tmp_path: Path) -> None:
+    points = RANDOM.standard_normal((4, 2, 3))
+    with capture_logs() as logs, contextlib.ExitStack() as stack:
+        with served(Counting(target("Wide")), tmp_path) as address:
+            remote = Remote.connect(Served(lambda: address, patience=60.0), game(), {}, set=SET, name="acme")
+            stack.callback(remote.close)
+            before = remote.play(1, None).loss(np.arange(4), points)
+        with ThreadPoolExecutor(1) as threads:
+            second = threads.submit(remote.play, 2, None)
+            while not any("dialling" in each["event"] for each in logs):
+                threading.Event().wait(0.01)  # the next look; nothing depends on its length
+            worker = Counting(target("Wide"))
+            stack.enter_context(served(worker, tmp_path))
+            assert same(second.result(30.0).loss(np.arange(4), points), before)
+
+    assert worker.calls == ["Describe", "Play", "Evaluate", "Play", "Evaluate"]
+    dialling = [each for each in logs if "dialling" in each["event"]]
+    assert len(dialling) == 1
+    assert address in dialling[0]["reason"]
+
+
+def test_a_server_that_stays_away_longer_than_the_patience_fails_the_plugin(tmp_path: Path) -> None:
+    away = pytest.raises(PluginFailed, match=r"found no one at unix:.*; it was dialled again for 0\.2 seconds$")
+    with contextlib.ExitStack() as stack:
+        with served(Counting(target("Wide")), tmp_path) as address:
+            remote = Remote.connect(Served(lambda: address, patience=0.2), game(), {}, set=SET, name="acme")
+            stack.callback(remote.close)
+        with away:
+            remote.play(1, None)
+
+
+def test_a_game_that_is_left_while_its_server_is_dialled_ends_at_once(tmp_path: Path) -> None:
+    with served(Counting(target("Wide")), tmp_path) as address:
+        remote = Remote.connect(Served(lambda: address, patience=3600.0), game(), {}, set=SET, name="acme")
+    with capture_logs() as logs, ThreadPoolExecutor(1) as threads:
+        playing = threads.submit(remote.play, 1, None)
+        while not any("dialling" in each["event"] for each in logs):
+            threading.Event().wait(0.01)  # the next look; nothing depends on its length
+        remote.close()
+        with pytest.raises(PluginFailed, match="acme failed: Describe"):
+            playing.result(30.0)
 
 
 def test_a_plugin_that_does_not_answer_is_given_up_at_the_deadline(tmp_path: Path) -> None:

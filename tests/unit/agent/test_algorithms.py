@@ -139,6 +139,23 @@ def test_a_constructor_may_take_any_number(tmp_path: Path) -> None:
     assert vars(made)["numbers"] == {"strength": 7}
 
 
+def test_the_numbers_of_an_algorithm_of_one_s_own_are_converted_by_its_hints(tmp_path: Path) -> None:
+    (tmp_path / "typed.py").write_text(
+        "from __future__ import annotations\nfrom pydantic import PositiveFloat\n"
+        "from slaternet_agent.algorithms import Feedback\n"
+        "class Typed:\n    feedback, width = Feedback(), 0\n"
+        "    def __init__(self, game, schedule, *, strength: PositiveFloat, odd: Unknown = 1, **others):\n"
+        "        self.numbers = strength, odd, others\n"
+    )
+    name = f"{tmp_path / 'typed.py'}:Typed"
+
+    made = build(section(name, strength=7, odd="x", other=2), game())
+
+    assert repr(vars(made)["numbers"]) == "(7.0, 'x', {'other': 2})"
+    with pytest.raises(BadSpec, match=r"^algorithm\.strength must be above 0, not -7$"):
+        build(section(name, strength=-7), game())
+
+
 def test_a_class_without_width_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mute.py").write_text(
         "from slaternet_agent.algorithms import Feedback\n"

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from slaternet.errors import PluginFailed
+from slaternet.errors import BadSpec, PluginFailed
 from slaternet.spec import GraphSection
 from slaternet_coordinator.graphs.fixed import Ring
 from slaternet_coordinator.registry import build
@@ -22,6 +22,18 @@ def test_a_class_with_a_matrix_is_a_graph(tmp_path: Path) -> None:
 
     assert (graph.matrices(1, 3).dense() == Ring(5, 1).matrices(1, 3).dense()).all()
     assert not graph.directed
+
+
+def test_the_numbers_of_a_graph_of_one_s_own_are_converted_by_its_hints(tmp_path: Path) -> None:
+    body = (
+        "    def __init__(self, n, seed, *, hops: tuple[int, ...]): self.n, self.hops = n, hops\n"
+        "    def matrix(self, t): return Ring(self.n, {(1, 2): 1}[self.hops]).matrix(t)\n"
+    )
+    mine = section(tmp_path, body)
+
+    assert build(mine.model_copy(update={"hops": [1, 2]}), 5, 1).matrix(1).dense().shape == (5, 5)
+    with pytest.raises(BadSpec, match=r"^graph\.hops\[0\] must be a whole number, not 'a'$"):
+        build(mine.model_copy(update={"hops": ["a"]}), 5, 1)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from slaternet.model import (
     Topology,
     Waiting,
 )
-from slaternet_coordinator.engine.events import Admit, Joined, Keep, Leave, Opened, Said, Tell
+from slaternet_coordinator.engine.events import Admit, Announce, Joined, Keep, Leave, Opened, Said, Tell
 from slaternet_coordinator.engine.game_state import Phase
 from slaternet_coordinator.engine.saved import SavedGame
 
@@ -295,6 +295,25 @@ def test_an_adversary_comes_back_with_the_plugin_it_had() -> None:
     assert play.say(EVE, Description(2)) == []
     assert play.coordinator.view.scored == C
     assert play.coordinator.view.phase is Phase.PLAYING
+
+
+def test_an_adversary_comes_back_with_mended_code_and_learns_with_which_the_game_was_begun() -> None:
+    play = lasting()
+    play.close(EVE)
+    play.join(EVE, replace(LASTING_EVE, address="elsewhere:9"))
+    play.open(EVE)
+
+    kept, announced = play.coordinator.handle(Said(EVE, Description(2, code="beef" * 16), stale=False))
+
+    assert isinstance(kept, Keep)
+    assert kept.saved.description == Description(2, code="beef" * 16)
+    assert isinstance(announced, Announce)
+    assert (announced.process, announced.kind) == (EVE, "amended")
+    assert play.say(EVE, Description(2, code="beef" * 16)) == []
+    admitted = [each for each in play.coordinator.handle(Joined(EVE, LASTING_EVE)) if isinstance(each, Admit)]
+    assert [each.description for each in admitted] == [Description(2, code="beef" * 16)]
+    with pytest.raises(Mismatch, match="another plugin"):
+        play.say(EVE, Description(2, history=1, code="beef" * 16))
 
 
 def test_who_comes_back_while_the_game_stops_hears_so_and_counts_for_all_it_may_have_entered() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from slaternet_lab.cli import app, main
@@ -271,3 +272,39 @@ def test_a_coordinator_that_does_not_answer_is_named(slaternet: Command, command
     assert outcome.code == 4
     assert outcome.err.startswith("slaternet: ")
     assert "127.0.0.1:9" in outcome.err
+
+
+def test_every_command_that_takes_a_spec_takes_another_adversary() -> None:
+    names = list(vars(get_command(app))["commands"])
+    helps = {name: CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "200"}).output for name in names}
+
+    takers = {name for name, text in helps.items() if "[SPEC]" in text}
+
+    assert takers == {"run", "simulate", "compare", "verify", "check", "graph", "record", "coordinator"}
+    assert takers == {name for name, text in helps.items() if "--adversary " in text}
+
+
+def test_another_adversary_does_not_get_the_options_of_the_spec_s(slaternet: Command, tmp_path: Path) -> None:
+    by_option = slaternet(
+        "record", "paper", "--adversary", "moving-target", *SETTINGS, "--out", tmp_path / "a.npz", "--json"
+    )
+    by_key = slaternet(
+        "record", "paper", "--set", "adversary.plugin=moving-target", *SETTINGS, "--out", tmp_path / "b.npz", "--json"
+    )
+
+    assert by_option.code == 0
+    assert json.loads(by_option.out)["adversary"] == "moving-target"
+    assert json.loads(by_option.out)["sha256"] == json.loads(by_key.out)["sha256"]
+
+
+@pytest.mark.parametrize("command", [("simulate",), ("compare", "--algorithms", "zero", "--seeds", "1")])
+def test_without_figures_none_are_drawn(slaternet: Command, tmp_path: Path, command: tuple[str, ...]) -> None:
+    outcome = slaternet(*command, "paper", *SETTINGS, "--no-figures", "--out", tmp_path / "a")
+
+    assert outcome.code == 0
+    assert list((tmp_path / "a").rglob("*.png")) == []
+    assert list((tmp_path / "a").rglob("assumptions.txt")) != []
+
+
+def test_watching_prints_no_json(slaternet: Command, tmp_path: Path) -> None:
+    assert_refused(slaternet("simulate", "paper", "--watch", "--json", "--out", tmp_path / "a"), "--watch", "--json")

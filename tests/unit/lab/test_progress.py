@@ -48,10 +48,37 @@ def test_waiting_for_the_first_round_is_said_and_does_not_count_as_playing() -> 
 
     assert out.getvalue().splitlines() == [
         "round 0/10  waiting for the adversary",
-        "round 0/10  waiting for the adversary",
+        "round 0/10  waiting for the adversary (for 2 s)",
         "round 2/10  loss 4.0  violation 0.0",
         "round 4/10  1.0 rounds/s  loss 8.0  violation 0.0  ETA 0:00:06",
     ]
+
+
+def test_of_a_slow_round_it_is_said_for_how_long_it_is_played() -> None:
+    out, clock = io.StringIO(), Clock()
+    with ProgressDisplay(10, Console(file=out), clock=clock) as progress:
+        for round, note in ((4, ""), (4, ""), (4, "fixing functions of round 6"), (4, "fixing functions of round 6")):
+            clock.now += 3.0
+            progress.update(round, loss=8.0, violation=0.0, note=note)
+
+    assert [
+        line.removeprefix("round 4/10  loss 8.0  violation 0.0").strip() for line in out.getvalue().splitlines()
+    ] == [
+        "",
+        "playing round 5 (for 3 s)",
+        "fixing functions of round 6",
+        "fixing functions of round 6 (for 3 s)",
+    ]
+
+
+def test_a_game_that_is_over_is_not_waited_for() -> None:
+    out, clock = io.StringIO(), Clock()
+    with ProgressDisplay(10, Console(file=out), clock=clock) as progress:
+        for _ in range(2):
+            clock.now += 3.0
+            progress.update(10, loss=8.0, violation=0.0)
+
+    assert out.getvalue().splitlines()[-1] == "round 10/10  loss 8.0  violation 0.0"
 
 
 def test_a_note_says_what_is_waited_for() -> None:

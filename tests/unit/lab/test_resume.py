@@ -15,6 +15,7 @@ from slaternet.errors import BadSpec, Diverged
 from slaternet.model import Departure, Question, Role, StopAt, Values
 from slaternet.spec import Spec
 from slaternet.storage.checkpoints import Checkpoints
+from slaternet.storage.files import read_spec
 from slaternet.storage.journal import Durability
 from slaternet.storage.state_dir import StateDir
 from slaternet.tickets import spec_tag
@@ -316,6 +317,25 @@ def test_code_that_has_changed_is_refused_before_anything_is(tmp_path: Path) -> 
         prepare(folder, rounds=300)
 
     assert standing(folder).rounds == ROUNDS
+
+
+def test_limits_of_the_plugin_may_change_and_nothing_else(tmp_path: Path) -> None:
+    leave_behind(tmp_path, SavedGame("playing", PUBLISHED, MARK))
+    before = standing(tmp_path)
+
+    with pytest.raises(BadSpec, match=r"^--set run\.seed cannot change a game .*; resume takes adversary\.seconds and"):
+        prepare(tmp_path, settings=["adversary.seconds=5", "run.seed=2"])
+    changed = prepare(tmp_path, settings=["adversary.seconds=120", "adversary.memory=8192"])
+    kept = read_spec(spec_of(tmp_path)).adversary
+    longer = prepare(tmp_path, rounds=300, settings=["adversary.memory="])
+    last = read_spec(spec_of(tmp_path))
+
+    assert (
+        (kept.seconds, kept.memory) == (120.0, 8192) == (changed.spec.adversary.seconds, changed.spec.adversary.memory)
+    )
+    assert changed.spec.digest() == before.spec
+    assert (last.adversary.seconds, last.adversary.memory, last.run.rounds) == (120.0, None, 300)
+    assert longer.spec == last
 
 
 def test_a_run_that_is_being_played_is_named_with_the_process_that_runs(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@ import json
 import re
 import runpy
 import tomllib
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 from slaternet.errors import BadSpec
 from slaternet.numerics.sets import Ball, FeasibleSet, Simplex
 from slaternet.spec import Spec
+from slaternet.spec.paths import located
 from slaternet_adversary import Adversary, CannotPlay, Game
 from slaternet_lab.cli import app
 from slaternet_lab.specs.resolve import load
@@ -48,8 +50,9 @@ def test_a_package_has_what_an_author_needs(package: Path) -> None:
     }
 
 
-def test_every_file_speaks_of_the_new_name_alone() -> None:
-    for path, text in package_files("power-market").items():
+@pytest.mark.parametrize("language", ["python", "cpp"])
+def test_every_file_speaks_of_the_new_name_alone(language: str) -> None:
+    for path, text in package_files("power-market", language).items():
         assert not re.search("example.?adversary", path + text, re.IGNORECASE)
         if path.endswith(".py"):
             compile(text, path, "exec")
@@ -68,6 +71,28 @@ def test_the_spec_names_the_adversary_and_options_that_it_takes(package: Path) -
 
     assert (spec.run.name, spec.adversary.plugin) == ("power-market", "power-market")
     assert adversary(package, Game(3, 4, 1, Ball(4, 1.0)), **spec.adversary.options).constraints == 1
+
+
+def test_a_program_in_cpp_has_the_service_that_it_serves_and_a_spec_that_starts_it(tmp_path: Path) -> None:
+    said = slaternet("adversary-new", "power-market", "--lang", "cpp", "--dir", tmp_path)
+
+    folder = tmp_path / "power-market"
+    assert {path.relative_to(folder).as_posix() for path in folder.rglob("*")} == {
+        "Makefile",
+        "README.md",
+        "plugin.proto",
+        "power-market.cpp",
+        "spec.toml",
+    }
+    spec = Spec.parse((folder / "spec.toml").read_text(), source="spec.toml")
+    assert located(spec, folder).adversary.plugin == f"exec:{folder}/build/power-market --port '{{port}}'"
+    proto = Path(str(files("slaternet.v1") / "plugin.proto"))
+    assert (folder / "plugin.proto").read_bytes() == proto.read_bytes()
+    assert [line.strip() for line in said.splitlines()[1:]] == [
+        f"make -C {folder}",
+        f"slaternet adversary-check 'exec:{folder}/build/power-market --port {{port}}'",
+        f"slaternet run {folder}/spec.toml",
+    ]
 
 
 def test_the_command_says_what_comes_next(tmp_path: Path) -> None:

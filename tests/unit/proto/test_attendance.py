@@ -70,7 +70,7 @@ def test_departures_of_a_spec_survive_its_file_and_are_not_what_a_game_is_known_
     ("departures", "sentence"),
     [
         ([(1, [2])], r"a: departures\.0\.round must be at least 2, not 1"),
-        ([(5, [])], r"a: departures\.0\.agents must be a list of at least one, not \[\]"),
+        ([(5, [])], r"a: departures\.0\.agents must be a list of at least 1, not \[\]"),
         ([(5, [6])], "a: departures name agent 6, and the last agent is 5"),
         ([(5, [-1])], r"a: departures\.0\.agents\.0 must be at least 0, not -1"),
         ([(5, [1]), (7, [2, 1])], "a: departures name an agent twice; it leaves once"),

@@ -52,6 +52,15 @@ def host(**fields: Any) -> pb.HostStatus:
     return pb.HostStatus(**{**right, **fields})
 
 
+@pytest.mark.parametrize("description", [None, model.Description(2, history=3, code="0f" * 32)])
+def test_a_welcome_tells_the_adversary_of_a_game_under_way_which_plugin_it_was_begun_with(
+    description: model.Description | None,
+) -> None:
+    welcome = model.Welcome(2, bytes(32), "[run]", "5e" * 32, 64, description)
+
+    assert codec.decode_welcome(codec.encode_welcome(HEAD, welcome)) == (HEAD, welcome)
+
+
 @pytest.mark.parametrize("agents", [(), (0,), (0, 3, 65535)])
 @pytest.mark.parametrize("spec", ["", "0f" * 32])
 def test_a_join_says_which_agents_it_wants_and_what_it_has_begun(agents: tuple[int, ...], spec: str) -> None:

@@ -1,6 +1,9 @@
+from pathlib import Path
 from typing import Annotated, Literal
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 from pydantic import Field, PositiveFloat, PositiveInt
 
 from slaternet.errors import BadSpec
@@ -49,6 +52,32 @@ def test_whole_numbers_are_numbers_and_what_is_not_annotated_is_not_changed() ->
     assert repr(read("key", float, 3)) == "3.0"
     assert repr(read("key", float | list[float], [1, 2.5])) == "[1.0, 2.5]"
     assert read("key", "float", "three") == "three"  # annotations that are not evaluated
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [np.ndarray, NDArray[np.float64], float | np.ndarray, list["Nowhere"], Annotated[int, []], object],  # type: ignore[name-defined]  # noqa: F821
+)
+def test_an_annotation_that_is_not_known_says_nothing(kind: object) -> None:
+    assert read("key", kind, [1, "x"]) == [1, "x"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "converted"),
+    [
+        (Path, "a/b", Path("a/b")),
+        (Path | None, "a", Path("a")),
+        (tuple[float, ...], [1, 2], (1.0, 2.0)),
+        (set[str], ["a", "a"], {"a"}),
+        (float, 0.1 + 0.2, 0.1 + 0.2),
+        (float, 5e-324, 5e-324),
+        (float, 2**53 + 1, 2.0**53),
+    ],
+)
+def test_what_a_file_cannot_hold_is_converted_and_numbers_keep_their_bits(
+    kind: object, value: object, converted: object
+) -> None:
+    assert read("key", kind, value) == converted
 
 
 def test_a_constructor_reads_its_options_however_it_is_called() -> None:

@@ -1,3 +1,4 @@
+import re
 import tomllib
 
 import pytest
@@ -85,6 +86,30 @@ def test_a_spec_written_and_read_again_is_the_same_spec(options: dict[str, objec
 
     assert again == written
     assert again.digest() == written.digest()
+
+
+def test_the_limits_of_a_plugin_are_no_part_of_the_digest_and_hosts_do_not_learn_them() -> None:
+    limited = spec().replace(**{"adversary.seconds": 5, "adversary.memory": 512})
+
+    assert limited.digest() == spec().digest()
+    assert limited.public == spec().public
+    assert "seconds = 5.0\nmemory = 512\n" in limited.to_toml()
+    assert Spec.parse(limited.to_toml(), source="a") == limited != spec()
+
+
+@pytest.mark.parametrize(
+    ("setting", "sentence"),
+    [
+        ("seconds=0", "seconds must be above 0, not 0"),
+        ("seconds=inf", "seconds must be at most 86400, not inf"),
+        ("memory=0", "memory must be at least 1, not 0"),
+        ("memory=1.5", "memory must be a whole number, not 1.5"),
+        ("memory=2 GiB", "memory must be a whole number, not '2 GiB'"),
+    ],
+)
+def test_a_limit_that_is_none_is_refused(setting: str, sentence: str) -> None:
+    with pytest.raises(BadSpec, match=f"adversary\\.{re.escape(sentence)}$"):
+        Spec.load(override(spec().tables(), [f"adversary.{setting}"]), source="a")
 
 
 def test_the_digest_does_not_depend_on_the_order_of_keys() -> None:
