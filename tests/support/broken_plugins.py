@@ -142,7 +142,7 @@ CORPUS: dict[str, Broken] = {
     ),
     "memory": Broken(
         loss=late("np.ones(1 << 42)  # HERE", LOSS),
-        says=(f"loss of round {LATE} for agent", "MemoryError", "have its code use less memory"),
+        says=(f"loss of round {LATE} for agent", "MemoryError", "less memory"),
         exam=(f"loss of round {LATE} raised MemoryError",),
     ),
     "wrong shape": Broken(
