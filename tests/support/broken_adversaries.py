@@ -86,6 +86,78 @@ class SinglePrecision(Good):
             return super().constraint(agents, points).astype(np.float32)  # type: ignore[return-value]
 
 
+class ComplexNumbers(Good):
+    class Round(Functions):
+        def loss(self, agents: Agents, points: Array) -> Array:
+            return super().loss(agents, points) + 0j  # type: ignore[return-value]
+
+
+class Objects(Good):
+    class Round(Functions):
+        def constraint(self, agents: Agents, points: Array) -> Array:
+            return super().constraint(agents, points).astype(object)
+
+
+class Ragged(Good):
+    class Round(Functions):
+        def loss(self, agents: Agents, points: Array) -> Array:
+            return [[0.0], [0.0, 0.0]]  # type: ignore[return-value]
+
+
+class BigEndian(Good):
+    class Round(Functions):
+        def loss(self, agents: Agents, points: Array) -> Array:
+            return super().loss(agents, points).astype(">f8")
+
+
+class WholeNumbers(Good):
+    class Round(Functions):
+        def loss(self, agents: Agents, points: Array) -> Array:
+            return np.zeros(points.shape[:2], dtype=np.int64)  # type: ignore[return-value]
+
+        loss_gradient = network_loss = quadratic = None  # type: ignore[assignment]
+
+
+class Lists(Good):
+    class Round(Functions):
+        def constraint(self, agents: Agents, points: Array) -> Array:
+            return super().constraint(agents, points).tolist()  # type: ignore[return-value]
+
+
+class Strided(Good):
+    class Round(Functions):
+        def loss(self, agents: Agents, points: Array) -> Array:
+            return np.asfortranarray(super().loss(agents, points))
+
+
+class ReusedBuffer(Good):
+    """Returns views of one array, in which it computes every answer."""
+
+    class Round(Functions):
+        buffer = np.empty(1 << 12)
+
+        def loss(self, agents: Agents, points: Array) -> Array:
+            losses = super().loss(agents, points)
+            self.buffer[: losses.size] = losses.ravel()
+            view = self.buffer[: losses.size].reshape(losses.shape).view()
+            view.setflags(write=False)
+            return view
+
+
+class Huge(Good):
+    class Round(Functions):
+        def loss(self, agents: Agents, points: Array) -> Array:
+            return 1e300 * super().loss(agents, points)
+
+
+class HugeScore(Good):
+    """Every value is small enough, and their average as it computes it is not."""
+
+    class Round(Functions):
+        def network_loss(self, agents: Agents, points: Array) -> Array:
+            return 1e308 * (10.0 + super().network_loss(agents, points))
+
+
 class NotFinite(Good):
     class Round(Functions):
         def loss(self, agents: Agents, points: Array) -> Array:

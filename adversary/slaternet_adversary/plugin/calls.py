@@ -276,3 +276,9 @@ def require_round(plugin: Adversary, round: int, functions: object) -> None:
 
 def _described(value: object, array: Array) -> str:
     return f"an array of {array.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
+
+
+def written(point: Array, shown: int = 8) -> str:
+    """Return a point as text, by its first coordinates."""
+    numbers = ", ".join(f"{each:.6g}" for each in point[:shown])
+    return f"({numbers}, ...)" if len(point) > shown else f"({numbers})"

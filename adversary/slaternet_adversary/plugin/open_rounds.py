@@ -1,7 +1,7 @@
 """The functions of the rounds in play."""
 
 from slaternet.errors import Diverged, PluginFailed
-from slaternet.model import Array, Question, ValueAndGradient, Values
+from slaternet.model import Agents, Array, Question, ValueAndGradient, Values
 from slaternet.spec.plugins import plugin_edge
 from slaternet_adversary.api import Adversary, History
 from slaternet_adversary.engine.events import Play, Played, Score
@@ -14,7 +14,7 @@ from slaternet_adversary.plugin.calls import (
     passing,
     require_round,
 )
-from slaternet_adversary.scoring import Scored, Scoring
+from slaternet_adversary.scoring import NetworkScore, Scored, Scoring
 
 
 class OpenRounds:
@@ -54,6 +54,15 @@ class OpenRounds:
         at.require_finite(agents, scored.loss + scored.zero_loss, scored.violation + scored.zero_violation)
         self._scoring = None
         return scored
+
+    def measure(self, round: int, agents: Agents, points: Array) -> tuple[Array, Array]:
+        """Return loss and violation of some agents at points (N, p), by the functions that are scored, (N,) each."""
+        at = self._rounds[round]
+        with at.edge("scoring", agents):
+            network = NetworkScore(at.functions, agents, points, at.m)
+        while not at.scored(network.step, agents):
+            pass
+        return network.loss, network.violation
 
     def evaluate(self, question: Question) -> Values:
         """Return the values that a question asks for."""

@@ -6,7 +6,7 @@ from concurrent.futures import Executor
 from typing import TypeVar
 
 from slaternet.limits import LIMITS
-from slaternet.model import Question, Values
+from slaternet.model import Agents, Array, Question, Values
 from slaternet_adversary.api import History
 from slaternet_adversary.engine.events import Play, Score
 from slaternet_adversary.plugin.open_rounds import OpenRounds
@@ -45,6 +45,10 @@ class PluginCalls:
         `changed`: the plugin's code is another now.
         """
         self._rounds.compare(question, before, changed=changed)
+
+    async def measure(self, round: int, agents: Agents, points: Array) -> tuple[Array, Array]:
+        """Return loss and violation of some agents at points (N, p), by the functions that are scored, (N,) each."""
+        return self._rounds.measure(round, agents, points)
 
     def forget(self, round: int) -> None:
         """Drop a round that is recorded."""
@@ -92,6 +96,10 @@ class ApartCalls(PluginCalls):
     async def compare(self, question: Question, before: Values, *, changed: bool = False) -> None:
         """Ask a question again."""
         await self._do(False, lambda: self._rounds.compare(question, before, changed=changed))
+
+    async def measure(self, round: int, agents: Agents, points: Array) -> tuple[Array, Array]:
+        """Return loss and violation of some agents at points."""
+        return await self._do(False, lambda: self._rounds.measure(round, agents, points))
 
     def _scored(self, effect: Score) -> Scored:
         while (scored := self._rounds.score(effect)) is None:

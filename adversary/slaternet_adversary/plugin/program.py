@@ -99,7 +99,7 @@ class StartedProgram(SandboxedWorker):
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
     def _last_words(self) -> str:
-        if self._exit_code() is not None:
+        if self._relay is not None and self._exit_code() is not None:
             self._relay.join(_RELAY_SECONDS)
         said = cleaned(self._printed.last.decode(errors="replace"))
         return f'the last that it printed is "{said}"' if said else "it has printed nothing"

@@ -30,7 +30,7 @@ import threading
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import IO, Self
 
 import structlog
 
@@ -62,7 +62,10 @@ class SandboxedWorker:
     """A worker; leaving the block, or `end`, kills it and its child processes."""
 
     _runs_program = False
+    _module = "slaternet_adversary.plugin.worker"
     _namespaces: tuple[str, ...] = NAMESPACES
+    _piped = False
+    """Whether its standard output and error are piped to us, rather than shown line by line."""
 
     def __init__(self, target: str, limits: Limits = LIMITS) -> None:
         self._target = target
@@ -90,10 +93,14 @@ class SandboxedWorker:
             folder=str(self._folder),
             report=report,
             program=self._runs_program,
+            module=self._module,
         )
-        printed, output = os.pipe()
         self._printed = Printed(label_of(self._target))
-        self._relay = threading.Thread(target=self._printed.relay, args=(printed,), name="prints", daemon=True)
+        self._relay: threading.Thread | None = None
+        output = subprocess.PIPE
+        if not self._piped:
+            printed, output = os.pipe()
+            self._relay = threading.Thread(target=self._printed.relay, args=(printed,), name="prints", daemon=True)
         command = (sys.executable, "-u", "-P", "-m", sandbox_child.__name__, json.dumps(vars(bounds)))
         try:
             self._process = subprocess.Popen(
@@ -106,8 +113,9 @@ class SandboxedWorker:
             )
         finally:
             os.close(report)
-            os.close(output)
-            self._relay.start()
+            if self._relay is not None:
+                os.close(output)
+                self._relay.start()
         self._code: int | None = None
         self._unreported = False
 
@@ -157,6 +165,23 @@ class SandboxedWorker:
         return not self._ended and self._was_killed()
 
     @property
+    def tether(self) -> int:
+        """The descriptor of its standard input."""
+        assert self._process.stdin is not None  # a pipe
+        return self._process.stdin.fileno()
+
+    @property
+    def outputs(self) -> list[IO[bytes]]:
+        """Its standard output and error, where they are piped to us."""
+        return [stream for stream in (self._process.stdout, self._process.stderr) if stream is not None]
+
+    def ended(self, seconds: float) -> str:
+        """Wait so long for its end, and return how it has ended; empty where it goes on."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+        return self.manner
+
+    @property
     def manner(self) -> str:
         """How the worker has ended, as text; empty while it runs."""
         code = self._exit_code()
@@ -189,11 +214,13 @@ class SandboxedWorker:
         with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS refuses for a group of the dead
             os.killpg(self._process.pid, signal.SIGKILL)  # also where it is dead: its children may live
         self._process.wait()
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+        for stream in (self._process.stdin, *self.outputs):
+            if stream is not None:
+                stream.close()
         self._exit_code()
         self._report.close()
-        self._relay.join(_DEATH_SECONDS)  # longer only where a process that it has left behind goes on printing
+        if self._relay is not None:
+            self._relay.join(_DEATH_SECONDS)  # longer only where a process that it has left behind goes on printing
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def __enter__(self) -> Self:
@@ -203,9 +230,7 @@ class SandboxedWorker:
         """End it; where the plugin has failed, add to the error how the process has ended by itself."""
         manner, failed = "", PluginFailed()
         if isinstance(error, PluginFailed):
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(_DEATH_SECONDS)
-            manner, failed = self.manner, error
+            manner, failed = self.ended(_DEATH_SECONDS), error
         self.end()
         if manner:
             raise failed.extended(f"its process {manner}")

@@ -8,6 +8,7 @@ it needs: a game waits for its start.
 """
 
 import contextlib
+import importlib
 import json
 import os
 import shutil
@@ -39,6 +40,8 @@ class Bounds:
     """The descriptor to which its parent writes how the worker has ended."""
     program: bool
     """Whether it is a program that is started instead of our worker."""
+    module: str
+    """Otherwise: whose `main` runs, and takes the arguments of the worker and what ends it without its tether."""
 
 
 def _serve(bounds: Bounds, arguments: list[str]) -> None:
@@ -48,10 +51,9 @@ def _serve(bounds: Bounds, arguments: list[str]) -> None:
         _become(arguments, bounds)
     sys.path[:] = bounds.path
     set_library_defaults()
-    from slaternet_adversary.plugin import worker  # before the limits, which are for the plugin
-
+    module = importlib.import_module(bounds.module)  # before the limits, which are for the plugin
     _limit(bounds)
-    worker.main(arguments, untethered=lambda: _end(bounds.folder))
+    module.main(arguments, untethered=lambda: _end(bounds.folder))
 
 
 def _become(arguments: list[str], bounds: Bounds) -> NoReturn:

@@ -352,7 +352,7 @@ def _serve(options: argparse.Namespace, untethered: Callable[[], None] | None) -
     worker, listen = PluginWorker(options.target), options.listen
     for number in (signal.SIGTERM, signal.SIGINT) if untethered is None else ():  # else it ends with its tether
         signal.signal(number, lambda *_: sys.exit(0))
-    tether, announce = _keep_streams()
+    tether, announce = keep_streams()
     refuse_debuggers()
     server: grpc.Server | FrameServer
     if options.frames:
@@ -375,7 +375,7 @@ def _serve(options: argparse.Namespace, untethered: Callable[[], None] | None) -
         last.start()
 
 
-def _keep_streams() -> tuple[int | None, int]:
+def keep_streams() -> tuple[int | None, int]:
     """Return our standard input, if it is a pipe, and output; the plugin gets neither of them."""
     kind = os.fstat(0).st_mode
     tether, announce = os.dup(0), os.dup(1)

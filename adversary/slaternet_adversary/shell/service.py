@@ -32,12 +32,13 @@ from slaternet_adversary.engine.amendments import Segment
 from slaternet_adversary.journal.compaction import JournalTrimmer, check_keep
 from slaternet_adversary.journal.journal import JOURNAL, AdversaryJournal, begun
 from slaternet_adversary.plugin.data import with_data
-from slaternet_adversary.plugin.makers import make_plugin, plays_apart, plugin_maker
+from slaternet_adversary.plugin.makers import is_built_in, make_plugin, plays_apart, plugin_maker
 from slaternet_adversary.plugin.open_rounds import OpenRounds
 from slaternet_adversary.plugin.plugin_calls import ApartCalls, PluginCalls
 from slaternet_adversary.plugin.remote import Remote
 from slaternet_adversary.plugin.slow_calls import report_slow_calls
 from slaternet_adversary.shell.build import build_referee
+from slaternet_adversary.shell.findings import observed
 from slaternet_adversary.shell.run_folder import RunFolder, claim, is_complete, new_folder
 from slaternet_adversary.shell.runtime import Runtime
 from slaternet_adversary.shell.streams import RevealServer
@@ -157,6 +158,8 @@ class AdversaryService:
             limits = self._config.environment.limits
             referee = build_referee(spec, description, limits, played)
             clock = self._config.environment.clock
+            if not is_built_in(spec.adversary.plugin):
+                functions = observed(functions, plugin, results, clock)
             runtime = Runtime(functions, referee, results, clock, journal=journal, trimmer=trimmer)
             revealer = RevealServer(
                 membership,

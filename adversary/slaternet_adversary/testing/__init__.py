@@ -16,7 +16,8 @@ round, and with none before the last round is played. A repeated question must b
 """
 
 from slaternet_adversary.testing.contract import AdversaryContract
-from slaternet_adversary.testing.report import CHECKS, examine, subject_of
+from slaternet_adversary.testing.exam import examine, subject_of
+from slaternet_adversary.testing.report import CHECKS
 from slaternet_adversary.testing.subject import Line, Subject
 
 __all__ = ["CHECKS", "AdversaryContract", "Line", "Subject", "examine", "subject_of"]

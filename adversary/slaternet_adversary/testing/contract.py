@@ -9,7 +9,7 @@ from slaternet.numerics.sets import Box, FeasibleSet
 from slaternet.spec.plugins import check_options, load
 from slaternet_adversary.api import Adversary, Game
 from slaternet_adversary.plugin.makers import GROUP
-from slaternet_adversary.testing.report import WIDE, examine
+from slaternet_adversary.testing.exam import WIDE, examine
 from slaternet_adversary.testing.subject import ROUNDS, Line, Subject
 
 
@@ -49,7 +49,7 @@ class AdversaryContract:
 
     def test_values_have_their_shapes_and_are_finite(self) -> None:
         """For any number of agents and points, everywhere in X."""
-        self._passes("shapes", "finite")
+        self._passes("shapes", "dtype", "arrays", "finite", "overflow")
 
     def test_a_new_instance_has_the_same_functions(self) -> None:
         """After a crash a game goes on with a new instance."""
@@ -85,7 +85,7 @@ class AdversaryContract:
 
     def test_a_round_is_quick_and_nothing_piles_up(self) -> None:
         """Only what would stop a game has failed."""
-        self._passes("time", "memory")
+        self._passes("time", "memory", "prints")
 
     def _passes(self, *lines: str) -> None:
         """Fail where a line failed; skip where a line could not be examined because another failed."""

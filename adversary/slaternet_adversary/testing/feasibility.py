@@ -9,7 +9,7 @@ import numpy as np
 
 from slaternet.model import Array
 from slaternet.numerics.sets import FeasibleSet
-from slaternet_adversary.testing.shape import written
+from slaternet_adversary.plugin.calls import written
 from slaternet_adversary.testing.slater import Slater, deepest
 from slaternet_adversary.testing.subject import Line, RoundUnderTest
 

@@ -4,7 +4,8 @@ import numpy as np
 
 from slaternet.model import Array
 from slaternet.numerics.randomness import stream
-from slaternet_adversary.testing.shape import chord_below, differences, written
+from slaternet_adversary.plugin.calls import written
+from slaternet_adversary.testing.shape import chord_below, differences
 from slaternet_adversary.testing.subject import Fault, RoundUnderTest, Verdict, everywhere
 from slaternet_adversary.testing.values import ValueCheck
 
@@ -19,8 +20,6 @@ _POINTS, _DIRECTIONS = 4, 8
 """Points per round, and directions, at which gradients are compared with differences."""
 _SLOPE = 1e-6
 """Slopes that differ by less, of the largest slope, are the same."""
-_NOISE = 100.0 * float(np.finfo(np.float64).eps)
-"""Rounding error of values, of the largest value."""
 
 
 class Convex(ValueCheck):
@@ -35,7 +34,8 @@ class Convex(ValueCheck):
     def look(self, at: RoundUnderTest) -> None:
         """Compare values at the middle of chords with those at their ends."""
         x, y = self._ends(at)
-        if chord := chord_below(at, self._method, at.subject.sampled, x, y):
+        chord = chord_below(at, self._method, at.subject.sampled, x, y, rounding=at.subject.numbers.rounding)
+        if chord is not None:
             raise Fault(self.about, str(chord))
         self._chords += len(x)
         self._functions = 1 if self._method == "loss" else at.m
@@ -79,10 +79,11 @@ class Gradient(ValueCheck):
         here, ahead, behind = differences(at, self._method, agents, asked, directions, step)
         gradients = at.values(self.about, agents, asked).reshape(len(agents), len(points), -1, at.p)
         told, central = np.moveaxis(gradients @ directions.T, -1, -2), 0.5 * (ahead + behind)
+        noise = at.subject.numbers.rounding * float(np.abs(here).max()) / step
         # a subgradient's slope lies between the two differences, up to rounding
         beyond = np.maximum(told - np.maximum(ahead, behind), np.minimum(ahead, behind) - told)
         which = np.unravel_index(int(np.argmax(beyond)), beyond.shape)
-        if beyond[which] > _SLOPE * float(np.abs(central).max()) + _NOISE * float(np.abs(here).max()) / step:
+        if beyond[which] > _SLOPE * float(np.abs(central).max()) + noise:
             agent, point, direction, row = which
             who = f"{self.about} of agent {agents[agent]} in {at.name}"
             who += f", row {row}," if self._method == "constraint" else ""

@@ -9,8 +9,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from slaternet.errors import PluginFailed
 from slaternet_adversary.scoring import Scoring
-from slaternet_adversary.testing.subject import Fault, Line, PlayedInstance, RoundUnderTest, Subject, guarding
+from slaternet_adversary.testing.subject import (
+    Fault,
+    Line,
+    PlayedInstance,
+    RoundUnderTest,
+    Subject,
+    guarding,
+    place_of,
+)
 
 PLAY_SECONDS, CHUNK_SECONDS = 0.1, 0.005
 """Longer is slow: for `play`, and for one piece of a score, which delays replies."""
@@ -41,7 +50,9 @@ class Reference:
 @contextmanager
 def playing(subject: Subject, decisions: np.ndarray | None = None) -> Iterator[PlayedInstance]:
     """Open an instance for a game."""
+    subject.course.ask("its constructor", "__init__", None)
     with subject.opened() as plugin:
+        subject.course.answered()
         yield PlayedInstance(subject, plugin, decisions)
 
 
@@ -69,15 +80,21 @@ def _score(at: RoundUnderTest, reference: Reference, clock: Callable[[], float])
     x, centre = at.subject.question(at.round)[:, 0], at.subject.game.set.centre
     where = f"the score of {at.name}"
     try:
-        with guarding(where, about="scoring"):
+        with guarding(at.subject, where, "", at.round, of=at.functions, about="scoring"):
             scoring = Scoring(at.functions, at.round, x, centre, reference.constraints)
             scored = None
             while scored is None:
                 began = clock()
                 scored = scoring.step()
                 reference.seconds["score"].append(clock() - began)
+        everyone = at.subject.everyone
+        at.require_finite(everyone, scored.loss + scored.zero_loss, scored.violation + scored.zero_violation)
     except Fault as fault:
         reference.fault = fault
+    except PluginFailed as failure:
+        reference.fault = Fault(
+            "overflow", failure.fault.sentence if failure.fault else str(failure), place_of(failure)
+        )
 
 
 def again(subject: Subject, reference: Reference) -> Iterator[Line]:
@@ -164,12 +181,13 @@ def duration(subject: Subject, seconds: dict[str, list[float]]) -> Line:
     play, evaluate, score = (f"{1000.0 * each:.4g} ms" for each in medians.values())
     text = f"play takes {play}, everyone's question {evaluate}, a piece of a score {score} ({how})"
     slowest = max(medians, key=lambda name: medians[name])
+    where = subject.course.standing("play" if slowest == "play" else "loss")
     if medians[slowest] > STUCK_SECONDS:
         text = f"{text}: {slowest} is too slow for a game, more than {STUCK_SECONDS:g} s a call"
-        return Line("failed", "time", text)
+        return Line("failed", "time", text, where)
     if medians["play"] > PLAY_SECONDS:
         return Line("warning", "time", f"{text}: play takes more than {1000.0 * PLAY_SECONDS:g} ms, and everyone waits")
     if medians["score"] > CHUNK_SECONDS:
         limit = f"more than {1000.0 * CHUNK_SECONDS:g} ms, for which replies wait"
-        return Line("warning", "time", f"{text}: a piece of a score takes {limit}")
+        return Line("warning", "time", f"{text}: a piece of a score takes {limit}", where)
     return Line("ok", "time", text)

@@ -1,25 +1,21 @@
-"""The report of an exam: an adversary plays a small game several times, and every line is a verdict."""
+"""The report of an exam: a verdict for each check, whatever was found, and however far the exam has come."""
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
-from slaternet.errors import PluginFailed, SlaternetError
-from slaternet.spec import Spec
+from slaternet.errors import PluginFailed
 from slaternet.spec.debugger import DebuggerNeeded
-from slaternet.spec.plugins import is_python
-from slaternet_adversary.api import Adversary, Game
-from slaternet_adversary.plugin.makers import open_plugin, plays_apart
-from slaternet_adversary.testing import feasibility, repetition
-from slaternet_adversary.testing.functions import Convex, Gradient
-from slaternet_adversary.testing.scores import COSTS, Agreement, ScoreShapes
-from slaternet_adversary.testing.subject import ROUNDS, Fault, Line, Place, RoundUnderTest, Subject
-from slaternet_adversary.testing.values import Finite, Order, Rowwise, Shapes, ValueCheck
+from slaternet_adversary.testing.course import Course, OutOfTime
+from slaternet_adversary.testing.subject import Fault, Line, place_of
 
 CHECKS = {
     "plays": "it is made, and plays without raising",
     "shapes": "of loss and constraint",
+    "dtype": "float64, or numbers that become it without loss",
+    "arrays": "that are returned and never changed later",
     "finite": "values, everywhere in X",
+    "overflow": "values whose squares and sums are finite, too",
     "re-creation": "a new instance has the same functions",
     "query order": "a question's answer does not depend on the one before it",
     "reaction": "functions do not depend on questions, neither of their round nor of earlier ones",
@@ -38,65 +34,38 @@ CHECKS = {
     "feasible": "some point of X satisfies all constraints, with a margin",
     "time": "of a round",
     "memory": "that is kept after a round",
+    "prints": "lines on standard output and error",
 }
 """The lines of a report, in order."""
 
-_BASIC = ("plays", "shapes", "finite")
-"""Where one of these fails, the functions cannot be judged."""
-WIDE = {"agents": 34, "dimension": 13}
-"""The wider game, in which sums in another order have other bits."""
+_METHODS = {
+    **dict.fromkeys(("re-creation", "reaction", "older rounds", "history", "time", "memory"), "play"),
+    **dict.fromkeys(("convex f", "rowwise"), "loss"),
+    **dict.fromkeys(("convex g", "feasible"), "constraint"),
+    **dict.fromkeys(("plays", "shapes", "dtype", "arrays", "finite", "overflow", "query order"), ""),
+}
+"""By line: the method that it is about; "" is the one that was called last. Other lines are named after theirs."""
 
 
-def examine(who: Spec | Subject, *, clock: Callable[[], float] = time.perf_counter) -> list[Line]:
-    """Return the report, one line for each of CHECKS; BadSpec where the adversary cannot play this game at all."""
-    subject = who if isinstance(who, Subject) else subject_of(who)
-    report = _Report()
-    with report.faults():
-        reference = repetition.play(subject, clock)
-        sizes = f"{subject.game.agents} agents in {subject.game.dimension} dimensions"
-        text = f"rounds 1 to {subject.rounds} with {sizes}, {reference.constraints} constraint(s) each"
-        report.add(Line("ok", "plays", text))
-        report.add(repetition.duration(subject, reference.seconds))
-        with report.faults():
-            for line in repetition.again(subject, reference):
-                report.add(line)
-        _probe(subject, reference, report)
-        if not report.failed("re-creation"):
-            with report.faults():
-                report.add(repetition.unasked(subject, reference))
-        report.add(repetition.history(subject, reference))
-        if reference.fault is not None:
-            raise reference.fault
-    return report.lines()
-
-
-def subject_of(spec: Spec) -> Subject:
-    """Return the adversary of a spec, in the spec's game."""
-    run = spec.run
-    game = Game(run.agents, run.dimension, spec.function_seed, spec.feasible_set())
-
-    def wider() -> Subject:
-        return subject_of(spec.replace(**{f"run.{name}": value for name, value in WIDE.items()}))
-
-    @contextmanager
-    def instance() -> Iterator[Adversary]:
-        with open_plugin(spec) as (plugin, _):
-            yield plugin
-
-    place: Place = "elsewhere" if not is_python(spec.adversary.plugin) else "worker" if plays_apart(spec) else "here"
-    return Subject(game, instance, min(ROUNDS, run.rounds or ROUNDS), wider, place)
-
-
-class _Report:
+class Report:
     """Lines by what they are about; the first fault of each is kept."""
 
-    def __init__(self) -> None:
+    def __init__(self, course: Course, told: Callable[[Line], None] = lambda line: None) -> None:
+        """Tell each line as it is added."""
+        self._course = course
+        self._told = told
         self._lines: dict[str, Line] = {}
+        self.ended = ""
+        """Why no more is examined, if that is not for a fault."""
 
     def add(self, line: Line) -> None:
         """Add a line, unless a fault was found before."""
-        if not self.failed(line.about):
-            self._lines[line.about] = line
+        if self.failed(line.about):
+            return
+        if line.verdict in ("warning", "failed") and not line.where:
+            line = replace(line, where=self._course.standing(_METHODS.get(line.about, line.about)))
+        self._lines[line.about] = line
+        self._told(line)
 
     def failed(self, about: str) -> bool:
         """Whether a fault was found."""
@@ -108,64 +77,22 @@ class _Report:
         try:
             yield
         except Fault as fault:
-            self.add(Line("failed", fault.about, str(fault), fault.fault))
+            self.add(Line("failed", fault.about, str(fault), fault.where, fault.fault))
         except DebuggerNeeded:
             raise
         except PluginFailed as failure:
-            self.add(Line("failed", "plays", str(failure), failure.fault))
+            self.add(Line("failed", "plays", str(failure), place_of(failure), failure.fault))
+
+    @contextmanager
+    def within_time(self) -> Iterator[None]:
+        """End the block where the time of the exam is over, and say so in the lines that are missing."""
+        try:
+            yield
+        except OutOfTime:
+            self.ended = f"the time of the exam was over after {self._course.seconds:g} seconds, at {self._course.call}"
 
     def lines(self) -> list[Line]:
         """Return a line for each check."""
         first = next((about for about in CHECKS if self.failed(about)), "")
-        missing = f"not examined: correct {first} first"
-        return [self._lines.get(about) or Line("note", about, missing) for about in CHECKS]
-
-
-def _probe(subject: Subject, reference: repetition.Reference, report: _Report) -> None:
-    """Ask one instance many questions in every round, and add the lines on its answers."""
-    rowwise = Rowwise(claimed=reference.rowwise)
-    functions: list[ValueCheck] = [Convex("loss"), Convex("constraint"), Gradient("loss"), Gradient("constraint")]
-    agreements = map(Agreement, COSTS)
-    checks: list[ValueCheck] = [Shapes(), Finite(), Order(), rowwise, *functions, *agreements, ScoreShapes()]
-    with report.faults(), repetition.playing(subject) as player:
-        rounds = []
-        for t in range(1, subject.rounds + 1):
-            at = player.play(t)
-            rounds.append(at)
-            for check in checks:
-                if not report.failed(check.about):
-                    with report.faults():
-                        check.look(at)
-            if not report.failed("re-creation"):
-                with report.faults():
-                    _unmoved(at, reference, report)
-        if not any(map(report.failed, _BASIC)):
-            with report.faults():
-                report.add(feasibility.feasible(rounds))
-    with report.faults():
-        _widen(subject, rowwise)
-    if not any(map(report.failed, _BASIC)):
-        for check in checks:
-            report.add(check.finding())
-
-
-def _unmoved(at: RoundUnderTest, reference: repetition.Reference, report: _Report) -> None:
-    """Require that many questions have not changed a round."""
-    if at.answer() != reference.answers[at.round - 1]:
-        text = f"the functions of {at.name} are others after other questions were asked"
-        raise Fault("reaction", f"{text}; fix them in play, and let loss and constraint change nothing")
-    report.add(Line("ok", "reaction", "the same functions whatever is asked, in their round and in earlier ones"))
-
-
-def _widen(subject: Subject, rowwise: Rowwise) -> None:
-    """Compare batches in a wider game too, if the adversary claims to be rowwise and can play one."""
-    if subject.wider is None or not rowwise.claimed:
-        return
-    try:
-        with repetition.playing(subject.wider()) as player:
-            rowwise.look(player.play(1))
-    except SlaternetError:
-        return  # it plays games of its own size only
-    except Fault as fault:
-        if fault.about == rowwise.about:
-            raise
+        why = self.ended or f"correct {first} first"
+        return [self._lines.get(about) or Line("note", about, f"not examined: {why}") for about in CHECKS]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slaternet.model import Agents, Array
-from slaternet_adversary.plugin.calls import CheckedRound
+from slaternet_adversary.plugin.calls import CheckedRound, written
 
 _ROUNDING = 1e-9
 """A value may lie this much above a chord by rounding, of an agent's largest value."""
@@ -31,13 +31,18 @@ class Chord:
         return f"{self.who} lies above a chord: {ends}, but {between} at (x + y)/2, so it is not convex"
 
 
-def chord_below(at: CheckedRound, method: str, agents: Agents, x: Array, y: Array) -> Chord | None:
-    """Return the chord, of those between x and y (M, p), that a function of the agents lies above the most."""
+def chord_below(
+    at: CheckedRound, method: str, agents: Agents, x: Array, y: Array, *, rounding: float = 0.0
+) -> Chord | None:
+    """Return the chord, of those between x and y (M, p), that a function of the agents lies above the most.
+
+    `rounding` is the relative error of values that have fewer bits than float64.
+    """
     points = np.concatenate((x, y, 0.5 * (x + y)))
     values = at.values(method, agents, np.broadcast_to(points, (len(agents), *points.shape)))
     values = values.reshape(len(agents), 3, len(x), -1)
     above = values[:, 2] - 0.5 * (values[:, 0] + values[:, 1])
-    above -= _ROUNDING * np.abs(values).max(axis=(1, 2), initial=0.0)[:, None]
+    above -= max(_ROUNDING, rounding) * np.abs(values).max(axis=(1, 2), initial=0.0)[:, None]
     if not above.size or above.max() <= 0.0:
         return None
     agent, chord, row = np.unravel_index(int(np.argmax(above)), above.shape)
@@ -61,9 +66,3 @@ def slopes(at: CheckedRound, method: str, agents: Agents, points: Array, step: f
     """Return gradients at points (k, s, p) by central differences, (k, s, rows, p)."""
     _, ahead, behind = differences(at, method, agents, points, np.eye(points.shape[-1]), step)
     return (0.5 * (ahead + behind)).swapaxes(-1, -2)
-
-
-def written(point: Array, shown: int = 8) -> str:
-    """Return a point as text, by its first coordinates."""
-    numbers = ", ".join(f"{each:.6g}" for each in point[:shown])
-    return f"({numbers}, ...)" if len(point) > shown else f"({numbers})"

@@ -20,12 +20,13 @@ from slaternet.plugin_faults import PluginFault
 from slaternet.spec.debugger import DebuggerNeeded
 from slaternet.spec.plugins import plugin_edge
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
-from slaternet_adversary.plugin.calls import CheckedRound
-from slaternet_adversary.testing.shape import written
+from slaternet_adversary.plugin.calls import CheckedRound, written
+from slaternet_adversary.testing.course import Course, OutOfTime
+from slaternet_adversary.testing.numbers import REAL, Numbers
 
 Verdict = Literal["ok", "note", "warning", "failed"]
-Place = Literal["here", "worker", "elsewhere"]
-"""Where a plugin runs: in this process, in a worker process of ours, or in a program of another language."""
+Place = Literal["here", "elsewhere"]
+"""Where a plugin runs: in the process of the exam, or in a program of another language."""
 
 ROUNDS = 12
 """Rounds of an exam."""
@@ -42,6 +43,8 @@ class Line:
     verdict: Verdict
     about: str
     text: str
+    where: str = ""
+    """File and line of the author's code that a warning or a failure is about, where they are known."""
     fault: PluginFault | None = None
     """What the adversary raised."""
 
@@ -49,9 +52,10 @@ class Line:
 class Fault(Exception):
     """A breach of the contract, found by the exam; never leaves it."""
 
-    def __init__(self, about: str, text: str, fault: PluginFault | None = None) -> None:
+    def __init__(self, about: str, text: str, where: str = "", fault: PluginFault | None = None) -> None:
         super().__init__(text)
         self.about = about
+        self.where = where
         self.fault = fault
 
 
@@ -66,6 +70,8 @@ class Subject:
     wider: Callable[[], "Subject"] | None = None
     """The same adversary in a game with more agents and dimensions."""
     place: Place = "here"
+    course: Course = field(default_factory=Course, compare=False)
+    numbers: Numbers = field(default_factory=Numbers, compare=False)
     _points: dict[int, Array] = field(default_factory=dict, init=False, compare=False)
 
     @cached_property
@@ -133,8 +139,8 @@ class RoundUnderTest(CheckedRound):
 
     def edge(self, method: str, agents: Agents | None = None) -> AbstractContextManager[None]:
         """Return the plugin edge; an error of the method is a fault."""
-        about = _line(method, "plays")
-        return guarding(f"{method} of {self.name}", method, self.round, agents, of=self.functions, about=about)
+        call, about = f"{method} of {self.name}", _line(method, "plays")
+        return guarding(self.subject, call, method, self.round, agents, of=self.functions, about=about)
 
     def ask(self, method: str, *arguments: object) -> Any:  # noqa: ANN401  what a plugin returns
         """Call a method with arrays that cannot be written."""
@@ -156,14 +162,19 @@ class RoundUnderTest(CheckedRound):
         return values
 
     def shaped(self, method: str, value: object, shape: Sequence[int]) -> Array:
-        """Return an array of float64 numbers that has the shape."""
-        about, where, shape = _line(method, "shapes"), f"{method} of {self.name}", tuple(shape)
-        if not isinstance(value, np.ndarray) or value.dtype != np.float64:
-            kind = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
-            raise Fault(about, f"{where} is {kind}; return a float64 array of shape {shape}")
-        if value.shape != shape:
-            raise Fault(about, f"{where} has shape {value.shape} where {shape} was asked for")
-        return value
+        """Return a copy, an array of float64 that has the shape."""
+        where, shape = f"{method} of {self.name}", tuple(shape)
+        kind = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
+        try:
+            array = np.asarray(value)
+        except ValueError:  # a list of lists of different lengths
+            raise Fault(_line(method, "shapes"), f"{where} is {kind} that is no array; return one of {shape}") from None
+        if array.dtype.kind not in REAL:
+            raise Fault(_line(method, "dtype"), f"{where} is {kind}; return a float64 array of shape {shape}")
+        if array.shape != shape:
+            raise Fault(_line(method, "shapes"), f"{where} has shape {array.shape} where {shape} was asked for")
+        self.subject.numbers.note(where, self.subject.course.where, value, array)
+        return np.array(array, dtype=np.float64, order="C")
 
     def values(self, method: str, agents: Agents, points: Array) -> Array:
         """Return a method's result at points (k, s, p), (k, s, ...), from one call."""
@@ -202,7 +213,7 @@ class PlayedInstance:
         past, h = None, self.plugin.history
         if h:
             past = History(_frozen(self._decisions[max(0, t - 1 - h) : t - 1].copy()))
-        with guarding(f"play({t})", "play", t, of=self.plugin):
+        with guarding(self.subject, f"play({t})", "play", t, of=self.plugin):
             functions = self.plugin.play(t, past)
         return RoundUnderTest(self.subject, self.plugin, t, functions)
 
@@ -226,16 +237,18 @@ def _line(method: str, line: str) -> str:
 
 @contextmanager
 def guarding(
-    where: str,
-    method: str = "",
-    round: int = 0,
+    subject: Subject,
+    call: str,
+    method: str,
+    round: int,
     agents: Agents | None = None,
     *,
-    of: object = None,
+    of: object,
     about: str = "plays",
 ) -> Iterator[None]:
-    """Run the author's code: an error is a fault, except CannotPlay."""
-    ours = (CannotPlay, Fault)
+    """Run a method of the author's code: an error is a fault, except CannotPlay."""
+    subject.course.ask(call, method, of if subject.place == "here" else None)
+    ours = (CannotPlay, Fault, OutOfTime)
     try:
         with (
             plugin_edge("adversary plugin", "of the exam", method, round, agents, of=of, passing=ours),
@@ -247,12 +260,21 @@ def guarding(
     except DebuggerNeeded:
         raise  # a plugin calls a debugger: that is no fault, and the command finds it a terminal
     except PluginFailed as failure:
-        told = failure.__cause__ if isinstance(failure.__cause__, PluginFailed) else failure
-        if failure.fault is None or told is not failure:
-            raise Fault("plays", str(told), told.fault) from failure
+        if failure.fault is None or isinstance(failure.__cause__, PluginFailed):
+            cause = failure.__cause__ if isinstance(failure.__cause__, PluginFailed) else failure
+            raise Fault("plays", str(cause), place_of(cause), cause.fault) from failure
+        where = place_of(failure)
         if "read-only" in failure.fault.message:
-            raise Fault(about, f"{where} writes into an array it is given; make a new one") from failure
-        raise Fault(about, f"{where} raised {failure.fault.raised}", failure.fault) from failure
+            raise Fault(about, f"{call} writes into an array it is given; make a new one", where) from failure
+        raise Fault(about, f"{call} raised {failure.fault.raised}", where, failure.fault) from failure
+    finally:
+        subject.course.answered()
+
+
+def place_of(failure: PluginFailed) -> str:
+    """Return file and line of the author's code that a failure is about; empty where they are not known."""
+    frames = failure.fault.frames if failure.fault is not None else ()
+    return f"{frames[-1].file}:{frames[-1].line}" if frames else ""
 
 
 def everywhere(agents: Agents, points: Array) -> Array:

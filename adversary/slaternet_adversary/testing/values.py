@@ -1,10 +1,19 @@
 """The exam of values: shapes, finite numbers, and bits that depend on nothing but the question."""
 
 import abc
+from collections import deque
+from dataclasses import replace
 
 import numpy as np
 
+from slaternet.limits import LIMITS
+from slaternet.model import Array
+from slaternet_adversary.plugin.calls import MODERATE, written
+from slaternet_adversary.testing.numbers import Numbers
 from slaternet_adversary.testing.subject import Fault, Line, RoundUnderTest, Verdict, everywhere
+
+_HELD = 8
+"""Arrays that are held to see whether they change."""
 
 
 class ValueCheck(abc.ABC):
@@ -79,6 +88,83 @@ class Finite(ValueCheck):
         return "ok", f"|f| <= {f:.4g} and |g| <= {g:.4g} at {where}"
 
 
+class Overflow(ValueCheck):
+    """Values whose squares and sums are finite."""
+
+    about = "overflow"
+
+    def look(self, at: RoundUnderTest) -> None:
+        """Ask everywhere."""
+        agents, points = at.subject.sampled, at.subject.points(at.round)
+        for method in ("loss", "constraint"):
+            values = at.values(method, agents, everywhere(agents, points))
+            if np.vdot(values, values) > LIMITS.magnitude**2:
+                which = np.unravel_index(int(np.argmax(np.abs(values))), values.shape)
+                where = f"{method} of agent {agents[which[0]]} in {at.name} is {values[which]:.6g}"
+                text = (
+                    f"{where} at x = {written(points[which[1]])}, too large to be scored (above {LIMITS.magnitude:g})"
+                )
+                raise Fault(self.about, f"{text}; {MODERATE}")
+
+    def _finding(self) -> tuple[Verdict, str]:
+        return "ok", "squares and sums of values are finite, and so are scores"
+
+
+class Dtype(ValueCheck):
+    """What becomes of numbers on the way to float64."""
+
+    about = "dtype"
+
+    def __init__(self, numbers: Numbers) -> None:
+        self._numbers = numbers
+
+    def finding(self) -> Line:
+        """Return the line, with the place of the method that has returned the numbers."""
+        return replace(super().finding(), where=self._numbers.where)
+
+    def look(self, at: RoundUnderTest) -> None:
+        """Do nothing: all other checks have their numbers noted."""
+
+    def _finding(self) -> tuple[Verdict, str]:
+        numbers = self._numbers
+        if numbers.coarse:
+            lost = f"with {numbers.epsilon:.0e} of a value lost where float64 loses 2e-16"
+            return "warning", f"{numbers.coarse}, {lost}: estimates of gradients, which are differences, lose far more"
+        if numbers.converted:
+            return "note", f"{numbers.converted}, which becomes one of float64 at every call"
+        return "ok", "all numbers are float64"
+
+
+class Arrays(ValueCheck):
+    """What is returned belongs to the game: the author's code does not change it later."""
+
+    about = "arrays"
+
+    def __init__(self, numbers: Numbers) -> None:
+        self._numbers = numbers
+        self._held: deque[tuple[str, Array, bytes]] = deque(maxlen=_HELD)
+
+    def look(self, at: RoundUnderTest) -> None:
+        """Hold what is returned for two questions, without a copy, and look whether later calls have changed it."""
+        agents, points = at.subject.everyone, at.subject.question(at.round)
+        for asked in (points, points[:, ::-1]):
+            for method in ("loss", "constraint"):
+                returned = np.asarray(at.call(method, agents, asked))
+                self._look_again()
+                self._held.append((f"{method} of {at.name}", returned, returned.tobytes()))
+
+    def _look_again(self) -> None:
+        for where, returned, was in self._held:
+            if returned.tobytes() != was:
+                raise Fault(self.about, f"{where} returned an array that a later call has changed; return a new one")
+
+    def _finding(self) -> tuple[Verdict, str]:
+        self._look_again()
+        if self._numbers.strided:
+            return "note", f"{self._numbers.strided} is an array that is not contiguous, and is copied at every call"
+        return "ok", "later calls do not change what was returned"
+
+
 class Order(ValueCheck):
     """The same question gives the same bits, independent of earlier questions."""
 
@@ -97,7 +183,8 @@ class Order(ValueCheck):
                 which = tuple(differs[0])
                 where = f"{name} of agent {agents[which[0]]} in {at.name}"
                 values = f"{was[which]:.6g} at first and {now[which]:.6g}"
-                raise Fault(self.about, f"{where} was {values} when asked again; let a round remember no question")
+                text = f"{where} was {values} when asked again; let a round remember no question"
+                raise Fault(self.about, text, at.subject.course.standing(name))
 
     def _finding(self) -> tuple[Verdict, str]:
         return "ok", "the same bits when asked again, after other questions, g before f"

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from slaternet_adversary.testing.shape import written
+from slaternet_adversary.plugin.calls import written
 from slaternet_agent.registry import numbers_of_schedule
 from slaternet_lab.assumptions import applicability
 from slaternet_lab.assumptions.sampling import Figures

@@ -1,7 +1,10 @@
 """An adversary of the user's own: a package to start from, and its exam."""
 
 import shlex
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,11 +14,12 @@ import typer
 from slaternet.errors import PluginFailed
 from slaternet_lab.commands.debugging import with_debugger
 from slaternet_lab.commands.options import JsonOption, with_traceback
-from slaternet_lab.commands.report import print_findings
+from slaternet_lab.commands.report import bar, print_findings
 
 if TYPE_CHECKING:
     from slaternet.spec import Spec
     from slaternet_adversary.testing import Line
+    from slaternet_adversary.testing.exam import Progress
     from slaternet_lab.assumptions.sampling import Figures
 
 
@@ -77,6 +81,14 @@ def adversary_check(
             help="Override a key of that spec, as in adversary.options.b=1 or run.agents=3; repeatable.",
         ),
     ] = None,
+    rounds: Annotated[
+        int | None,
+        typer.Option("--rounds", min=1, metavar="N", help="Play N rounds; 12 if absent.", show_default=False),
+    ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option("--seconds", min=0.1, metavar="S", help="End after S seconds, with what was examined by then."),
+    ] = None,
     debug: Annotated[
         bool, typer.Option("--debug", help="Call it in this process, whatever its isolation, for a debugger.")
     ] = False,
@@ -84,13 +96,35 @@ def adversary_check(
 ) -> None:
     """Put an adversary through the exam: its contract, convex functions, a feasible point, what it costs.
 
-    Its code runs in this process; `--set adversary.isolation=process` examines it behind its worker.
+    Its code runs in a worker, as in a game; `--debug` examines it in this process, where a debugger works.
     """
-    report = with_debugger(lambda _: examine(_spec(target, spec, settings or [])), wanted=debug, as_json=as_json)
-    print_findings(report, {"line": "about", "verdict": "verdict", "figure": "text"}, as_json=as_json)
-    for each in report:
+    from slaternet_lab.tools.examined import code_of, record
+
+    game = _spec(target, spec, settings or [])
+    code = code_of(game.adversary.plugin)  # before the exam: it may be edited meanwhile
+
+    def examined(debugged: bool) -> "list[Line]":
+        here = debugged or game.adversary.isolation == "none"  # then a debugger may have the terminal
+        with nullcontext() if here else bar() as progress:
+            told = {} if progress is None else {"progress": progress.stage}
+            return examine(game, rounds=rounds, seconds=seconds, **told)
+
+    report = with_debugger(examined, wanted=debug, as_json=as_json)
+    shown = [replace(each, text=_placed(each)) for each in report]
+    columns = {"line": "about", "verdict": "verdict", "figure": "text"}
+    print_findings(report if as_json else shown, columns, as_json=as_json)
+    for each in shown:
         if each.verdict == "failed":
             raise PluginFailed.saying(f"adversary {target} fails the exam: {each.about}: {each.text}", each.fault)
+    if code and not any(each.text.startswith("not examined") for each in report):
+        record(code)
+
+
+def _placed(line: "Line") -> str:
+    """Return the text of a line with its place in the code, relative to the working directory where it is below it."""
+    if not line.where or line.where in line.text:
+        return line.text
+    return f"{line.text} ({line.where.removeprefix(f'{Path.cwd()}/')})"
 
 
 def _spec(target: str, what: str | None, settings: Sequence[str]) -> "Spec":
@@ -98,7 +132,7 @@ def _spec(target: str, what: str | None, settings: Sequence[str]) -> "Spec":
     from slaternet.spec import Spec
     from slaternet.spec.overrides import override
     from slaternet.spec.paths import located
-    from slaternet.spec.plugins import absolute, is_python
+    from slaternet.spec.plugins import absolute
     from slaternet_lab.specs import shipped
     from slaternet_lab.specs.resolve import read
 
@@ -109,20 +143,31 @@ def _spec(target: str, what: str | None, settings: Sequence[str]) -> "Spec":
     else:
         spec = located(*read(what or target, settings))
         spec = spec if spec.adversary.plugin == plugin else located(*read(what or target, named))
-    if spec.adversary.isolation is None and is_python(plugin):
-        spec = spec.replace(**{"adversary.isolation": "none"})
     return spec.replace(feedback=None)  # what agents are granted does not concern the adversary
 
 
-def examine(spec: "Spec") -> "list[Line]":
+def examine(
+    spec: "Spec",
+    *,
+    rounds: int | None = None,
+    seconds: float | None = None,
+    progress: "Progress" = lambda head, done, total: None,
+) -> "list[Line]":
     """Return the report on a spec's adversary: its exam, then F, G1, G2, mu and the theorems they allow."""
     from slaternet_adversary.testing import Line
     from slaternet_adversary.testing import examine as examine_contract
     from slaternet_lab.assumptions.sampling import QUICK, affordable, measure
 
-    report = examine_contract(spec)
+    began = time.monotonic()
+    report = examine_contract(spec, rounds=rounds, seconds=seconds, progress=progress)
+    spent = time.monotonic() - began
     if failed := next((line.about for line in report if line.verdict == "failed"), ""):
         return [*report, Line("note", "theorems", f"not examined: correct {failed} first")]
+    if seconds is not None and 2.0 * spent > seconds:
+        return [
+            *report,
+            Line("note", "theorems", f"not examined: it may take the {spent:.3g} seconds of the exam again"),
+        ]
     if not affordable(spec, QUICK):
         text = f"not sampled: agents times dimensions are more than {QUICK.work}"
         return [*report, Line("note", "theorems", text)]
@@ -130,7 +175,7 @@ def examine(spec: "Spec") -> "list[Line]":
     try:
         return [*report, *_theory(measure(spec, QUICK), slater=slater)]
     except PluginFailed as error:
-        return [*report, Line("failed", "theorems", str(error), error.fault)]
+        return [*report, Line("failed", "theorems", str(error), fault=error.fault)]
 
 
 def _theory(figures: "Figures", *, slater: bool) -> "Iterator[Line]":

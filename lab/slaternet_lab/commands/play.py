@@ -1,6 +1,7 @@
 """Play a game: `run` over the network, `simulate` without one, `resume` one that was interrupted."""
 
 import contextlib
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext, redirect_stdout
@@ -76,6 +77,7 @@ def run(
         from slaternet_lab.games.run import play
 
         game = _resolved(spec, settings, adversary, console, debugged=debugged)
+        _recommend_exam(game)
         with nullcontext() if debugged else ProgressDisplay(game.run.rounds, console) as progress:
             run = play(
                 game,
@@ -98,6 +100,7 @@ def run(
     with fork_server() as server:  # first of all: it imports the services while we import the rest and read the spec
         console = _begin("playing", spec, adversary, as_json)
         ended, planned = with_debugger(played, wanted=debug, as_json=as_json)
+    _tell_findings(ended)
     _conclude(ended, as_json, figures=not no_figures)
     _exit_if_degraded(ended, planned)
 
@@ -134,6 +137,8 @@ def simulate(
 
     def play(debugged: bool) -> "Run":
         game = _resolved(spec, settings, adversary, console, debugged=debugged)
+        if not debugged:
+            _recommend_exam(game)
         folder = begun[0] if begun else out or new_folder(game)
         with nullcontext() if debugged else _shown(game) as progress:
             try:
@@ -175,8 +180,28 @@ def resume(
             played = resumption.play(
                 progress, finished=False, restart=not no_restart, plugin_patience=plugin_patience, server=server
             )
+    _tell_findings(played)
     _conclude(played, as_json, figures=not no_figures)
     _exit_if_degraded(played, resumption.spec)
+
+
+def _recommend_exam(game: "Spec") -> None:
+    """Say that the adversary has changed since it passed the exam, or never has."""
+    from slaternet_lab.tools.examined import needs_exam
+
+    plugin = game.adversary.plugin
+    if needs_exam(plugin):
+        text = f"{plugin} has not been examined since its last change"
+        command = f"slaternet adversary-check {shlex.quote(plugin)}"
+        typer.echo(f"slaternet: {printable(f'{text}; {command}')}", err=True)
+
+
+def _tell_findings(played: "Run") -> None:
+    """Repeat what the adversary's process has found of its plugin, and logged."""
+    from slaternet_adversary.shell.findings import findings
+
+    for each in findings(played.folder):
+        typer.echo(f"slaternet: {printable(each.sentence)}; {printable(each.evidence)}", err=True)
 
 
 def _begin(doing: str, what: str | None, adversary: str | None, as_json: bool) -> Console:

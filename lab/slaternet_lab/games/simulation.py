@@ -16,11 +16,12 @@ from slaternet.spec.author_frames import broken
 from slaternet.spec.plugins import plugin_edge
 from slaternet_adversary.api import Adversary
 from slaternet_adversary.engine.events import Asked, Play, Score, Used
-from slaternet_adversary.plugin.makers import open_plugin
+from slaternet_adversary.plugin.makers import is_built_in, open_plugin
 from slaternet_adversary.plugin.open_rounds import OpenRounds
 from slaternet_adversary.plugin.plugin_calls import PluginCalls
 from slaternet_adversary.scoring import Scored
 from slaternet_adversary.shell.build import build_referee
+from slaternet_adversary.shell.findings import observed
 from slaternet_adversary.shell.run_folder import RunFolder, claim, new_folder
 from slaternet_adversary.shell.runtime import Runtime, completed
 from slaternet_agent.algorithms import Algorithm
@@ -134,7 +135,10 @@ class Simulation:
             referee = build_referee(spec, self._description)  # refuses what is not resolved, before files are open
             results = RunFolder(folder, spec, run=uuid.uuid4().hex, rows_at_once=LIMITS.burst)
             self._calls = _Calls(OpenRounds(plugin))
-            self._adversary = Runtime(self._calls, referee, results)
+            functions: PluginCalls = self._calls
+            if not is_built_in(spec.adversary.plugin):
+                functions = observed(functions, plugin, results)
+            self._adversary = Runtime(functions, referee, results)
             self._adversary.audience = self
             self._plugin = opening.pop_all()
 

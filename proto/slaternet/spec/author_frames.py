@@ -66,7 +66,7 @@ def raised(error: BaseException, method: str, round: int, agents: Agents | None,
         round=round,
         agents=named,
         asked=about,
-        frames=frames or _definition(subject, method or "constructor"),
+        frames=frames or definition(subject, method or "constructor"),
         traceback=cleaned_lines("".join(traceback.format_exception(error))),
     )
 
@@ -81,7 +81,7 @@ def broken(subject: object, method: str, round: int, agents: Agents | None, mess
         round=round,
         agents=named,
         asked=about,
-        frames=_definition(subject, method),
+        frames=definition(subject, method),
     )
 
 
@@ -140,7 +140,7 @@ def _code_line(file: str, line: int, function: str) -> CodeLine:
     return CodeLine(file, line, function, cleaned(linecache.getline(file, line))[:_SOURCE])
 
 
-def _definition(subject: object, method: str) -> tuple[CodeLine, ...]:
+def definition(subject: object, method: str) -> tuple[CodeLine, ...]:
     """Return where the author has defined a method of an object, or its class; nothing where that is not known."""
     kind: type[Any] = subject if isinstance(subject, type) else type(subject)
     defined = vars(kind).get("__init__") if method == "constructor" else getattr(subject, method, None)

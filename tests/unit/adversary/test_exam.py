@@ -20,7 +20,28 @@ from slaternet_adversary.testing import CHECKS, AdversaryContract, Line, Subject
 
 FAULTS = [
     (broken.WrongShape, "shapes", "loss of round 1 has shape (6,) where (6, 2) was asked for"),
-    (broken.SinglePrecision, "shapes", "constraint of round 1 is an array of float32; return a float64 array"),
+    (
+        broken.ComplexNumbers,
+        "dtype",
+        "loss of round 1 is an array of complex128; return a float64 array",
+    ),
+    (broken.Objects, "dtype", "constraint of round 1 is an array of object; return a float64 array"),
+    (broken.Ragged, "shapes", "loss of round 1 is a list that is no array; return one of (6, 2)"),
+    (
+        broken.ReusedBuffer,
+        "arrays",
+        "loss of round 1 returned an array that a later call has changed; return a new one",
+    ),
+    (
+        broken.Huge,
+        "overflow",
+        "too large to be scored (above 1e+70); keep its values finite and moderate everywhere in X",
+    ),
+    (
+        broken.HugeScore,
+        "overflow",
+        "network_loss of round 1 for agents 0, 1, 2, 3, 4, 5 makes a score that is inf, not finite or too large",
+    ),
     (broken.NotFinite, "finite", "is nan at x = (2, "),
     (broken.NonDeterministic, "re-creation", "a new instance has other functions in round 1"),
     (broken.OrderDependent, "query order", "when asked again; let a round remember no question"),
@@ -201,6 +222,7 @@ def test_what_is_scored_may_differ_from_what_is_revealed() -> None:
     [
         (broken.SlowToScore, "time", "a piece of a score takes more than 5 ms, for which replies wait"),
         (broken.Hoarder, "memory", "KiB more are kept after every round"),
+        (broken.SinglePrecision, "dtype", "constraint of round 1 is an array of float32, with 1e-07 of a value lost"),
         (broken.Clinging, "history", "it fails when an agent has left, whose decisions are NaN"),
     ],
 )
@@ -224,8 +246,29 @@ def test_what_is_not_claimed_or_absent_is_a_note_that_says_what_it_costs() -> No
 
     lines = report(Bare)
     assert [about for about, line in lines.items() if line.verdict == "note"] == [
-        *("loss_gradient", "constraint_gradient", "network_loss", "network_violation", "quadratic", "linear"),
+        *("loss_gradient", "constraint_gradient", "network_loss", "network_violation", "quadratic", "linear", "prints"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "about", "sentence"),
+    [
+        (broken.BigEndian, "dtype", "loss of round 1 is an array of big-endian float64, which becomes one of float64"),
+        (
+            broken.WholeNumbers,
+            "dtype",
+            "loss of round 1 is an array of int64, which becomes one of float64 at every call",
+        ),
+        (broken.Lists, "dtype", "constraint of round 1 is a list, which becomes one of float64 at every call"),
+        (broken.Strided, "arrays", "loss of round 1 is an array that is not contiguous, and is copied at every call"),
+    ],
+)
+def test_what_a_game_converts_is_a_note(kind: type[Adversary], about: str, sentence: str) -> None:
+    lines = report(kind)
+
+    assert not failed(lines)
+    assert lines[about].verdict == "note"
+    assert sentence in lines[about].text
 
 
 def test_a_game_without_constraints_or_company_is_a_game() -> None:

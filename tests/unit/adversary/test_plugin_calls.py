@@ -93,6 +93,18 @@ async def test_a_worker_gives_the_bits_of_the_plugin_in_frames_and_by_grpc(frame
     assert worker.calls.count("Score") == 5
 
 
+async def test_functions_are_measured_as_they_are_scored_here_and_apart(tmp_path: Path) -> None:
+    local, x, some = PluginCalls(OpenRounds(LinearRegression(game()))), RNG.uniform(-1.0, 1.0, (5, 3)), np.array([1, 3])
+    async with apart(Counting("linear-regression"), tmp_path, lambda: ThreadPoolExecutor(1)) as calls:
+        for each in (local, calls):
+            await each.play([Play(1, None)])
+        here, there = await local.measure(1, some, x), await calls.measure(1, some, x)
+
+    functions = LinearRegression(game()).play(1, None)
+    assert here[0] == pytest.approx(functions.loss(some, np.broadcast_to(x, (2, 5, 3))).mean(axis=0))
+    assert [each.tobytes() for each in there] == [each.tobytes() for each in here]
+
+
 async def test_a_burst_of_rounds_is_one_frame_and_none_of_it_is_forgotten(tmp_path: Path) -> None:
     worker = Counting("linear-regression")
     async with apart(worker, tmp_path) as calls:

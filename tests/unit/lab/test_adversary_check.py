@@ -73,6 +73,15 @@ options = { budget = -4.0 }
 """
 
 
+PRINTING = """
+
+class Printing(Mine):
+    def play(self, round, past):
+        print("[], 17")
+        return super().play(round, past)
+"""
+
+
 def slaternet(*arguments: object) -> int:
     with pytest.raises(SystemExit) as left:
         main([str(each) for each in arguments])
@@ -142,6 +151,36 @@ def test_a_failure_ends_with_its_line_and_the_exit_code_of_plugins(
     error = capsys.readouterr().err.splitlines()[-1]
     assert f"adversary {tmp_path}/mine.py:Flat fails the exam:" in error
     assert "(1, 2)" in error
+
+
+@pytest.mark.parametrize("isolation", ["none", "process"])
+def test_what_a_plugin_prints_is_not_in_the_json(
+    isolation: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.py").write_text(MINE + PRINTING)
+    where = f"adversary.isolation={isolation}"
+
+    assert slaternet("adversary-check", f"{tmp_path}/mine.py:Printing", "--rounds", 4, "--json", "--set", where) == 0
+
+    printed = capsys.readouterr()
+    report = {each["about"]: each for each in json.loads(printed.out)}
+    assert report["plays"]["text"].startswith("rounds 1 to 4 with 6 agents")
+    assert report["prints"]["verdict"] == "note"
+    assert "[], 17" in printed.err
+
+
+def test_a_line_that_has_failed_names_the_line_of_the_author(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.py").write_text(MINE)
+    line = 1 + MINE.splitlines().index("        functions.loss = lambda agents, points: points[..., 0, 0]")
+
+    assert slaternet("adversary-check", f"{tmp_path}/mine.py:Flat", "--json") == 6
+
+    printed = capsys.readouterr()
+    failed = next(each for each in json.loads(printed.out) if each["verdict"] == "failed")
+    assert failed["where"] == f"{tmp_path}/mine.py:{line}"
+    assert failed["where"] in printed.err
 
 
 def test_a_spec_that_is_about_the_adversary_brings_its_options(

@@ -1,0 +1,193 @@
+"""What is looked at while a user's plugin plays, beyond what every answer is checked for.
+
+    not reproducible    a question asked again has another answer
+    not convex          a loss, or the norm of [g]_+, lies above a chord from a decision to the border of X
+    not feasible        none of some points of X satisfies the constraints of all rounds looked at: a sample, no proof
+
+Rounds are looked at between replies, once they are scored: nobody is waiting for an answer about them, and no answer
+that was given changes. Chords and feasibility are about the functions that are scored. All this takes at most 2 % of
+the plugin's own time, by the clock of the process, and each kind is reported once.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slaternet.errors import PluginFailed
+from slaternet.model import Array, Question, Values
+from slaternet_adversary.api import Game
+from slaternet_adversary.engine.events import Play, Score
+from slaternet_adversary.plugin.calls import written
+from slaternet_adversary.plugin.plugin_calls import PluginCalls
+from slaternet_adversary.scoring import Scored
+
+NOT_REPRODUCIBLE, NOT_CONVEX, NOT_FEASIBLE = "not reproducible", "not convex", "not feasible"
+FINDINGS = (NOT_REPRODUCIBLE, NOT_CONVEX, NOT_FEASIBLE)
+"""The kinds of findings, and of the incidents that report them."""
+
+_SHARE = 0.02
+"""Of the plugin's own time that looking at it may take."""
+_ROUNDING = 1e-5
+"""How far a value may lie above a chord, of the largest: functions may be computed in float32."""
+_TRIED = 8
+"""Points of X that are tried, besides its centre."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something about a plugin that its author should know."""
+
+    kind: str
+    round: int
+    sentence: str
+    evidence: str
+    """Points and values."""
+
+
+class Observer:
+    """Judges what is seen; no calls."""
+
+    def __init__(self, game: Game) -> None:
+        feasible, draw = game.set, game.stream("observation")
+        away = np.concatenate((np.ones((1, game.dimension)), draw.standard_normal((_TRIED // 2 - 1, game.dimension))))
+        away *= 10.0 * feasible.outer / np.sqrt(np.sum(away * away, axis=1))[:, None]
+        self._border = feasible.project(feasible.centre + np.concatenate((away, -away)))
+        self.tried = np.concatenate((feasible.centre[None], self._border))
+        """The points that have satisfied the constraints of all rounds looked at; at first, all that are tried."""
+        self._rounds = 0
+
+    def repeated(self, question: Question, before: Values, now: Values) -> Finding | None:
+        """Compare two answers to one question."""
+        for name, was, got in (("loss", before.f, now.f), ("constraint", before.g, now.g)):
+            differs = np.argwhere(was != got)
+            if len(differs):
+                which = tuple(differs[0])
+                who = f"{name} of agent {question.agents[which[0]]} in round {question.round}"
+                evidence = (
+                    f"{float(was[which])!r}, then {float(got[which])!r} at x = {written(question.points[which[:2]])}"
+                )
+                text = f"{who} has another value when it is asked again; let functions depend on their arguments alone"
+                return Finding(NOT_REPRODUCIBLE, question.round, text, evidence)
+        return None
+
+    def chords(self, decision: Array) -> Array:
+        """Return the points of chords from a decision to the border of X: it, their other ends, their middles."""
+        return np.concatenate((decision[None], self._border, 0.5 * (decision + self._border)))
+
+    def convex(self, round: int, agent: int, points: Array, loss: Array, violation: Array) -> Finding | None:
+        """Compare values in the middle of chords with those at their ends."""
+        for name, values in (("loss", loss), ("the norm of [g]_+", violation)):
+            start, (ends, middles) = values[0], np.split(values[1:], 2)
+            above = middles - 0.5 * (start + ends)
+            which = int(np.argmax(above))
+            if above[which] > _ROUNDING * float(np.abs(values).max()):
+                who = f"{name} of agent {agent} in round {round}"
+                evidence = f"{start:.6g} at x = {written(points[0])}, "
+                evidence += f"{ends[which]:.6g} at y = {written(points[1 + which])}, {middles[which]:.6g} at (x + y)/2"
+                return Finding(NOT_CONVEX, round, f"{who} lies above a chord, so it is not convex", evidence)
+        return None
+
+    def feasible(self, round: int, violation: Array) -> Finding | None:
+        """Drop the points `tried` that break a constraint of the round."""
+        self._rounds += 1
+        kept = self.tried[violation <= 0.0]
+        if len(kept):
+            self.tried = kept
+            return None
+        count, best = 1 + _TRIED, int(np.argmin(violation))
+        seen = f"{self._rounds} round(s) looked at"
+        text = f"none of the {count} points of X tried satisfies the constraints of all agents in the {seen}"
+        evidence = f"of the last of them, at round {round} the norm of [g]_+ is {violation[best]:.6g} at least, at "
+        evidence += f"x = {written(self.tried[best])}"
+        return Finding(NOT_FEASIBLE, round, f"{text}; adversary-check searches for one", evidence)
+
+
+class ObservedCalls(PluginCalls):
+    """Calls of a plugin that is looked at; `tell` receives what is found, but for the kinds `known`."""
+
+    def __init__(
+        self,
+        calls: PluginCalls,
+        observer: Observer,
+        tell: Callable[[Finding], None],
+        clock: Callable[[], float],
+        *,
+        known: Sequence[str] = (),
+    ) -> None:
+        self.burst = calls.burst
+        self._calls = calls
+        self._observer = observer
+        self._tell = tell
+        self._clock = clock
+        self._kinds = [each for each in FINDINGS if each not in known]  # the one whose turn it is comes first
+        self._kept: tuple[Question, Values] | None = None
+        self._turn = 0
+        self.plugin_seconds = 0.0
+        self.looking_seconds = 0.0
+
+    async def play(self, effects: Sequence[Play]) -> None:
+        """Have the functions of rounds fixed."""
+        began = self._clock()
+        await self._calls.play(effects)
+        self.plugin_seconds += self._clock() - began
+
+    async def evaluate(self, question: Question) -> Values:
+        """Return the values that a question asks for; keep one question, to be asked again."""
+        began = self._clock()
+        values = await self._calls.evaluate(question)
+        self.plugin_seconds += self._clock() - began
+        if self._kept is None:
+            self._kept = question, values
+        return values
+
+    async def score(self, effects: Sequence[Score]) -> list[Scored]:
+        """Do a piece of scoring rounds; then look at one of those that are scored, if there is time for that."""
+        began = self._clock()
+        scored = await self._calls.score(effects)
+        self.plugin_seconds += self._clock() - began
+        if scored and self._kinds and self.looking_seconds < _SHARE * self.plugin_seconds:
+            began = self._clock()
+            await self._look(effects[: len(scored)])
+            self.looking_seconds += self._clock() - began
+        return scored
+
+    async def compare(self, question: Question, before: Values, *, changed: bool = False) -> None:
+        """Ask a question again; Diverged where an answer is not, to the bit, what it was before."""
+        await self._calls.compare(question, before, changed=changed)
+
+    def forget(self, round: int) -> None:
+        """Drop a round that is recorded."""
+        if self._kept is not None and self._kept[0].round <= round:
+            self._kept = None
+        self._calls.forget(round)
+
+    async def _look(self, effects: Sequence[Score]) -> None:
+        """Look at a round that is scored and not forgotten yet, by the kind whose turn it is."""
+        kind, kept, effect = self._kinds[0], self._kept, effects[-1]
+        if kind == NOT_REPRODUCIBLE and (kept is None or kept[0].round not in [each.round for each in effects]):
+            return  # its turn waits until the round of the question that is kept is scored
+        del self._kinds[0]
+        try:
+            if kind == NOT_REPRODUCIBLE:
+                assert kept is not None
+                found = self._observer.repeated(*kept, await self._calls.evaluate(kept[0]))
+            elif kind == NOT_FEASIBLE:
+                _, violation = await self._calls.measure(effect.round, effect.agents, self._observer.tried)
+                found = self._observer.feasible(effect.round, violation)
+            else:
+                found = await self._chords(effect)
+        except PluginFailed as error:
+            found = Finding(kind, effect.round, "it fails when it is asked once more", str(error))
+        if found is None:
+            self._kinds.append(kind)
+        else:
+            self._tell(found)
+
+    async def _chords(self, effect: Score) -> Finding | None:
+        """Look at chords from a decision by the functions of an agent; all agents have their turns."""
+        self._turn += 1
+        row = self._turn % len(effect.agents)
+        agent, points = effect.agents[[row]], self._observer.chords(effect.decisions[row])
+        loss, violation = await self._calls.measure(effect.round, agent, points)
+        return self._observer.convex(effect.round, int(agent[0]), points, loss, violation)

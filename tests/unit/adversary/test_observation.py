@@ -1,0 +1,218 @@
+# ruff: noqa: D106
+"""A user's plugin is looked at while it plays: what is wrong is found once, and no bit of the game is another."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from structlog.testing import capture_logs
+from tests.support import broken_adversaries as broken
+
+from slaternet.model import Agents, Array, Question, Values
+from slaternet.numerics.sets import Box
+from slaternet_adversary import Game
+from slaternet_adversary.engine.events import Play, Score
+from slaternet_adversary.plugin.observation import (
+    NOT_CONVEX,
+    NOT_FEASIBLE,
+    NOT_REPRODUCIBLE,
+    Finding,
+    ObservedCalls,
+    Observer,
+)
+from slaternet_adversary.plugin.open_rounds import OpenRounds
+from slaternet_adversary.plugin.plugin_calls import PluginCalls
+from slaternet_adversary.shell.findings import findings
+from slaternet_adversary.shell.runtime import completed
+from slaternet_lab.cli import main
+from slaternet_lab.games.simulation import simulate
+from slaternet_lab.specs.resolve import load
+
+GAME = Game(4, 3, 1, Box(3, -2.0, 2.0))
+EVERYONE = np.arange(GAME.agents)
+
+
+class NeverFeasible(broken.Good):
+    class Round(broken.Functions):
+        def constraint(self, agents: Agents, points: Array) -> Array:
+            return np.asarray(1.0 + np.sum(points * points, axis=-1))[..., None]
+
+        network_violation = None  # type: ignore[assignment]
+
+
+class FailsLater(broken.Good):
+    """Answers a question once."""
+
+    class Round(broken.Functions):
+        asked = 0
+
+        def loss(self, agents: Agents, points: Array) -> Array:
+            self.asked += 1
+            if self.asked > 1:
+                raise RuntimeError("once is enough")
+            return super().loss(agents, points)
+
+
+class Clock:
+    """Time passes only where a test says so."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class TimedCalls(PluginCalls):
+    """Every call takes a second."""
+
+    def __init__(self, rounds: OpenRounds, clock: Clock) -> None:
+        super().__init__(rounds)
+        self.clock = clock
+        self.measured = 0
+
+    async def evaluate(self, question: Question) -> Values:
+        self.clock.now += 1.0
+        return await super().evaluate(question)
+
+    async def measure(self, round: int, agents: Agents, points: Array) -> tuple[Array, Array]:
+        self.clock.now += 1.0
+        self.measured += 1
+        return await super().measure(round, agents, points)
+
+
+def played(kind: type[broken.Good], rounds: int) -> tuple[list[Finding], ObservedCalls, TimedCalls]:
+    """Play as a game does, round after round; return what was found."""
+    clock, found, plugin = Clock(), [], kind(GAME)
+    calls = TimedCalls(OpenRounds(plugin), clock)
+    observed = ObservedCalls(calls, Observer(GAME), found.append, clock)
+    draw = np.random.default_rng(1)
+    for t in range(1, rounds + 1):
+        x = draw.uniform(-2.0, 2.0, (GAME.agents, GAME.dimension))
+        completed(observed.play([Play(t, None)]))
+        completed(observed.evaluate(Question(t, EVERYONE, x, x[:, None])))
+        while not completed(observed.score([Score(t, x, EVERYONE)])):
+            pass
+        observed.forget(t)
+    return found, observed, calls
+
+
+@pytest.mark.parametrize(
+    ("kind", "what", "sentence"),
+    [
+        (
+            broken.OrderDependent,
+            NOT_REPRODUCIBLE,
+            "loss of agent 0 in round 1 has another value when it is asked",
+        ),
+        (broken.NonConvexLoss, NOT_CONVEX, "lies above a chord, so it is not convex"),
+        (NeverFeasible, NOT_FEASIBLE, "none of the 9 points of X tried satisfies the constraints of all agents"),
+        (FailsLater, NOT_REPRODUCIBLE, "it fails when it is asked once more"),
+    ],
+)
+def test_what_is_wrong_is_found_once_with_its_evidence(kind: type[broken.Good], what: str, sentence: str) -> None:
+    found, _, _ = played(kind, 1000)
+
+    assert [each.kind for each in found] == [what]
+    assert sentence in found[0].sentence
+    assert found[0].evidence
+
+
+def test_nothing_is_found_of_a_plugin_that_keeps_its_contract() -> None:
+    found, _, calls = played(broken.Good, 1000)
+
+    assert found == []
+    assert calls.measured > 0
+
+
+@pytest.mark.parametrize("kind", [broken.Good, broken.SinglePrecision])
+def test_looking_takes_at_most_two_percent_of_the_plugin_s_time_and_the_last_look(kind: type[broken.Good]) -> None:
+    found, observed, _ = played(kind, 1000)
+
+    assert found == []
+    assert observed.plugin_seconds == 1000.0
+    assert 19.0 <= observed.looking_seconds <= 21.0
+
+
+def test_the_counter_example_can_be_computed_again() -> None:
+    observer, decision = Observer(GAME), np.array([1.0, 0.5, -1.0])
+    points = observer.chords(decision)
+    loss = -np.sum(points * points, axis=1)
+
+    found = observer.convex(7, 3, points, loss, np.zeros(len(points)))
+
+    assert found is not None
+    assert found.round == 7
+    assert found.evidence.startswith("-2.25 at x = (1, 0.5, -1), ")
+    assert all(GAME.set.contains(points))
+
+
+MINE = """
+from slaternet_adversary.builtin.moving_target import MovingTarget
+
+
+class Mine(MovingTarget):
+    pass
+
+
+class Counting(Mine):
+    def play(self, round, past):
+        return Counted(super().play(round, past))
+
+
+class Counted:
+    def __init__(self, chosen):
+        self.constraint, self.chosen, self.asked = chosen.constraint, chosen, 0
+
+    def loss(self, agents, points):
+        self.asked += 1
+        return self.chosen.loss(agents, points) + 1e-9 * self.asked
+"""
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.py"
+    path.write_text(MINE)
+    return path
+
+
+@pytest.mark.parametrize("isolation", ["none", "process"])
+def test_a_game_that_is_looked_at_has_the_digest_of_one_that_is_not(isolation: str, mine: Path, tmp_path: Path) -> None:
+    settings = ["run.rounds=60", "run.agents=4"]
+    ours = load("moving-target", settings).replace(**{"adversary.options": {}})  # another plugin gets none
+    unseen = simulate(ours, out=tmp_path / "one", finished=False)
+
+    named = [f"adversary.plugin={mine}:Mine", f"adversary.isolation={isolation}"]
+    seen = simulate(load("moving-target", [*named, *settings]), out=tmp_path / "two", finished=False)
+
+    assert seen.summary["digest"] == unseen.summary["digest"]
+    assert findings(seen.folder) == []
+
+
+def test_a_finding_is_logged_and_an_incident(mine: Path, tmp_path: Path) -> None:
+    named = [f"adversary.plugin={mine}:Counting", "adversary.isolation=none", "run.rounds=8"]
+
+    with capture_logs() as logs:
+        simulate(load("moving-target", named), out=tmp_path / "run", finished=False)
+
+    (incident,) = findings(tmp_path / "run")
+    assert incident.kind == NOT_REPRODUCIBLE
+    assert "loss of agent 0 in round 1 has another value when it is asked again" in incident.sentence
+    assert [each["event"] for each in logs if each["log_level"] == "warning"] == [incident.sentence]
+
+
+def test_run_repeats_on_standard_error_what_its_adversary_has_found(
+    mine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    game = ["--adversary", f"{mine}:Counting", "--set", "run.rounds=8", "--set", "run.agents=2"]
+
+    with pytest.raises(SystemExit) as left:
+        main(["run", "moving-target", *game, "--out", str(tmp_path / "run"), "--json"])
+
+    assert left.value.code == 0
+    printed = capsys.readouterr()
+    json.loads(printed.out)
+    (incident,) = findings(tmp_path / "run")
+    assert incident.kind == NOT_REPRODUCIBLE
+    assert f"slaternet: {incident.sentence}; {incident.evidence}" in printed.err
