@@ -74,7 +74,7 @@ class NetworkScore:
         here = slice(self._done, self._done + self._step)
         points = self._points[here]
         if self._network_loss is None:
-            loss = self._functions.loss(self._agents, _everywhere(self._agents, points)).mean(axis=0)
+            loss = np.asarray(self._functions.loss(self._agents, _everywhere(self._agents, points))).mean(axis=0)
             self.loss[here] = _checked(loss, points, "loss")
         elif not self._done:  # at once: its cost does not grow with points times agents
             self.loss = _checked(self._network_loss(self._agents, self._points), self._points, "network_loss")

@@ -18,6 +18,7 @@ from slaternet_agent.shell.command import agent
 from slaternet_lab.commands import (
     adversaries,
     adversary,
+    adversary_call,
     algorithm,
     certs,
     compare,
@@ -86,6 +87,7 @@ _register(record.record, _LOOK, "slaternet record paper --out paper.npz --set ru
 _register(algorithm.algorithm_check, _LOOK, "slaternet algorithm-check mine.py:Mine --set algorithm.gamma0=0.1")
 _register(adversaries.adversaries, _LOOK, "slaternet adversaries moving-target")
 _register(adversary.adversary_check, _LOOK, "slaternet adversary-check mine.py:Mine --set adversary.options.b=1")
+_register(adversary_call.adversary_call, _LOOK, "slaternet adversary-call mine.py:Mine runs/mine")
 _register(adversary.adversary_new, _LOOK, "slaternet adversary-new power-market --dir plugins")
 _register(debugging.adversary_serve, _LOOK, "slaternet adversary-serve mine.py:Mine --listen 127.0.0.1:7100")
 _register(runs.show, _AFTER, "slaternet show runs/mine --json")

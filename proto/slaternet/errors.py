@@ -42,6 +42,11 @@ class SlaternetError(Exception):
     """Name of the gRPC status the error travels as."""
     exit_code: ClassVar[int] = 1
 
+    @property
+    def told(self) -> str:
+        """What other processes are told where this one cannot go on."""
+        return str(self)
+
 
 class Refused(SlaternetError):
     """The caller is at fault; the same bytes never help."""
@@ -152,6 +157,11 @@ class PluginFailed(SlaternetError):
     exit_code = 6
     fault: PluginFault | None = None
     """What it did wrong, and where in its author's code, as far as that is known."""
+    command: str = ""
+    """The command that asks the plugin again what it has failed at, where that was saved."""
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}; to ask that call again: {self.command}" if self.command else super().__str__()
 
     @classmethod
     def by(cls, plugin: str, fault: PluginFault) -> Self:
@@ -164,6 +174,25 @@ class PluginFailed(SlaternetError):
         failed = cls(sentence)
         failed.fault = fault
         return failed
+
+    def extended(self, more: str) -> Self:
+        """Return the error with something added to its sentence."""
+        return self._with(f"{self.args[0]}; {more}")
+
+    def preceded(self, beginning: str) -> Self:
+        """Return the error with something in front of its sentence."""
+        return self._with(f"{beginning}{self.args[0]}")
+
+    def _with(self, sentence: str) -> Self:
+        failed = self.saying(sentence, self.fault)
+        failed.command = self.command
+        return failed
+
+    @property
+    def told(self) -> str:
+        """What other processes are told: nothing that the plugin has said, and no line of its code."""
+        where = "" if self.fault is None else f" in {self.fault.where}"
+        return f"{str(self).partition(' failed: ')[0]} failed{where}; the log of its process says why"
 
 
 class Unreachable(SlaternetError):

@@ -53,11 +53,15 @@ class PluginFault:
         return str(self.frames[-1]) if self.frames else ""
 
     @property
+    def where(self) -> str:
+        """What was called in which round, in words: loss of round 3."""
+        words = _CALLS.get(self.method, self.method or "a call")
+        return f"{words} of round {self.round}" if self.round else words
+
+    @property
     def call(self) -> str:
         """What was called, in words: loss of round 3 for agents 0, 1."""
-        words = _CALLS.get(self.method, self.method or "a call")
-        if self.round:
-            words += f" of round {self.round}"
+        words = self.where
         if self.agents:
             words += f" for agent{'s' * (self.asked > 1)} {', '.join(map(str, self.agents))}"
             words += f" and {self.asked - len(self.agents)} more" * (self.asked > len(self.agents))

@@ -224,7 +224,7 @@ class Stage:
         self.control.end()
         with pytest.raises(SlaternetError) as caught:
             await self.host
-        assert said.reason == str(caught.value)
+        assert said.reason == caught.value.told
         return caught.value
 
 

@@ -228,12 +228,12 @@ class SandboxedWorker:
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         """End it; where the plugin has failed, add to the error how the process has ended by itself."""
-        manner, fault = "", None
+        manner, failed = "", PluginFailed()
         if isinstance(error, PluginFailed):
-            manner, fault = self.ended(_DEATH_SECONDS), error.fault
+            manner, failed = self.ended(_DEATH_SECONDS), error
         self.end()
         if manner:
-            raise PluginFailed.saying(f"{error}; its process {manner}", fault)
+            raise failed.extended(f"its process {manner}")
 
     def _listens(self) -> bool:
         with socket.socket(socket.AF_UNIX) as probe:

@@ -182,7 +182,7 @@ def _make(loaded: Loaded, request: messages.DescribeRequest) -> Adversary:
 
 
 def _edge(method: str, round: int = 0, *, of: object = None) -> AbstractContextManager[None]:
-    return plugin_edge(KIND, "of this worker", method, round, of=of, logged=False)
+    return plugin_edge(KIND, "of this worker", method, round, of=of)
 
 
 def _methods(functions: Any, dimension: int) -> messages.Methods:  # noqa: ANN401 - a Round, with optional methods
@@ -203,6 +203,10 @@ def _methods(functions: Any, dimension: int) -> messages.Methods:  # noqa: ANN40
 def print_traceback(error: BaseException) -> None:
     """Print what a plugin has raised."""
     traceback.print_exception(error)
+
+
+def _tell_nobody(error: BaseException) -> None:
+    """Leave it to the game, which gets the traceback with the answer."""
 
 
 def answer(method: Method, data: bytes, failed: Callable[[BaseException], object] = print_traceback) -> Reply:
@@ -312,7 +316,7 @@ class FrameServer:
             frame = read_frame(connection.recv)
             answers: list[Reply] = []
             for method, data in items(frame):
-                answers.append(answer(self._methods[method], data))
+                answers.append(answer(self._methods[method], data, _tell_nobody))
                 if answers[-1][1] is not None:
                     break
             connection.sendall(answer_frame(answers))

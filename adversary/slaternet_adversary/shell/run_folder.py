@@ -25,6 +25,7 @@ from slaternet_adversary.engine.events import Commit, RecordRound, Summarise
 from slaternet_adversary.engine.host_costs import NetworkTotals
 from slaternet_adversary.journal.journal import JOURNAL
 from slaternet_adversary.journal.snapshot import Snapshot
+from slaternet_adversary.shell.failed_call import FAILED_CALL, FailedCalls
 from slaternet_adversary.shell.incident_file import INCIDENTS, IncidentFile
 from slaternet_adversary.shell.resumable_csv import ResumableCsv
 
@@ -64,7 +65,7 @@ _JSON = TypeAdapter(dict[str, Any])
 
 _CONCLUSIONS = (_SUMMARY, _PACKED, "assumptions.txt", "loss.png", "violation.png", "regret.csv", "regret.png")
 """Files that are written when a game is over."""
-_FILES = (_SPEC, "metrics.csv", "commitments.csv", INCIDENTS, str(JOURNAL), _DECISIONS, *_CONCLUSIONS)
+_FILES = (_SPEC, "metrics.csv", "commitments.csv", INCIDENTS, FAILED_CALL, str(JOURNAL), _DECISIONS, *_CONCLUSIONS)
 _STATE = "state"
 """States of the processes of a run. It alone does not make a run: `slaternet run` creates it first."""
 
@@ -159,6 +160,7 @@ class RunFolder:
         self._metrics = ResumableCsv(folder / "metrics.csv", COLUMNS, passing=_PASSING, again=again, disk=disk)
         self._commitments = ResumableCsv(folder / "commitments.csv", ("round", "commitment"), again=again, disk=disk)
         self._incidents = IncidentFile(folder, disk=disk)
+        self.failures = FailedCalls(folder, spec, disk)
         self._decisions: IO[bytes] | None = None
         self._settled = not again
         """Whether all that a previous process has recorded is recorded again: not before, spec.toml changes."""
@@ -254,6 +256,8 @@ class RunFolder:
         self.truncate_rest()
         self.sync()
         self.close()
+        if FAILED_CALL in self._disk.names(self.folder):  # of a plugin that was mended
+            self._disk.remove(self.folder / FAILED_CALL)
         if spec.record.decisions:
             self._pack(end.rounds)
         summary = {
@@ -297,6 +301,7 @@ class RunFolder:
 
     def close(self) -> None:
         """Close the files."""
+        self.failures.close()
         self._write_rows()
         self._metrics.close()
         self._commitments.close()

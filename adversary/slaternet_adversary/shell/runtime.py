@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from slaternet.errors import Damaged, Diverged, Refused, RunFailed, SlaternetError, Unready
+from slaternet.errors import Damaged, Diverged, PluginFailed, Refused, RunFailed, SlaternetError, Unready
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Answer, Departure, IncidentRecord, LowWater, Progress, StopAt, Values
 from slaternet.storage.failpoints import failpoint
@@ -160,7 +160,11 @@ class Runtime:
                 await self._execute(self._referee.handle(event))
             return
         some = [self._scores[i] for i in range(min(len(self._scores), self._functions.burst))]
-        scored = await self._functions.score(some) if some else []
+        try:
+            scored = await self._functions.score(some) if some else []
+        except PluginFailed as error:
+            self._results.failures.save_score(error, some)
+            raise
         if self._trimmer is not None and (scored or not self._scores):
             self._trimmer.step(self._results.sync)  # with scores, so that these cannot delay it for ever
         for each in scored:
@@ -173,7 +177,13 @@ class Runtime:
         """Have the functions of the next rounds fixed."""
         some = [self._plays.popleft() for _ in range(min(len(self._plays), self._functions.burst))]
         if not self._results.complete:  # where every round is recorded, the functions are not needed
-            await self._functions.play(some)
+            if some[0].past is not None and self._journal is None:
+                self._results.failures.keep_past(some)
+            try:
+                await self._functions.play(some)
+            except PluginFailed as error:
+                self._results.failures.save_play(error, some)
+                raise
         return [events.Played(effect.round) for effect in some]
 
     async def replay_functions(self, round: int) -> None:
@@ -298,7 +308,11 @@ class Runtime:
             ) from None
 
     async def _buy(self, batch: events.Batch) -> Values:
-        values = await self._functions.evaluate(batch.question)
+        try:
+            values = await self._functions.evaluate(batch.question)
+        except PluginFailed as error:
+            self._results.failures.save_question(error, batch.question)
+            raise
         if self._journal is not None:
             self._journal.append(bought(batch, values))  # before the replies
         failpoint("adversary_after_grant")

@@ -3,7 +3,7 @@
 The worker takes its game from its standard input, examines the plugin and writes to its standard output, line by line:
 
     {"call": ...}     the call that comes next, file and line of the method, rounds played so far
-    {"line": ...}     a line of the report
+    {"line": ...}     a line of the report; what the plugin has raised, as it travels to a game, in hexadecimal digits
     {"refused": ...}  the sentence of BadSpec
     {"debugger": ...} the sentence of DebuggerNeeded: the plugin has called one
     {"ended": ...}    that the exam is over; why before its end, if so
@@ -20,6 +20,7 @@ import sysconfig
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from slaternet.codec.faults import decode_fault
 from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS
 from slaternet.prints import LabelledLines, label_of
@@ -105,8 +106,9 @@ class _Account:
             case {"call": [str(call), str(where), int(played)]}:
                 self._call, self._where = call, where
                 self.told(call, played)
-            case {"line": [verdict, about, text, where]}:
-                self.report.add(Line(verdict, about, text, where))
+            case {"line": [verdict, about, text, where, str(fault)]}:
+                raised = decode_fault(bytes.fromhex(fault)) if fault else None
+                self.report.add(Line(verdict, about, text, where, raised))
             case {"refused": str(sentence)}:
                 raise BadSpec(sentence)
             case {"debugger": str(sentence)}:

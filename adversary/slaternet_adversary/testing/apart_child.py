@@ -8,11 +8,12 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import astuple, replace
+from dataclasses import replace
 from typing import IO, NoReturn, cast
 
 import structlog
 
+from slaternet.codec.faults import encode_fault
 from slaternet.errors import BadSpec
 from slaternet.spec import Spec
 from slaternet.spec.debugger import DebuggerNeeded, refuse_debuggers
@@ -22,6 +23,7 @@ from slaternet_adversary.testing.course import Course, Told
 from slaternet_adversary.testing.exam import examine_here, subject_of
 from slaternet_adversary.testing.repetition import STUCK_SECONDS
 from slaternet_adversary.testing.report import Report
+from slaternet_adversary.testing.subject import Line
 
 
 def main(_: list[str], untethered: Callable[[], None]) -> NoReturn:
@@ -47,7 +49,7 @@ def main(_: list[str], untethered: Callable[[], None]) -> NoReturn:
     spec = Spec.parse(job["spec"], source="the exam").replace(**{"adversary.isolation": "none"})
     longest = limits_of(spec).plugin_seconds
     course = _TimedCourse(longest, job["seconds"], told=lambda call, played: tell(call=(call, course.where, played)))
-    report = Report(course, told=lambda line: tell(line=astuple(line)))
+    report = Report(course, told=lambda line: tell(line=_written(line)))
     try:
         examine_here(replace(subject_of(spec), rounds=job["rounds"], course=course), report)
         tell(ended=report.ended)
@@ -77,3 +79,9 @@ class _TimedCourse(Course):
 
     def answered(self) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
+
+
+def _written(line: Line) -> tuple[str, ...]:
+    """Return a line of the report for JSON."""
+    fault = "" if line.fault is None else encode_fault(line.fault).hex()
+    return line.verdict, line.about, line.text, line.where, fault

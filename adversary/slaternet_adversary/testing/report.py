@@ -77,11 +77,11 @@ class Report:
         try:
             yield
         except Fault as fault:
-            self.add(Line("failed", fault.about, str(fault), fault.where))
+            self.add(Line("failed", fault.about, str(fault), fault.where, fault.fault))
         except DebuggerNeeded:
             raise
         except PluginFailed as failure:
-            self.add(Line("failed", "plays", str(failure), place_of(failure)))
+            self.add(Line("failed", "plays", str(failure), place_of(failure), failure.fault))
 
     @contextmanager
     def within_time(self) -> Iterator[None]:

@@ -16,6 +16,7 @@ from slaternet.errors import PluginFailed
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
 from slaternet.numerics.randomness import stream
+from slaternet.plugin_faults import PluginFault
 from slaternet.spec.debugger import DebuggerNeeded
 from slaternet.spec.plugins import plugin_edge
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
@@ -44,15 +45,18 @@ class Line:
     text: str
     where: str = ""
     """File and line of the author's code that a warning or a failure is about, where they are known."""
+    fault: PluginFault | None = None
+    """What the adversary raised."""
 
 
 class Fault(Exception):
     """A breach of the contract, found by the exam; never leaves it."""
 
-    def __init__(self, about: str, text: str, where: str = "") -> None:
+    def __init__(self, about: str, text: str, where: str = "", fault: PluginFault | None = None) -> None:
         super().__init__(text)
         self.about = about
         self.where = where
+        self.fault = fault
 
 
 @dataclass(frozen=True)
@@ -247,7 +251,7 @@ def guarding(
     ours = (CannotPlay, Fault, OutOfTime)
     try:
         with (
-            plugin_edge("adversary plugin", "of the exam", method, round, agents, of=of, passing=ours, logged=False),
+            plugin_edge("adversary plugin", "of the exam", method, round, agents, of=of, passing=ours),
             warnings.catch_warnings(),
         ):
             # a service logs them and goes on; the values are checked anyway
@@ -258,11 +262,11 @@ def guarding(
     except PluginFailed as failure:
         if failure.fault is None or isinstance(failure.__cause__, PluginFailed):
             cause = failure.__cause__ if isinstance(failure.__cause__, PluginFailed) else failure
-            raise Fault("plays", str(cause), place_of(cause)) from failure
+            raise Fault("plays", str(cause), place_of(cause), cause.fault) from failure
         where = place_of(failure)
         if "read-only" in failure.fault.message:
             raise Fault(about, f"{call} writes into an array it is given; make a new one", where) from failure
-        raise Fault(about, f"{call} raised {failure.fault.raised}", where) from failure
+        raise Fault(about, f"{call} raised {failure.fault.raised}", where, failure.fault) from failure
     finally:
         subject.course.answered()
 

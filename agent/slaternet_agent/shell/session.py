@@ -249,7 +249,8 @@ class HostSession:
     ) -> Iterator[None]:
         """End our part, not just a stream, where a user's algorithm raises; PluginFailed names what it raised."""
         try:
-            with plugin_edge("algorithm", self._membership.spec.algorithm.name, method, round, passing=passing):
+            name, seats = self._membership.spec.algorithm.name, self._seating.seats
+            with plugin_edge("algorithm", name, method, round, seats, of=self._algorithm, passing=passing):
                 yield
         except PluginFailed as error:
             self._membership.fail(error)
@@ -309,10 +310,14 @@ class HostSession:
     def _on_recalled(self, body: Question | Answer) -> None:
         """Use an entry of the journal."""
         try:
-            with plugin_edge("algorithm", self._membership.spec.algorithm.name, round=body.round, passing=_WRONG_INPUT):
+            with plugin_edge(
+                "algorithm", self._membership.spec.algorithm.name, "", body.round, body.agents, passing=_WRONG_INPUT
+            ):
                 self._recalls.apply(body)
         except PluginFailed as error:
-            if not self._recalls.refuse():
+            if self._recalls.refuse():
+                log.warning("rows of others cannot be rebuilt", reason=str(error))
+            else:
                 self._membership.fail(error)
             return
         self._recalls.advance()
@@ -342,9 +347,10 @@ class HostSession:
 
         def rebuilt() -> None:
             try:
-                with plugin_edge("algorithm", self._membership.spec.algorithm.name, "outgoing", round):
+                with plugin_edge("algorithm", self._membership.spec.algorithm.name, "outgoing", round, agents):
                     rows = self._algorithm.outgoing(rebuild.state, round)
-            except PluginFailed:
+            except PluginFailed as error:
+                log.warning("rows of others cannot be rebuilt", reason=str(error))
                 rows = unknown
             answer(rows)
 

@@ -23,6 +23,7 @@ import numpy as np
 from slaternet.errors import BadSpec, PluginFailed
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Array
+from slaternet.plugin_faults import PluginFault
 from slaternet.spec import AlgorithmSection
 from slaternet.spec.plugins import plugin_edge
 from slaternet_agent.algorithms import Algorithm, AlgorithmGame, Decision, Feedback, Values
@@ -64,6 +65,8 @@ class AlgorithmFinding:
     verdict: Literal["ok", "error", "untested"]
     about: str
     text: str
+    fault: PluginFault | None = None
+    """What the algorithm raised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,26 +83,27 @@ class _Round:
 class _Fault(Exception):
     """A breach of the contract; stays in this module."""
 
-    def __init__(self, about: str, text: str) -> None:
+    def __init__(self, about: str, text: str, fault: PluginFault | None = None) -> None:
         super().__init__(text)
         self.about = about
+        self.fault = fault
 
 
 def examine(target: AlgorithmSection | Factory) -> list[AlgorithmFinding]:
     """Return one finding for each of CHECKS; BadSpec where a section cannot be built at all."""
     section = target if isinstance(target, AlgorithmSection) else None
     silent = section is not None and completed(section).mode == "local"
-    faults: dict[str, str] = {}
+    faults: dict[str, _Fault] = {}
     for arena in arenas(silent=silent):
         for fault in _faults(_maker(target, arena.game), arena):
-            faults.setdefault(fault.about, str(fault))
+            faults.setdefault(fault.about, fault)
     broken = any(each in faults for each in _PLAYED)
     return [_finding(about, faults, broken) for about in CHECKS]
 
 
-def _finding(about: str, faults: dict[str, str], broken: bool) -> AlgorithmFinding:
+def _finding(about: str, faults: dict[str, _Fault], broken: bool) -> AlgorithmFinding:
     if about in faults:
-        return AlgorithmFinding("error", about, faults[about])
+        return AlgorithmFinding("error", about, str(faults[about]), faults[about].fault)
     if broken:
         return AlgorithmFinding("untested", about, "correct the error first")
     return AlgorithmFinding("ok", about, CHECKS[about])
@@ -123,7 +127,7 @@ def _faults(host: Callable[[], "_Host"], arena: Arena) -> list[_Fault]:
         try:
             check(host, played)
         except _Fault as fault:
-            found.append(fault if fault.about == about else _Fault(about, f"{fault} ({_AGAIN[about]})"))
+            found.append(fault if fault.about == about else _Fault(about, f"{fault} ({_AGAIN[about]})", fault.fault))
     return found
 
 
@@ -154,7 +158,7 @@ class _Host:
 
 def _guarded(where: str, method: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401
     try:
-        with plugin_edge("algorithm", "of the exam", where.partition(" ")[0], logged=False):
+        with plugin_edge("algorithm", "of the exam", where.partition(" ")[0]):
             return method(*arguments)
     except PluginFailed as failure:
         if isinstance(failure.__cause__, dataclasses.FrozenInstanceError):
@@ -164,7 +168,7 @@ def _guarded(where: str, method: Callable[..., Any], *arguments: object) -> Any:
         if "read-only" in raised:
             text = f"{where} writes into an array it is given or has given away; make a new one"
             raise _Fault("pure", text) from failure
-        raise _Fault("plays", f"{where} raised {raised}") from failure
+        raise _Fault("plays", f"{where} raised {raised}", failure.fault) from failure
 
 
 def _play(host: _Host, arena: Arena) -> list[_Round]:

@@ -36,6 +36,7 @@ class Coordinator:
         self._publication = self._state.publication
         self._reseating = Reseating(self._state)
         self._disputes = Disputes(self._state, limits, self._shut_out)
+        self.cause: Exception | None = None  # of a failure, in full; the others are told no text of a plugin
         self.view = self._state.view()
         """The game after the last event; another thread may read it."""
 
@@ -300,7 +301,7 @@ class Coordinator:
         try:
             topologies = self._publication.extend(self._roster, self._state.score.round, self._state.last)
         except (BadSpec, PluginFailed) as error:
-            return self._end(Phase.FAILED, str(error))
+            return self._end(Phase.FAILED, error.told, error)
         if not topologies:
             return []
         told = [events.Tell(*each) for each in topologies]
@@ -374,7 +375,7 @@ class Coordinator:
         try:
             topologies = list(self._publication.since(mark, players))
         except (BadSpec, PluginFailed) as error:
-            return self._end(Phase.FAILED, str(error))
+            return self._end(Phase.FAILED, error.told, error)
         told = [self._seat(member) for member in self._roster if member.plays]
         told += [events.Tell(*each) for each in topologies]
         if self._state.stopped and self._state.last is not None:
@@ -382,10 +383,10 @@ class Coordinator:
         self._disputes.clear()
         return [self._keep(), events.Announce(adoption.lost[0], "adopted", str(adoption)), *told]
 
-    def _end(self, phase: Phase, failure: str = "") -> list[events.Effect]:
+    def _end(self, phase: Phase, failure: str = "", cause: Exception | None = None) -> list[events.Effect]:
         if self._state.phase.ended:
             return []
-        self._state.phase, self._state.failure = phase, failure
+        self._state.phase, self._state.failure, self.cause = phase, failure, cause
         return [self._keep(), *(events.Tell(member.name, model.GameOver(failure)) for member in self._roster)]
 
     def _leave_if_alone(self) -> list[events.Effect]:

@@ -143,7 +143,7 @@ class CoordinatorService:
             raise self._writer.broken
         game = self._engine.view
         if game.phase is Phase.FAILED:
-            raise RunFailed(f"the game failed: {game.failure}")
+            raise RunFailed(f"the game failed: {self._engine.cause or game.failure}")
         failpoint("coordinator_after_last_report")
         try:
             self._state.close(game.last or 0)

@@ -13,7 +13,7 @@ import typer
 
 from slaternet.errors import PluginFailed
 from slaternet_lab.commands.debugging import with_debugger
-from slaternet_lab.commands.options import JsonOption
+from slaternet_lab.commands.options import JsonOption, with_traceback
 from slaternet_lab.commands.report import bar, print_findings
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def adversary_new(
         typer.echo(f"  {command}")
 
 
+@with_traceback
 def adversary_check(
     target: Annotated[
         str,
@@ -114,7 +115,7 @@ def adversary_check(
     print_findings(report if as_json else shown, columns, as_json=as_json)
     for each in shown:
         if each.verdict == "failed":
-            raise PluginFailed(f"adversary {target} fails the exam: {each.about}: {each.text}")
+            raise PluginFailed.saying(f"adversary {target} fails the exam: {each.about}: {each.text}", each.fault)
     if code and not any(each.text.startswith("not examined") for each in report):
         record(code)
 
@@ -174,7 +175,7 @@ def examine(
     try:
         return [*report, *_theory(measure(spec, QUICK), slater=slater)]
     except PluginFailed as error:
-        return [*report, Line("failed", "theorems", str(error))]
+        return [*report, Line("failed", "theorems", str(error), fault=error.fault)]
 
 
 def _theory(figures: "Figures", *, slater: bool) -> "Iterator[Line]":

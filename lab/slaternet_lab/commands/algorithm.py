@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from slaternet.errors import BadSpec, PluginFailed
-from slaternet_lab.commands.options import JsonOption
+from slaternet_lab.commands.options import JsonOption, with_traceback
 from slaternet_lab.commands.report import print_findings
 
 _AROUND = {
@@ -17,6 +17,7 @@ _AROUND = {
 """The rest of a spec, so that [algorithm] is read as in one; the exam brings its own game."""
 
 
+@with_traceback
 def algorithm_check(
     target: Annotated[
         str, typer.Argument(metavar="TARGET", help="A name, pkg.module:Class or path/file.py:Class of an algorithm.")
@@ -42,4 +43,4 @@ def algorithm_check(
     print_findings(report, {"verdict": "verdict", "about": "about", "finding": "text"}, as_json=as_json)
     for each in report:
         if each.verdict == "error":
-            raise PluginFailed(f"algorithm {target} breaks its contract: {each.text}")
+            raise PluginFailed.saying(f"algorithm {target} breaks its contract: {each.text}", each.fault)

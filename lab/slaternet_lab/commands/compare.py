@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from slaternet.errors import BadSpec
+from slaternet.errors import BadSpec, PluginFailed
 from slaternet.texts import printable
 from slaternet_lab.commands import options
 from slaternet_lab.commands.report import WIDE, print_json, print_line, print_table
@@ -19,6 +19,7 @@ _HOSTS = 2
 _INTERRUPTED = 130
 
 
+@options.with_traceback
 def compare(
     spec: options.SpecArgument = None,
     algorithms: Annotated[
@@ -130,7 +131,8 @@ def _raise_failure(found: "Comparison") -> None:
     """Raise the first failure where runs failed; the results of the others are shown already."""
     for name, error in found.failures.items():
         total = len(found.failures) + len(found.outcomes)
-        raise type(error)(
+        sentence = (
             f"{len(found.failures)} of {total} runs failed, first {name}: {error} (the same command with --out "
             f"{found.folder} plays them again)"
         )
+        raise PluginFailed.saying(sentence, error.fault) if isinstance(error, PluginFailed) else type(error)(sentence)

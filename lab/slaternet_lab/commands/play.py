@@ -32,6 +32,7 @@ from slaternet_lab.commands.options import (
     SetOption,
     SpecArgument,
     overrides,
+    with_traceback,
 )
 from slaternet_lab.commands.runs import show_summary
 from slaternet_lab.games.fork_server import fork_server
@@ -46,6 +47,7 @@ NoRestartOption = Annotated[
 ]
 
 
+@with_traceback
 def run(
     spec: SpecArgument = None,
     hosts: Annotated[int, typer.Option(min=1, help="Agent hosts to start.")] = 2,
@@ -103,6 +105,7 @@ def run(
     _exit_if_degraded(ended, planned)
 
 
+@with_traceback
 def simulate(
     spec: SpecArgument = None,
     adversary: AdversaryOption = None,
@@ -147,6 +150,7 @@ def simulate(
     _conclude(with_debugger(play, wanted=debug, as_json=as_json), as_json, figures=not no_figures)
 
 
+@with_traceback
 def resume(
     run: RunArgument,
     rounds: Annotated[

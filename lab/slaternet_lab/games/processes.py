@@ -18,6 +18,7 @@ from slaternet.network.client import Channel, open_channel
 from slaternet.network.file_limit import raise_file_limit
 from slaternet.service.main import DEGRADED, TETHER
 from slaternet.storage.disk import open_log
+from slaternet.storage.fault_file import read_fault
 from slaternet.texts import cleaned
 from slaternet_coordinator.engine.rules import Policy
 from slaternet_lab.games.fork_server import UNBUFFERED, Forked, ForkServer, fork_server
@@ -376,6 +377,11 @@ class Supervisor:
             # a restarted coordinator does not know yet how far the game is
             self.progress.update(*self._furthest, "; ".join(notes.values()))
 
+    def _fault_of(self, child: Child) -> PluginFailed:
+        """Return the failure of a plugin with which a process has ended."""
+        told = read_fault(states_of(self.folder) / child.name) or PluginFailed(str(child.death()))
+        return told.preceded(f"{child.name} (its log: {child.log}) ended: ") if told.fault else told
+
     async def _cause(self) -> SlaternetError:
         """Return the error behind the first death; best is one of a process that ended with a reason of its own."""
         children = [*self._children.values(), *self._given_up]
@@ -387,7 +393,8 @@ class Supervisor:
         for kind in (PluginFailed, Diverged, BadSpec):
             for child in dead:
                 if child.code == kind.exit_code:
-                    remedy = f"; correct it, then continue with `slaternet resume {self.folder}`" if paused else ""
-                    return kind(f"{child.death()}{remedy}")
+                    error = self._fault_of(child) if kind is PluginFailed else kind(str(child.death()))
+                    remedy = f"correct it, then continue with `slaternet resume {self.folder}`"
+                    return error.extended(remedy) if paused and isinstance(error, PluginFailed) else error
         informative = [child for child in dead if child.code != RunFailed.exit_code]
         return (informative or dead)[0].death()

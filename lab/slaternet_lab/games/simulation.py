@@ -1,5 +1,6 @@
 """`slaternet simulate`: the three engines in one process, by direct calls; same digest as over the network."""
 
+import sys
 import threading
 import uuid
 from collections import deque
@@ -11,6 +12,7 @@ from slaternet import model
 from slaternet.errors import BadSpec, PluginFailed, Refused, SlaternetError
 from slaternet.limits import LIMITS
 from slaternet.spec import Spec
+from slaternet.spec.author_frames import broken
 from slaternet.spec.plugins import plugin_edge
 from slaternet_adversary.api import Adversary
 from slaternet_adversary.engine.events import Asked, Play, Score, Used
@@ -165,7 +167,7 @@ class Simulation:
     def close(self) -> None:
         """Close the run folder, and end the plugin."""
         self._adversary.close()
-        self._plugin.close()
+        self._plugin.__exit__(*sys.exc_info())  # to an error it may add how the plugin's process has ended
 
     def _come(self, name: str, role: model.Role) -> None:
         for effect in self._coordinator.handle(coordinator.Joined(name, model.Join(role, "", 0, model.PROTOCOL, ""))):
@@ -216,21 +218,23 @@ class Simulation:
         try:
             completed(self._adversary.handle(Asked(HOST, question)))
         except Refused as error:
-            raise PluginFailed(
-                f"the algorithm {self._spec.algorithm.name} broke the rules in round {question.round}: {error}; "
-                "`slaternet algorithm-check` examines it"
-            ) from error
+            what, remedy = f"broke the rules: {error}", "`slaternet algorithm-check` examines it"
+            fault = broken(self._algorithm, "decide", question.round, question.agents, what, remedy)
+            raise PluginFailed.by(f"algorithm {self._spec.algorithm.name}", fault) from error
 
     def _decide(self, event: Event) -> None:
         player = self._player
-        with plugin_edge("algorithm", self._spec.algorithm.name, round=lambda: player.round):
+        with plugin_edge(
+            "algorithm", self._spec.algorithm.name, "", lambda: player.round, self._seats, of=self._algorithm
+        ):
             self._todo.extend(player.handle(event))
 
     def _hear(self, body: object) -> None:
         match body:
             case model.Seating(seats) if len(seats):
-                algorithm = build_algorithm(self._spec, self._description)
-                with plugin_edge("algorithm", self._spec.algorithm.name, "start"):
+                self._algorithm = algorithm = build_algorithm(self._spec, self._description)
+                self._seats = seats
+                with plugin_edge("algorithm", self._spec.algorithm.name, "start", agents=seats, of=algorithm):
                     self._host = Host(algorithm, body, self._spec.run.agents, self._spec.run.rounds)
                 completed(self._adversary.seat(1, [(HOST, seats)], body.departures))
             case model.Topology():

@@ -11,7 +11,7 @@ import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from slaternet.errors import BadSpec
-from slaternet.texts import printable
+from slaternet.texts import cleaned_lines, printable
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 FORMATS = ("console", "json")
@@ -79,13 +79,13 @@ def error_logger(*_: object) -> structlog.WriteLogger:
     return structlog.WriteLogger(cast("TextIO", _Stderr()))
 
 
-def print_final_error(program: str, sentence: str, code: int) -> None:
-    """Print or log why a program is about to exit with `code`."""
+def print_final_error(program: str, sentence: str, code: int, trace: str = "") -> None:
+    """Print or log why a program is about to exit with `code`; below it the traceback of a plugin's error, if any."""
     if _format == "json":
-        structlog.get_logger().error(sentence, exit_code=code)
+        structlog.get_logger().error(sentence, exit_code=code, **({"exception": trace} if trace else {}))
     else:
         with contextlib.suppress(OSError):
-            print(f"{program}: {printable(sentence)}", file=sys.stderr)
+            print(f"{program}: {printable(sentence)}", *cleaned_lines(trace).splitlines(), sep="\n", file=sys.stderr)
 
 
 def _for_people() -> tuple[list[Processor], list[Processor]]:

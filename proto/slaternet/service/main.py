@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import structlog
 
-from slaternet.errors import NO_MEMORY, BadSpec, RunFailed, SlaternetError
+from slaternet.errors import NO_MEMORY, BadSpec, PluginFailed, RunFailed, SlaternetError
 from slaternet.network.file_limit import raise_file_limit
 from slaternet.service.logs import print_final_error
 from slaternet.spec.debugger import refuse_debuggers
@@ -91,7 +91,12 @@ async def interruptible(work: Coroutine[Any, Any, None], stopping: asyncio.Event
     try:
         await asyncio.wait((doing, waiting), return_when=asyncio.FIRST_COMPLETED)
         if doing.done():
-            doing.result()
+            try:
+                doing.result()
+            except PluginFailed as error:
+                if error.fault is not None and error.fault.traceback:
+                    structlog.get_logger().error("a plugin failed", exception=error.fault.traceback)
+                raise
             return 0
         structlog.get_logger().warning(parting())
         return _IMPATIENT
@@ -113,7 +118,7 @@ def main(program: str, work: Callable[[], object]) -> NoReturn:
             if sys.stdout is not None:  # it was closed
                 sys.stdout.flush()  # here, where an error can be reported
     except SlaternetError as error:
-        _leave(program, str(error), error.exit_code)
+        _leave(program, str(error), error.exit_code, _trace_of(error))
     except KeyboardInterrupt:
         _leave(program, "interrupted", _IMPATIENT)
     except BdbQuit:
@@ -133,6 +138,15 @@ def main(program: str, work: Callable[[], object]) -> NoReturn:
     sys.exit(0)
 
 
+def _trace_of(error: SlaternetError) -> str:
+    """Return the traceback to be shown below an error: a plugin's, the author's part of it unless all was noted."""
+    if not isinstance(error, PluginFailed) or error.fault is None:
+        return ""
+    if os.environ.get(TETHER) == "1":  # it has been logged, and the last line must be the sentence
+        return ""
+    return "\n".join(getattr(error, "__notes__", [error.fault.reduced]))
+
+
 def _defect(error: Exception) -> str:
     """Write the traceback of an error that nobody has foreseen to a file of its own; return what to do about it."""
     what = f"a defect of Slaternet: {type(error).__name__}: {error}"[:_WORDS]
@@ -145,9 +159,9 @@ def _defect(error: Exception) -> str:
     return f"{what}; please report it with {log}"
 
 
-def _leave(program: str, sentence: str, code: int) -> NoReturn:
+def _leave(program: str, sentence: str, code: int, trace: str = "") -> NoReturn:
     if sentence:
-        print_final_error(program, sentence, code)
+        print_final_error(program, sentence, code, trace)
     for output in filter(None, (sys.stdout, sys.stderr)):
         try:
             output.flush()

@@ -304,10 +304,10 @@ class Membership:
     def fail(self, error: errors.SlaternetError, reason: str = "") -> None:
         """End our part in the game, and the adversary the game: this process cannot go on.
 
-        The coordinator receives `reason`; by default, the error.
+        The coordinator receives `reason`; by default, the error, but nothing of what a plugin has said.
         """
         if not self.failed:
-            self._failure, self._reason, self.failed = error, reason or str(error), True
+            self._failure, self._reason, self.failed = error, reason or error.told, True
             log.error("cannot go on", reason=str(error))
             self.send(model.Failed(self._reason))
 

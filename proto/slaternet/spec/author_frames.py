@@ -66,7 +66,7 @@ def raised(error: BaseException, method: str, round: int, agents: Agents | None,
         round=round,
         agents=named,
         asked=about,
-        frames=frames or definition(subject, method),
+        frames=frames or definition(subject, method or "constructor"),
         traceback=cleaned_lines("".join(traceback.format_exception(error))),
     )
 

@@ -27,8 +27,6 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
-import structlog
-
 from slaternet.errors import BadSpec, PluginFailed, SlaternetError
 from slaternet.fields import options_of
 from slaternet.model import Agents
@@ -45,24 +43,21 @@ FOREIGN = "grpc://"
 
 _OF_DEBUGGERS = (BdbQuit, DebuggerNeeded)
 
-log = structlog.get_logger()
-
 _imported: dict[str, str] = {}
 """The hashes that modules had when they were imported: a process executes a module once."""
 
 
 class plugin_edge:  # noqa: N801  used as a function, like contextlib.suppress
-    """Turn any exception of a user's code within the block into PluginFailed, and log its traceback for the operator.
+    """Turn any exception of a user's code within the block into PluginFailed.
 
     `kind` and `name` identify the plugin. What was called is data: the `method` (empty: the first function of the
     author's in the traceback), the `round` (a function if it is known only at the end of the block), the `agents`, and
     the object that has the method, `of`. Errors of the types `passing` are our own and pass through, and so does what
-    ends a debugger, or refuses one. An exam reports failures as findings and sets `logged` to False. A class, because a
-    game passes several edges a round, and a generator costs three times as much; nothing is put into words unless the
-    block fails.
+    ends a debugger, or refuses one. A class, because a game passes several edges a round, and a generator costs three
+    times as much; nothing is put into words unless the block fails.
     """
 
-    __slots__ = ("_call", "_kind", "_logged", "_name", "_passing")
+    __slots__ = ("_call", "_kind", "_name", "_passing")
 
     def __init__(
         self,
@@ -74,9 +69,8 @@ class plugin_edge:  # noqa: N801  used as a function, like contextlib.suppress
         *,
         of: object = None,
         passing: tuple[type[BaseException], ...] = (SlaternetError,),
-        logged: bool = True,
     ) -> None:
-        self._kind, self._name, self._passing, self._logged = kind, name, passing, logged
+        self._kind, self._name, self._passing = kind, name, passing
         self._call = method, round, agents, of
 
     def __enter__(self) -> None:
@@ -89,8 +83,6 @@ class plugin_edge:  # noqa: N801  used as a function, like contextlib.suppress
     def _failed(self, error: BaseException) -> PluginFailed:
         method, round, agents, of = self._call
         fault = raised(error, method, round() if callable(round) else round, agents, of)
-        if self._logged:
-            log.error("plugin failed", kind=self._kind, plugin=self._name, where=fault.call, exc_info=error)
         return PluginFailed.by(f"{self._kind} {self._name}", fault)
 
 

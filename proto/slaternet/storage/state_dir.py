@@ -3,6 +3,7 @@
 lock         held as long as the process runs
 state.json   its game: run, spec, whether it is over, and of an adversary the run folder
 checkpoints  of a host: its state after some rounds of that game
+fault.json   the failure of a plugin with which the last process has ended, where it has
 """
 
 import json
@@ -12,9 +13,10 @@ from typing import Any, Self
 
 from pydantic import TypeAdapter
 
-from slaternet.errors import BadSpec
+from slaternet.errors import BadSpec, PluginFailed
 from slaternet.limits import LIMITS
 from slaternet.storage.disk import DISK, DRAFT, Disk, DiskFile, refuse_link, replace_file
+from slaternet.storage.fault_file import FAULT, write_fault
 from slaternet.storage.files import read_json
 
 AUTO = "auto"
@@ -86,6 +88,7 @@ class StateDir:
             return None
         state = cls(name, role, folder, lock, disk)
         try:
+            state._remove(folder, FAULT)
             if fresh:
                 state._remove(folder / _CHECKPOINTS)
                 state._remove(folder, _STATE, _STATE + DRAFT)
@@ -99,7 +102,9 @@ class StateDir:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, PluginFailed) and self.folder is not None:
+            write_fault(self.folder, error, disk=self._disk)
         self.release()
 
     def release(self) -> None:

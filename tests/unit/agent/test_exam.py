@@ -179,12 +179,12 @@ BREACHES = [
         "restores",
         "is another after a new instance took the state over; keep all memory in the state",
     ),
-    (Peeks, "rebuilds", "update of round 1 raised AttributeError at test_exam.py"),
+    (Peeks, "rebuilds", "update of round 1 raised AttributeError: 'Peeks' object has no attribute 'heard', at "),
     (Misshapes, "shapes", "decide returns points in round 1 of shape (5, 2, 13), not (5, 1, 13); return (k, s, p)"),
     (Narrow, "shapes", "outgoing returns rows in round 1 of shape (5, 12), not (5, 13); return (k, width)"),
     (Single, "shapes", "outgoing returns rows in round 1 as float32; return a float64 array (k, width)"),
     (Explodes, "finite", "outgoing returns rows in round 2 that are not finite; keep its steps bounded"),
-    (Raises, "plays", "update of round 1 raised KeyError at test_exam.py, line "),
+    (Raises, "plays", "update of round 1 raised KeyError: 'nothing', at "),
     (Loose, "state", "the algorithm has a state that is no dataclass; make it one of float64 arrays and `agents`"),
 ]
 

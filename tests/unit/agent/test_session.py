@@ -105,7 +105,8 @@ async def test_what_an_algorithm_raises_on_an_accepted_stream_fails_the_game_and
         failure = await stage.fails()
 
     assert isinstance(failure, PluginFailed)
-    sentence = rf"the algorithm {spec.algorithm.name} failed: round 5 raised ZeroDivisionError at .*: no more;"
+    where = f"the algorithm {spec.algorithm.name} failed: decide of round 5"
+    sentence = rf"{where} for agent 1 raised ZeroDivisionError: no more, at "
     assert re.match(sentence, str(failure))
     assert load(GROUP, spec.algorithm.name, key="algorithm.name").factory.decided == [1, 2, 3, 4, 5]
 
@@ -122,7 +123,7 @@ async def test_what_an_algorithm_raises_before_the_first_round_fails_the_game(
         failure = await stage.fails()
 
     assert isinstance(failure, PluginFailed)
-    raised = rf"{what} raised ZeroDivisionError at .*\.py, line \d+: not today; correct its code"
+    raised = rf"{what}( for agent 1)? raised ZeroDivisionError: not today, at .*\.py:\d+ `raise .*`; correct its code"
     assert re.fullmatch(f"the algorithm {spec.algorithm.name} failed: {raised}", str(failure))
 
 

@@ -39,7 +39,7 @@ def test_the_numbers_of_a_graph_of_one_s_own_are_converted_by_its_hints(tmp_path
 @pytest.mark.parametrize(
     ("body", "what"),
     [
-        ("    def __init__(self, n, seed): raise KeyError('x')\n", "its constructor raised KeyError at "),
+        ("    def __init__(self, n, seed): raise KeyError('x')\n", "its constructor raised KeyError: 'x', at "),
         ("    def __init__(self, n, seed): pass\n", "is no graph; give its class a method matrix(t)"),
     ],
 )
@@ -54,5 +54,5 @@ def test_a_graph_that_raises_is_named_with_its_round(tmp_path: Path) -> None:
     body = "    def __init__(self, n, seed): pass\n    def matrix(self, t): return 1 // (t - 3)\n"
     graph = build(section(tmp_path, body), 5, 1)
 
-    with pytest.raises(PluginFailed, match=r"matrix\(3\) raised ZeroDivisionError"):
+    with pytest.raises(PluginFailed, match=r"matrix of round 3 raised ZeroDivisionError"):
         graph.matrix(3)

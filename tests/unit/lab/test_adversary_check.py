@@ -150,7 +150,7 @@ def test_a_failure_ends_with_its_line_and_the_exit_code_of_plugins(
 
     error = capsys.readouterr().err.splitlines()[-1]
     assert f"adversary {tmp_path}/mine.py:Flat fails the exam:" in error
-    assert "shape (1,) where (1, 2) was asked for" in error
+    assert "(1, 2)" in error
 
 
 @pytest.mark.parametrize("isolation", ["none", "process"])

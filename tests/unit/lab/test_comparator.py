@@ -219,7 +219,9 @@ def test_losses_that_are_not_convex_are_not_passed_over() -> None:
 def test_what_a_plugin_raises_is_said_to_be_the_plugins() -> None:
     spec = LIVELY.replace(adversary={"plugin": f"{__file__}:Tub", "isolation": "none"})
 
-    with pytest.raises(PluginFailed, match=r"plugin Tub failed: play\(1\) raised RuntimeError at .*: out of water"):
+    with pytest.raises(
+        PluginFailed, match=r"plugin Tub failed: play of round 1 raised RuntimeError: out of water, at "
+    ):
         offline(spec)
 
 

@@ -106,7 +106,7 @@ def test_failed_runs_are_told_after_the_table_of_the_others(capsys: pytest.Captu
     assert code == 6
     assert any(line.startswith("zero ") for line in table.splitlines())
     assert "1 of 2 runs failed, first endless.py:Endless, seed 1: the algorithm" in error
-    assert "failed: round 5 raised ValueError at endless.py, line " in error
+    assert "failed: update of round 5 for agent" in error
 
 
 def test_an_interrupt_ends_it_with_a_sentence_that_says_how_to_go_on(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
-from structlog.testing import capture_logs
 
 from slaternet.errors import BadSpec, PluginFailed
 from slaternet.spec.plugins import absolute, check_options, digest, load, plugin_edge
@@ -227,12 +226,3 @@ def test_a_plugin_that_exits_has_failed_and_our_own_errors_pass() -> None:
         raise BadSpec("run.rounds is missing")
     with pytest.raises(PluginFailed), plugin_edge("algorithm", "a", "start", passing=(PluginFailed,)):
         raise BadSpec("no fault of the spec")
-
-
-@pytest.mark.parametrize("logged", [True, False])
-def test_the_traceback_is_logged_for_the_operator_unless_a_report_says_it(logged: bool) -> None:
-    with capture_logs() as logs, pytest.raises(PluginFailed), plugin_edge("graph", "mine", "matrix", 3, logged=logged):
-        raise KeyError("lost")
-
-    told = [(each["event"], each["plugin"], each["where"], repr(each["exc_info"])) for each in logs]
-    assert told == [("plugin failed", "mine", "matrix of round 3", "KeyError('lost')")] * logged

@@ -91,7 +91,7 @@ def test_the_status_of_a_peer_is_read_as_plain_text(
 def test_what_a_plugin_raises_is_told_as_plain_text() -> None:
     with (
         pytest.raises(PluginFailed) as failed,
-        plugin_edge("adversary", "mine.py:Mine", "play", 1, logged=False),
+        plugin_edge("adversary", "mine.py:Mine", "play", 1),
     ):
         raise ArithmeticError(HOSTILE)
 
