@@ -84,9 +84,9 @@ class Maker(abc.ABC):
 
 
 @contextlib.contextmanager
-def open_plugin(spec: Spec) -> Iterator[tuple[Adversary, Description]]:
+def open_plugin(spec: Spec, *, labels: bool = True) -> Iterator[tuple[Adversary, Description]]:
     """Give a new instance of the spec's plugin and its description; at the end of the block, end its process."""
-    with plugin_maker(spec) as maker:
+    with plugin_maker(spec, labels=labels) as maker:
         yield make_plugin(spec, maker)
 
 
@@ -100,11 +100,11 @@ def make_plugin(spec: Spec, maker: Maker) -> tuple[Adversary, Description]:
 
 
 @contextlib.contextmanager
-def plugin_maker(spec: Spec, patience: float = 0.0, served_at: str = "") -> Iterator[Maker]:
+def plugin_maker(spec: Spec, patience: float = 0.0, served_at: str = "", *, labels: bool = True) -> Iterator[Maker]:
     """Give a maker of the spec's plugin at once: `new` takes the time. At the end of the block, end its process.
 
     A foreign plugin whose server is gone is dialled again for `patience` seconds. `served_at` is where a plugin in
-    Python is served already, HOST:PORT.
+    Python is served already, HOST:PORT. Without `labels`, what it prints in this process is left as it is.
     """
     target, limits = spec.adversary.plugin, limits_of(spec)
     check_data(spec)
@@ -130,7 +130,7 @@ def plugin_maker(spec: Spec, patience: float = 0.0, served_at: str = "") -> Iter
             with contextlib.closing(_Outside(spec, name, served, lambda _: code)) as outside:
                 yield outside
     else:
-        plain = is_built_in(target) or is_debugged()  # else what it prints is its own
+        plain = not labels or is_built_in(target) or is_debugged()  # else what it prints is its own
         with contextlib.nullcontext() if plain else labelled(label_of(target)):
             yield _Inside(spec)
 

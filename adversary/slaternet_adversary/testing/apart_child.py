@@ -51,7 +51,7 @@ def main(_: list[str], untethered: Callable[[], None]) -> NoReturn:
     course = _TimedCourse(longest, job["seconds"], told=lambda call, played: tell(call=(call, course.where, played)))
     report = Report(course, told=lambda line: tell(line=_written(line)))
     try:
-        examine_here(replace(subject_of(spec), rounds=job["rounds"], course=course), report)
+        examine_here(replace(subject_of(spec, labels=False), rounds=job["rounds"], course=course), report)
         tell(ended=report.ended)
     except BadSpec as error:
         tell(refused=str(error))

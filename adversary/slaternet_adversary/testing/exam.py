@@ -83,17 +83,17 @@ def examine_here(subject: Subject, report: Report, clock: Callable[[], float] = 
             raise reference.fault
 
 
-def subject_of(spec: Spec) -> Subject:
+def subject_of(spec: Spec, *, labels: bool = True) -> Subject:
     """Return the adversary of a spec, in the spec's game: in this process, or in a program of another language."""
     run = spec.run
     game = Game(run.agents, run.dimension, spec.function_seed, spec.feasible_set())
 
     def wider() -> Subject:
-        return subject_of(spec.replace(**{f"run.{name}": value for name, value in WIDE.items()}))
+        return subject_of(spec.replace(**{f"run.{name}": value for name, value in WIDE.items()}), labels=labels)
 
     @contextmanager
     def instance() -> Iterator[Adversary]:
-        with open_plugin(spec) as (plugin, _):
+        with open_plugin(spec, labels=labels) as (plugin, _):
             yield plugin
 
     place: Place = "here" if is_python(spec.adversary.plugin) else "elsewhere"

@@ -131,7 +131,7 @@ def test_what_a_plugin_prints_is_counted_and_passed_on(mine: Path, capsys: pytes
     passed_on = capsys.readouterr()
     assert passed_on.out == ""
     printed = passed_on.err.splitlines()
-    assert set(printed) == {"hello {}", "from compiled code", "and an error"}
+    assert set(printed) == {f"mine.py:Does| {each}" for each in ("hello {}", "from compiled code", "and an error")}
     assert lines["prints"].verdict == "note"
     assert lines["prints"].text.startswith(f"it prints {len(printed)} line(s) in this exam, the first: ")
     assert not [line for line in lines.values() if line.verdict == "failed"]
