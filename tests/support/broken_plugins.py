@@ -190,7 +190,7 @@ CORPUS: dict[str, Broken] = {
         constraint=late("return np.full((*points.shape[:2], 1), 1e300)", CONSTRAINT),
         definition="constraint",
         says=(f"constraint of round {LATE} for agent", "returned 1e+300, which is too large to be scored", "moderate"),
-        seen=False,
+        exam=("constraint of agent ", f" in round {LATE} is 1e+300 at x = ", "too large to be scored", "moderate"),
     ),
     "forgets super().__init__": Broken(
         init="self.prices = []",
@@ -217,6 +217,7 @@ CORPUS: dict[str, Broken] = {
         loss=late("os._exit(3)", LOSS),
         deadly=True,
         says=(f"Evaluate of round {LATE}", *LOST),
+        exam=(f"loss of round {LATE} ended its process, which ended with exit code 3",),
         served=GONE,
     ),
     "segmentation fault": Broken(
@@ -224,16 +225,17 @@ CORPUS: dict[str, Broken] = {
         loss=late("signal.raise_signal(signal.SIGSEGV)", LOSS),
         deadly=True,
         says=(f"Evaluate of round {LATE} for agents", "was killed by SIGSEGV", "see its last output"),
+        exam=(f"loss of round {LATE} ended its process, which was killed by SIGSEGV",),
         served=GONE,
     ),
     "endless loop": Broken(
         loss=late("while True: pass", LOSS),
         deadly=True,
         says=(f"Evaluate of round {LATE} for agents", "has not answered within 5 seconds", "see where it hangs"),
-        seen=False,
+        exam=(f"loss of round {LATE} had not returned when the time for a call was over", "an endless loop"),
     ),
-    "float32": Broken(loss=f"return ({LOSS}).astype(np.float32)", exam=("float32",)),
-    "a list": Broken(loss=f"return ({LOSS}).tolist()", exam=("is a list; return a float64 array",)),
+    "float32": Broken(loss=f"return ({LOSS}).astype(np.float32)", exam=("float32, with 1e-07 of a value lost",)),
+    "a list": Broken(loss=f"return ({LOSS}).tolist()", exam=("is a list, which becomes one of float64",)),
     "prints": Broken(loss=f"print('hello')\nreturn {LOSS}", seen=False),
     "forks": Broken(
         top="import os",
