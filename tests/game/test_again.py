@@ -184,7 +184,7 @@ def test_an_error_is_shown_and_the_next_result_is_compared_with_the_last(tmp_pat
 def test_a_save_ends_a_game_that_does_not_end_and_a_death_is_shown(tmp_path: Path) -> None:
     spec = game(tmp_path, BOWL.replace("return Functions()", "print('endless', flush=True)\n        while True: pass"))
     with watching(tmp_path, spec.name) as loop:
-        loop.until("endless")
+        loop.until("bowl.py:Bowl| endless")
         save(tmp_path / "bowl.py", BOWL.replace("return Functions()", "import os; os.abort()"))
         loop.until("saved bowl.py")
         died = loop.result()

@@ -69,7 +69,10 @@ def test_a_plugin_that_raises_is_named_to_the_operator_and_its_words_to_nobody_e
         outcome = game.outcome()
 
     assert outcome.code == 6
-    assert outcome.err.count("\n") == 1
+    lines = outcome.err.splitlines()
+    assert "has not been examined since its last change" in lines[0]
+    assert [line.startswith("slaternet: ") for line in lines] == [True, True, *([False] * (len(lines) - 2))]
+    assert not any(line.startswith("Traceback") for line in lines)  # the author's part of it, no more
     for word in ("adversary", plugin, "5", "ArithmeticError", "raises_in_round_5.py", "the hidden value is 42.4242"):
         assert word in outcome.err
     for agent in ("agent-1", "agent-2"):

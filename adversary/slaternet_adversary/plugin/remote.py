@@ -337,7 +337,7 @@ class Remote(Adversary):
             case "DEADLINE_EXCEEDED":
                 what = f"has not answered within {self._deadline:g} seconds (adversary.seconds)"
                 return self._failed(request, what, "make it faster, see where it hangs, or allow it more")
-            case DebuggerNeeded.status if error.fault is None:
+            case DebuggerNeeded.status if self._address.startswith(FRAMES):  # elsewhere, a method that is not there
                 return DebuggerNeeded(f"the {KIND} {self.name}: {said}")
             case _ if error.fault is not None:
                 return self._by(request, error.fault)

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -61,7 +62,7 @@ class _Games:
             if spec.adversary.isolation is None and is_python(spec.adversary.plugin):  # the child keeps it apart
                 spec = spec.replace(**{"adversary.isolation": "none"})
             spec = resolve(spec, base)
-            with ProgressDisplay(spec.run.rounds, Console()) as progress:
+            with ProgressDisplay(spec.run.rounds, Console(file=sys.stdout)) as progress:
                 run = simulate(spec, out=self._folder, force=True, progress=progress, finished=False)
             if self._last is None:
                 show_summary(run, as_json=False)

@@ -11,7 +11,6 @@ import typer
 from slaternet.errors import BadSpec, PluginFailed
 from slaternet.network.addresses import check_address, is_loopback
 from slaternet.service.options import InsecureOption
-from slaternet.spec.debugger import DebuggerNeeded, debugged, is_debugged, post_mortem
 
 DebugOption = Annotated[
     bool,
@@ -31,6 +30,8 @@ def with_debugger(work: Callable[[bool], T], *, wanted: bool, as_json: bool) -> 
     They are called here where that is `wanted`, where a debugger follows this process, and where a plugin calls one in
     its worker: then the work begins anew. With `as_json` nothing of all that is written to standard output.
     """
+    from slaternet.spec.debugger import DebuggerNeeded, debugged, is_debugged, post_mortem
+
     with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
         if not (wanted or is_debugged()):
             try:
@@ -61,6 +62,7 @@ def adversary_serve(
 
     Calls of it have no time limit. Ctrl-C ends it.
     """
+    from slaternet.spec.debugger import debugged
     from slaternet.spec.plugins import ADVERSARIES, absolute, is_foreign, load
     from slaternet_adversary.plugin.foreground import Foreground
 

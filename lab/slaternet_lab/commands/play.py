@@ -13,9 +13,7 @@ from rich.console import Console
 
 from slaternet.errors import BadSpec
 from slaternet.limits import LIMITS
-from slaternet.prints import label_of, labelled
 from slaternet.service.main import DEGRADED
-from slaternet.spec.debugger import DebuggerNeeded, without_breakpoints
 from slaternet.storage.journal import Durability
 from slaternet.texts import printable
 from slaternet_adversary.shell.command import KeepOption, PatienceOption
@@ -130,6 +128,7 @@ def simulate(
 
         play_again(spec, overrides(settings, adversary), out=out, force=force, figures=not no_figures)
         return
+    from slaternet.spec.debugger import DebuggerNeeded
     from slaternet_adversary.shell.run_folder import new_folder
     from slaternet_lab.games.simulation import simulate as simulate_game
 
@@ -206,7 +205,8 @@ def _tell_findings(played: "Run") -> None:
 
 def _begin(doing: str, what: str | None, adversary: str | None, as_json: bool) -> Console:
     """Say what is done, before anything is imported or read that takes long; return the console of the progress."""
-    console = Console(stderr=as_json, highlight=False)
+    # this very stream: what a plugin prints to standard output goes elsewhere
+    console = Console(file=sys.stderr if as_json else sys.stdout, highlight=False)
     if console.is_terminal or not as_json:  # what a program reads on standard error is errors and progress
         against = f" with {adversary}" if adversary else ""
         console.print(printable(f"{doing} {what or 'the example of the paper'}{against}"), soft_wrap=True, markup=False)
@@ -215,6 +215,7 @@ def _begin(doing: str, what: str | None, adversary: str | None, as_json: bool) -
 
 def _conclude(played: "Run", as_json: bool, *, figures: bool) -> None:
     """Show the summary, and then complete the run folder: that takes longer."""
+    from slaternet.spec.debugger import without_breakpoints
     from slaternet_lab.games.finish import finish
 
     show_summary(played, as_json=as_json)
@@ -231,6 +232,8 @@ def _exit_if_degraded(played: "Run", planned: "Spec") -> None:
 @contextlib.contextmanager
 def _shown(game: "Spec") -> Iterator[ProgressDisplay]:
     """Show progress, and what plugins print in this process, which is an algorithm's unless its caller knows better."""
+    from slaternet.prints import label_of, labelled
+
     label, terminal = label_of(game.algorithm.name), sys.stdout
     display = ProgressDisplay(game.run.rounds, Console(file=terminal))
     with display as progress, labelled(label, terminal, progress.release):

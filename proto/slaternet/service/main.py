@@ -17,7 +17,6 @@ import structlog
 from slaternet.errors import NO_MEMORY, BadSpec, PluginFailed, RunFailed, SlaternetError
 from slaternet.network.file_limit import raise_file_limit
 from slaternet.service.logs import print_final_error
-from slaternet.spec.debugger import refuse_debuggers
 from slaternet.storage import failpoints
 from slaternet.storage.disk import FULL
 
@@ -63,6 +62,8 @@ async def _supervised(main: Main) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _on_signal, signalled, stopping)
     if os.environ.get(TETHER) == "1":
+        from slaternet.spec.debugger import refuse_debuggers  # here: it imports numpy, and most commands need neither
+
         loop.add_reader(_STDIN, _on_input, loop, stopping)
         refuse_debuggers()
     return await main(stopping)
