@@ -232,8 +232,8 @@ CORPUS: dict[str, Broken] = {
         says=(f"Evaluate of round {LATE} for agents", "has not answered within 5 seconds", "see where it hangs"),
         seen=False,
     ),
-    "float32": Broken(loss=f"return ({LOSS}).astype(np.float32)", exam=("float32",)),
-    "a list": Broken(loss=f"return ({LOSS}).tolist()", exam=("is a list; return a float64 array",)),
+    "float32": Broken(loss=f"return ({LOSS}).astype(np.float32)", seen=False),
+    "a list": Broken(loss=f"return ({LOSS}).tolist()", seen=False),
     "prints": Broken(loss=f"print('hello')\nreturn {LOSS}", seen=False),
     "forks": Broken(
         top="import os",
