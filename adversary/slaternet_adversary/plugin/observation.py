@@ -35,7 +35,7 @@ _TRIED = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class PluginFinding:
     """Something about a plugin that its author should know."""
 
     kind: str
@@ -57,7 +57,7 @@ class Observer:
         """The points that have satisfied the constraints of all rounds looked at; at first, all that are tried."""
         self._rounds = 0
 
-    def repeated(self, question: Question, before: Values, now: Values) -> Finding | None:
+    def repeated(self, question: Question, before: Values, now: Values) -> PluginFinding | None:
         """Compare two answers to one question."""
         for name, was, got in (("loss", before.f, now.f), ("constraint", before.g, now.g)):
             differs = np.argwhere(was != got)
@@ -68,14 +68,14 @@ class Observer:
                     f"{float(was[which])!r}, then {float(got[which])!r} at x = {written(question.points[which[:2]])}"
                 )
                 text = f"{who} has another value when it is asked again; let functions depend on their arguments alone"
-                return Finding(NOT_REPRODUCIBLE, question.round, text, evidence)
+                return PluginFinding(NOT_REPRODUCIBLE, question.round, text, evidence)
         return None
 
     def chords(self, decision: Array) -> Array:
         """Return the points of chords from a decision to the border of X: it, their other ends, their middles."""
         return np.concatenate((decision[None], self._border, 0.5 * (decision + self._border)))
 
-    def convex(self, round: int, agent: int, points: Array, loss: Array, violation: Array) -> Finding | None:
+    def convex(self, round: int, agent: int, points: Array, loss: Array, violation: Array) -> PluginFinding | None:
         """Compare values in the middle of chords with those at their ends."""
         for name, values in (("loss", loss), ("the norm of [g]_+", violation)):
             start, (ends, middles) = values[0], np.split(values[1:], 2)
@@ -85,10 +85,10 @@ class Observer:
                 who = f"{name} of agent {agent} in round {round}"
                 evidence = f"{start:.6g} at x = {written(points[0])}, "
                 evidence += f"{ends[which]:.6g} at y = {written(points[1 + which])}, {middles[which]:.6g} at (x + y)/2"
-                return Finding(NOT_CONVEX, round, f"{who} lies above a chord, so it is not convex", evidence)
+                return PluginFinding(NOT_CONVEX, round, f"{who} lies above a chord, so it is not convex", evidence)
         return None
 
-    def feasible(self, round: int, violation: Array) -> Finding | None:
+    def feasible(self, round: int, violation: Array) -> PluginFinding | None:
         """Drop the points `tried` that break a constraint of the round."""
         self._rounds += 1
         kept = self.tried[violation <= 0.0]
@@ -100,7 +100,7 @@ class Observer:
         text = f"none of the {count} points of X tried satisfies the constraints of all agents in the {seen}"
         evidence = f"of the last of them, at round {round} the norm of [g]_+ is {violation[best]:.6g} at least, at "
         evidence += f"x = {written(self.tried[best])}"
-        return Finding(NOT_FEASIBLE, round, f"{text}; adversary-check searches for one", evidence)
+        return PluginFinding(NOT_FEASIBLE, round, f"{text}; adversary-check searches for one", evidence)
 
 
 class ObservedCalls(PluginCalls):
@@ -110,7 +110,7 @@ class ObservedCalls(PluginCalls):
         self,
         calls: PluginCalls,
         observer: Observer,
-        tell: Callable[[Finding], None],
+        tell: Callable[[PluginFinding], None],
         clock: Callable[[], float],
         *,
         known: Sequence[str] = (),
@@ -178,13 +178,13 @@ class ObservedCalls(PluginCalls):
             else:
                 found = await self._chords(effect)
         except PluginFailed as error:
-            found = Finding(kind, effect.round, "it fails when it is asked once more", str(error))
+            found = PluginFinding(kind, effect.round, "it fails when it is asked once more", str(error))
         if found is None:
             self._kinds.append(kind)
         else:
             self._tell(found)
 
-    async def _chords(self, effect: Score) -> Finding | None:
+    async def _chords(self, effect: Score) -> PluginFinding | None:
         """Look at chords from a decision by the functions of an agent; all agents have their turns."""
         self._turn += 1
         row = self._turn % len(effect.agents)

@@ -10,7 +10,7 @@ from slaternet.model import IncidentRecord
 from slaternet.texts import cleaned
 from slaternet_adversary.api import Adversary
 from slaternet_adversary.plugin.calls import name_of
-from slaternet_adversary.plugin.observation import FINDINGS, Finding, ObservedCalls, Observer
+from slaternet_adversary.plugin.observation import FINDINGS, ObservedCalls, Observer, PluginFinding
 from slaternet_adversary.plugin.plugin_calls import PluginCalls
 from slaternet_adversary.shell.incident_file import read_incidents
 from slaternet_adversary.shell.run_folder import RunFolder
@@ -25,7 +25,7 @@ def observed(
 ) -> PluginCalls:
     """Return the calls of a plugin, which is looked at meanwhile; what is found is logged, and noted as an incident."""
 
-    def tell(found: Finding) -> None:
+    def tell(found: PluginFinding) -> None:
         sentence = f"the adversary plugin {name_of(plugin)} is {found.kind} as it seems: {found.sentence}"
         log.warning(cleaned(sentence), evidence=cleaned(found.evidence))
         results.note(

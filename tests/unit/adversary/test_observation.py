@@ -17,9 +17,9 @@ from slaternet_adversary.plugin.observation import (
     NOT_CONVEX,
     NOT_FEASIBLE,
     NOT_REPRODUCIBLE,
-    Finding,
     ObservedCalls,
     Observer,
+    PluginFinding,
 )
 from slaternet_adversary.plugin.open_rounds import OpenRounds
 from slaternet_adversary.plugin.plugin_calls import PluginCalls
@@ -81,7 +81,7 @@ class TimedCalls(PluginCalls):
         return await super().measure(round, agents, points)
 
 
-def played(kind: type[broken.Good], rounds: int) -> tuple[list[Finding], ObservedCalls, TimedCalls]:
+def played(kind: type[broken.Good], rounds: int) -> tuple[list[PluginFinding], ObservedCalls, TimedCalls]:
     """Play as a game does, round after round; return what was found."""
     clock, found, plugin = Clock(), [], kind(GAME)
     calls = TimedCalls(OpenRounds(plugin), clock)
