@@ -204,7 +204,7 @@ def test_ctrl_c_leaves_no_process_behind(tmp_path: Path) -> None:
         ),
     )
     with watching(tmp_path, spec.name) as loop:
-        child = int(loop.until("pid ")[-1].split()[1])
+        child = int(loop.until("bowl.py:Bowl| pid ")[-1].split()[-1])
         assert loop.interrupt() == 0
 
     assert not Path(f"/proc/{child}").exists()

@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import structlog
 from tests.game.processes import slaternet
 from tests.support.broken_plugins import CORPUS, Broken, here
 from tests.support.services import DEADLINE, LOOPBACK, gathering, small_spec
@@ -23,6 +24,7 @@ from tests.support.services import DEADLINE, LOOPBACK, gathering, small_spec
 from slaternet.errors import SlaternetError
 from slaternet.limits import LIMITS
 from slaternet.service.config import ProcessConfig
+from slaternet.service.logs import error_logger
 from slaternet.spec import Spec
 from slaternet_adversary.plugin import makers
 from slaternet_adversary.plugin.worker import PluginWorker, serve
@@ -207,4 +209,5 @@ def _print_table() -> None:
 
 if __name__ == "__main__":
     makers.LIMITS = IMPATIENT
+    structlog.configure(logger_factory=error_logger)
     _print_table()
