@@ -44,14 +44,19 @@ def test_every_decision_is_the_one_algorithm_1_makes_of_the_questions_before_it(
 
 
 def read(log: Path) -> tuple[Array, Array, Array]:
-    """Return points (T, n, 2, p), f (T, n, 2) and g (T, n, 2, m); each agent must have asked once in each round."""
+    """Return points (T, n, 2, p), f (T, n, 2) and g (T, n, 2, m); no agent may have asked two questions in a round.
+
+    Some questions are asked again once their round is scored, to see whether a plugin is reproducible.
+    """
     lines: list[dict[str, Any]] = [json.loads(line) for line in log.read_text().splitlines()]
     points = np.full((ROUNDS, AGENTS, 2, P), np.nan)
     f, g = np.full((ROUNDS, AGENTS, 2), np.nan), np.full((ROUNDS, AGENTS, 2, 2), np.nan)
     for line in lines:
         values = f if line["what"] == "loss" else g
         where = line["round"] - 1, line["agents"]
-        assert np.isnan(values[where]).all(), "asked twice"
+        if np.isfinite(values[where]).any():
+            np.testing.assert_array_equal(points[where], line["points"], err_msg="another question in the same round")
+            np.testing.assert_array_equal(values[where], line["values"])
         values[where] = line["values"]
         points[where] = line["points"]
     assert np.isfinite(points).all()

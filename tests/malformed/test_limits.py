@@ -44,6 +44,7 @@ _FULL = "test_beyond_so_many_connections_none_is_accepted_and_soon_there_is_room
 _ISOLATION = "unit/adversary/test_sandbox.py"
 _COORDINATOR = "unit/coordinator/test_"
 
+_FAULTS = "unit/proto/test_codec_faults.py"
 REACHED = {
     "message_bytes": (_STRANGERS, "test_a_message_above_the_limit_ends_its_own_call_only"),
     "part_bytes": (_PARTS, "test_parts_stay_below_the_message_limit_and_come_back_as_one"),
@@ -149,6 +150,15 @@ REACHED = {
         "service/test_plugins.py",
         "test_a_plugin_that_fails_is_named_with_its_round_to_the_operator_alone",
     ),
+    "plugin_patience": (
+        "unit/adversary/test_remote.py",
+        "test_a_server_that_stays_away_longer_than_the_patience_fails_the_plugin",
+    ),
+    "slow_call_seconds": ("unit/adversary/test_remote.py", "test_a_call_that_lasts_is_reported_while_it_does"),
+    "magnitude": ("unit/adversary/test_runtime.py", "test_a_failing_plugin_is_named_with_the_round"),
+    "fault_frames": (_FAULTS, "test_what_a_plugin_tells_is_cut_and_cleaned"),
+    "fault_agents": (_FAULTS, "test_what_a_plugin_tells_is_cut_and_cleaned"),
+    "traceback_bytes": (_FAULTS, "test_what_a_plugin_tells_is_cut_and_cleaned"),
     "reasked_rounds": (
         "unit/adversary/test_recovery.py",
         "test_answers_of_so_many_rounds_at_most_are_asked_for_again_the_newest_among_them",

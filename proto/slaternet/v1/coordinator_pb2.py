@@ -4,15 +4,18 @@
 # source: slaternet/v1/coordinator.proto
 # Protobuf Python Version: 7.35.1
 """Generated protocol buffer code."""
-
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import descriptor_pool as _descriptor_pool
 from google.protobuf import runtime_version as _runtime_version
 from google.protobuf import symbol_database as _symbol_database
 from google.protobuf.internal import builder as _builder
-
 _runtime_version.ValidateProtobufRuntimeVersion(
-    _runtime_version.Domain.PUBLIC, 7, 35, 1, "", "slaternet/v1/coordinator.proto"
+    _runtime_version.Domain.PUBLIC,
+    7,
+    35,
+    1,
+    '',
+    'slaternet/v1/coordinator.proto'
 )
 # @@protoc_insertion_point(imports)
 
@@ -22,85 +25,83 @@ _sym_db = _symbol_database.Default()
 from slaternet.v1 import common_pb2 as slaternet_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(
-    b'\n\x1eslaternet/v1/coordinator.proto\x12\x0cslaternet.v1\x1a\x19slaternet/v1/common.proto"\xc7\x01\n\x0bJoinRequest\x12 \n\x04head\x18\x01 \x01(\x0b\x32\x12.slaternet.v1.Head\x12\x0c\n\x04role\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\r\n\x05seats\x18\x04 \x01(\r\x12\x10\n\x08protocol\x18\x05 \x01(\r\x12\x13\n\x0b\x66ingerprint\x18\x06 \x01(\t\x12\x0e\n\x06\x61gents\x18\x07 \x01(\x0c\x12\x10\n\x08spec_tag\x18\x08 \x01(\t\x12\x0f\n\x07\x64urable\x18\t \x01(\x08\x12\x0e\n\x06ticket\x18\n \x01(\x0c"\xb3\x01\n\x07Welcome\x12 \n\x04head\x18\x01 \x01(\x0b\x32\x12.slaternet.v1.Head\x12\x13\n\x0bincarnation\x18\x02 \x01(\x04\x12\x0e\n\x06ticket\x18\x03 \x01(\x0c\x12\x0c\n\x04spec\x18\x04 \x01(\t\x12\x11\n\tlow_water\x18\x05 \x01(\x04\x12\x10\n\x08spec_tag\x18\x06 \x01(\t\x12.\n\x0b\x64\x65scription\x18\x07 \x01(\x0b\x32\x19.slaternet.v1.Description"\xd3\x05\n\tControlUp\x12 \n\x04head\x18\x01 \x01(\x0b\x32\x12.slaternet.v1.Head\x12(\n\x07opening\x18\x02 \x01(\x0b\x32\x15.slaternet.v1.OpeningH\x00\x12,\n\theartbeat\x18\x03 \x01(\x0b\x32\x17.slaternet.v1.HeartbeatH\x00\x12\x30\n\x0b\x64\x65scription\x18\x04 \x01(\x0b\x32\x19.slaternet.v1.DescriptionH\x00\x12*\n\x08progress\x18\x05 \x01(\x0b\x32\x16.slaternet.v1.ProgressH\x00\x12(\n\x07holding\x18\x06 \x01(\x0b\x32\x15.slaternet.v1.HoldingH\x00\x12*\n\x08\x66inished\x18\x07 \x01(\x0b\x32\x16.slaternet.v1.FinishedH\x00\x12\x32\n\x0c\x61\x63knowledged\x18\x08 \x01(\x0b\x32\x1a.slaternet.v1.AcknowledgedH\x00\x12&\n\x06\x66\x61iled\x18\t \x01(\x0b\x32\x14.slaternet.v1.FailedH\x00\x12*\n\x08refusals\x18\n \x01(\x0b\x32\x16.slaternet.v1.RefusalsH\x00\x12\x32\n\x0c\x63heckpointed\x18\x0c \x01(\x0b\x32\x1a.slaternet.v1.CheckpointedH\x00\x12(\n\x07waiting\x18\x0b \x01(\x0b\x32\x15.slaternet.v1.WaitingH\x00\x12.\n\naccusation\x18\r \x01(\x0b\x32\x18.slaternet.v1.AccusationH\x00\x12(\n\x07\x64ispute\x18\x0e \x01(\x0b\x32\x15.slaternet.v1.DisputeH\x00\x12"\n\x04rows\x18\x0f \x01(\x0b\x32\x12.slaternet.v1.RowsH\x00\x12,\n\tdisturbed\x18\x10 \x01(\x0b\x32\x17.slaternet.v1.DisturbedH\x00\x42\x06\n\x04\x62ody"\x82\x04\n\x0b\x43ontrolDown\x12 \n\x04head\x18\x01 \x01(\x0b\x32\x12.slaternet.v1.Head\x12,\n\theartbeat\x18\x02 \x01(\x0b\x32\x17.slaternet.v1.HeartbeatH\x00\x12(\n\x07seating\x18\x03 \x01(\x0b\x32\x15.slaternet.v1.SeatingH\x00\x12*\n\x08topology\x18\x04 \x01(\x0b\x32\x16.slaternet.v1.TopologyH\x00\x12"\n\x04hold\x18\x05 \x01(\x0b\x32\x12.slaternet.v1.HoldH\x00\x12\'\n\x07stop_at\x18\x06 \x01(\x0b\x32\x14.slaternet.v1.StopAtH\x00\x12+\n\tlow_water\x18\x07 \x01(\x0b\x32\x16.slaternet.v1.LowWaterH\x00\x12"\n\x04over\x18\x08 \x01(\x0b\x32\x12.slaternet.v1.OverH\x00\x12$\n\x05spare\x18\t \x01(\x0b\x32\x13.slaternet.v1.SpareH\x00\x12*\n\x08incident\x18\n \x01(\x0b\x32\x16.slaternet.v1.IncidentH\x00\x12/\n\x0brow_request\x18\x0b \x01(\x0b\x32\x18.slaternet.v1.RowRequestH\x00\x12$\n\x06ruling\x18\x0c \x01(\x0b\x32\x12.slaternet.v1.RowsH\x00\x42\x06\n\x04\x62ody"\x86\x01\n\x0b\x44\x65scription\x12\x13\n\x0b\x63onstraints\x18\x01 \x01(\r\x12\x15\n\rloss_gradient\x18\x02 \x01(\x08\x12\x1b\n\x13\x63onstraint_gradient\x18\x03 \x01(\x08\x12\x0f\n\x07history\x18\x04 \x01(\r\x12\x0f\n\x07rowwise\x18\x05 \x01(\x08\x12\x0c\n\x04\x63ode\x18\x06 \x01(\t"j\n\x04Peer\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\x04\x12\r\n\x05seats\x18\x04 \x01(\x0c\x12\x0f\n\x07present\x18\x05 \x01(\x0c\x12\x0e\n\x06\x61\x63\x63\x65pt\x18\x06 \x01(\x0c"\xe2\x01\n\x07Seating\x12\r\n\x05seats\x18\x01 \x01(\x0c\x12!\n\x05peers\x18\x02 \x03(\x0b\x32\x12.slaternet.v1.Peer\x12%\n\tadversary\x18\x03 \x01(\x0b\x32\x12.slaternet.v1.Peer\x12.\n\x0b\x64\x65scription\x18\x04 \x01(\x0b\x32\x19.slaternet.v1.Description\x12+\n\ndepartures\x18\x05 \x03(\x0b\x32\x17.slaternet.v1.Departure\x12\x11\n\tlow_water\x18\x06 \x01(\x04\x12\x0e\n\x06recall\x18\x07 \x01(\x08"*\n\tDeparture\x12\r\n\x05round\x18\x01 \x01(\x04\x12\x0e\n\x06\x61gents\x18\x02 \x01(\x0c"\x87\x01\n\x08Topology\x12\x0e\n\x06rounds\x18\x01 \x01(\r\x12\r\n\x05seats\x18\x02 \x01(\r\x12\x0f\n\x07\x65ntries\x18\x03 \x01(\r\x12\r\n\x05\x64\x65\x62ts\x18\x04 \x01(\r\x12\x0c\n\x04\x64\x61ta\x18\x05 \x01(\x0c\x12\x0c\n\x04part\x18\x06 \x01(\r\x12\r\n\x05parts\x18\x07 \x01(\r\x12\x11\n\tlow_water\x18\x08 \x01(\x04"A\n\x08Progress\x12\x17\n\x0f\x63umulative_loss\x18\x01 \x01(\x01\x12\x1c\n\x14\x63umulative_violation\x18\x02 \x01(\x01"\x07\n\x05Spare"\x06\n\x04Hold"\t\n\x07Holding"\x08\n\x06StopAt"\n\n\x08LowWater"\x0e\n\x0c\x43heckpointed"\n\n\x08\x46inished"\x0e\n\x0c\x41\x63knowledged"\x18\n\x07Waiting\x12\r\n\x05names\x18\x01 \x03(\t"\x18\n\x06\x46\x61iled\x12\x0e\n\x06reason\x18\x01 \x01(\t"(\n\nAccusation\x12\x0c\n\x04host\x18\x01 \x01(\t\x12\x0c\n\x04what\x18\x02 \x01(\t"5\n\x07\x44ispute\x12\x0c\n\x04host\x18\x01 \x01(\t\x12\x0e\n\x06\x61gents\x18\x02 \x01(\x0c\x12\x0c\n\x04rows\x18\x03 \x01(\x0c",\n\nRowRequest\x12\x0e\n\x06\x61gents\x18\x01 \x01(\x0c\x12\x0e\n\x06ticket\x18\x02 \x01(\x0c"$\n\x04Rows\x12\x0e\n\x06\x61gents\x18\x01 \x01(\x0c\x12\x0c\n\x04rows\x18\x02 \x01(\x0c"\x1b\n\tDisturbed\x12\x0e\n\x06\x61gents\x18\x01 \x01(\x0c"C\n\x06\x42reach\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\r\n\x05\x63ount\x18\x03 \x01(\x04\x12\x0e\n\x06server\x18\x04 \x01(\t"2\n\x08Refusals\x12&\n\x08\x62reaches\x18\x01 \x03(\x0b\x32\x14.slaternet.v1.Breach"\x17\n\x04Over\x12\x0f\n\x07\x66\x61ilure\x18\x01 \x01(\t"@\n\rStatusRequest\x12 \n\x04head\x18\x01 \x01(\x0b\x32\x12.slaternet.v1.Head\x12\r\n\x05\x61gain\x18\x02 \x01(\x08"\x9f\x03\n\x0bStatusReply\x12 \n\x04head\x18\x01 \x01(\x0b\x32\x12.slaternet.v1.Head\x12\r\n\x05phase\x18\x02 \x01(\t\x12\x0e\n\x06rounds\x18\x03 \x01(\x04\x12\x11\n\tpublished\x18\x04 \x01(\x04\x12\x17\n\x0f\x63umulative_loss\x18\x05 \x01(\x01\x12\x1c\n\x14\x63umulative_violation\x18\x06 \x01(\x01\x12\'\n\x05hosts\x18\x07 \x03(\x0b\x32\x18.slaternet.v1.HostStatus\x12\x13\n\x0bwaiting_for\x18\x08 \x01(\t\x12\x0f\n\x07\x66\x61ilure\x18\t \x01(\t\x12\x0e\n\x06\x61gents\x18\n \x01(\r\x12&\n\x08\x62reaches\x18\x0b \x03(\x0b\x32\x14.slaternet.v1.Breach\x12\x19\n\x11rounds_per_second\x18\x0c \x01(\x01\x12\'\n\x08troubles\x18\r \x03(\x0b\x32\x15.slaternet.v1.Trouble\x12\x11\n\tdisturbed\x18\x10 \x01(\x08\x12\x17\n\x0fscores_withheld\x18\x0e \x01(\x08\x12\x0e\n\x06sealed\x18\x0f \x01(\x08"\xbc\x01\n\nHostStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\r\n\x05seats\x18\x03 \x01(\r\x12\r\n\x05round\x18\x04 \x01(\x04\x12\x11\n\tconnected\x18\x05 \x01(\x08\x12\x0c\n\x04role\x18\x06 \x01(\t\x12\x0e\n\x06silent\x18\x07 \x01(\x01\x12\x11\n\twaits_for\x18\x08 \x03(\t\x12\r\n\x05spare\x18\t \x01(\x08\x12\x0c\n\x04lost\x18\n \x01(\x08\x12\x10\n\x08shut_out\x18\x0b \x01(\t"$\n\x07Trouble\x12\x0b\n\x03\x61go\x18\x01 \x01(\x01\x12\x0c\n\x04what\x18\x02 \x01(\t"[\n\x08Incident\x12\x0c\n\x04time\x18\x01 \x01(\x01\x12\x0f\n\x07process\x18\x02 \x01(\t\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x10\n\x08sentence\x18\x04 \x01(\t\x12\x10\n\x08\x65vidence\x18\x05 \x01(\t"/\n\x0bStopRequest\x12 \n\x04head\x18\x01 \x01(\x0b\x32\x12.slaternet.v1.Head"-\n\tStopReply\x12 \n\x04head\x18\x01 \x01(\x0b\x32\x12.slaternet.v1.Head2\x88\x02\n\x0b\x43oordinator\x12\x38\n\x04Join\x12\x19.slaternet.v1.JoinRequest\x1a\x15.slaternet.v1.Welcome\x12\x41\n\x07\x43ontrol\x12\x17.slaternet.v1.ControlUp\x1a\x19.slaternet.v1.ControlDown(\x01\x30\x01\x12@\n\x06Status\x12\x1b.slaternet.v1.StatusRequest\x1a\x19.slaternet.v1.StatusReply\x12:\n\x04Stop\x12\x19.slaternet.v1.StopRequest\x1a\x17.slaternet.v1.StopReplyb\x06proto3'
-)
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eslaternet/v1/coordinator.proto\x12\x0cslaternet.v1\x1a\x19slaternet/v1/common.proto\"\xc7\x01\n\x0bJoinRequest\x12 \n\x04head\x18\x01 \x01(\x0b\x32\x12.slaternet.v1.Head\x12\x0c\n\x04role\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\r\n\x05seats\x18\x04 \x01(\r\x12\x10\n\x08protocol\x18\x05 \x01(\r\x12\x13\n\x0b\x66ingerprint\x18\x06 \x01(\t\x12\x0e\n\x06\x61gents\x18\x07 \x01(\x0c\x12\x10\n\x08spec_tag\x18\x08 \x01(\t\x12\x0f\n\x07\x64urable\x18\t \x01(\x08\x12\x0e\n\x06ticket\x18\n \x01(\x0c\"\xb3\x01\n\x07Welcome\x12 \n\x04head\x18\x01 \x01(\x0b\x32\x12.slaternet.v1.Head\x12\x13\n\x0bincarnation\x18\x02 \x01(\x04\x12\x0e\n\x06ticket\x18\x03 \x01(\x0c\x12\x0c\n\x04spec\x18\x04 \x01(\t\x12\x11\n\tlow_water\x18\x05 \x01(\x04\x12\x10\n\x08spec_tag\x18\x06 \x01(\t\x12.\n\x0b\x64\x65scription\x18\x07 \x01(\x0b\x32\x19.slaternet.v1.Description\"\xd3\x05\n\tControlUp\x12 \n\x04head\x18\x01 \x01(\x0b\x32\x12.slaternet.v1.Head\x12(\n\x07opening\x18\x02 \x01(\x0b\x32\x15.slaternet.v1.OpeningH\x00\x12,\n\theartbeat\x18\x03 \x01(\x0b\x32\x17.slaternet.v1.HeartbeatH\x00\x12\x30\n\x0b\x64\x65scription\x18\x04 \x01(\x0b\x32\x19.slaternet.v1.DescriptionH\x00\x12*\n\x08progress\x18\x05 \x01(\x0b\x32\x16.slaternet.v1.ProgressH\x00\x12(\n\x07holding\x18\x06 \x01(\x0b\x32\x15.slaternet.v1.HoldingH\x00\x12*\n\x08\x66inished\x18\x07 \x01(\x0b\x32\x16.slaternet.v1.FinishedH\x00\x12\x32\n\x0c\x61\x63knowledged\x18\x08 \x01(\x0b\x32\x1a.slaternet.v1.AcknowledgedH\x00\x12&\n\x06\x66\x61iled\x18\t \x01(\x0b\x32\x14.slaternet.v1.FailedH\x00\x12*\n\x08refusals\x18\n \x01(\x0b\x32\x16.slaternet.v1.RefusalsH\x00\x12\x32\n\x0c\x63heckpointed\x18\x0c \x01(\x0b\x32\x1a.slaternet.v1.CheckpointedH\x00\x12(\n\x07waiting\x18\x0b \x01(\x0b\x32\x15.slaternet.v1.WaitingH\x00\x12.\n\naccusation\x18\r \x01(\x0b\x32\x18.slaternet.v1.AccusationH\x00\x12(\n\x07\x64ispute\x18\x0e \x01(\x0b\x32\x15.slaternet.v1.DisputeH\x00\x12\"\n\x04rows\x18\x0f \x01(\x0b\x32\x12.slaternet.v1.RowsH\x00\x12,\n\tdisturbed\x18\x10 \x01(\x0b\x32\x17.slaternet.v1.DisturbedH\x00\x42\x06\n\x04\x62ody\"\x82\x04\n\x0b\x43ontrolDown\x12 \n\x04head\x18\x01 \x01(\x0b\x32\x12.slaternet.v1.Head\x12,\n\theartbeat\x18\x02 \x01(\x0b\x32\x17.slaternet.v1.HeartbeatH\x00\x12(\n\x07seating\x18\x03 \x01(\x0b\x32\x15.slaternet.v1.SeatingH\x00\x12*\n\x08topology\x18\x04 \x01(\x0b\x32\x16.slaternet.v1.TopologyH\x00\x12\"\n\x04hold\x18\x05 \x01(\x0b\x32\x12.slaternet.v1.HoldH\x00\x12\'\n\x07stop_at\x18\x06 \x01(\x0b\x32\x14.slaternet.v1.StopAtH\x00\x12+\n\tlow_water\x18\x07 \x01(\x0b\x32\x16.slaternet.v1.LowWaterH\x00\x12\"\n\x04over\x18\x08 \x01(\x0b\x32\x12.slaternet.v1.OverH\x00\x12$\n\x05spare\x18\t \x01(\x0b\x32\x13.slaternet.v1.SpareH\x00\x12*\n\x08incident\x18\n \x01(\x0b\x32\x16.slaternet.v1.IncidentH\x00\x12/\n\x0brow_request\x18\x0b \x01(\x0b\x32\x18.slaternet.v1.RowRequestH\x00\x12$\n\x06ruling\x18\x0c \x01(\x0b\x32\x12.slaternet.v1.RowsH\x00\x42\x06\n\x04\x62ody\"\x86\x01\n\x0b\x44\x65scription\x12\x13\n\x0b\x63onstraints\x18\x01 \x01(\r\x12\x15\n\rloss_gradient\x18\x02 \x01(\x08\x12\x1b\n\x13\x63onstraint_gradient\x18\x03 \x01(\x08\x12\x0f\n\x07history\x18\x04 \x01(\r\x12\x0f\n\x07rowwise\x18\x05 \x01(\x08\x12\x0c\n\x04\x63ode\x18\x06 \x01(\t\"j\n\x04Peer\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\x04\x12\r\n\x05seats\x18\x04 \x01(\x0c\x12\x0f\n\x07present\x18\x05 \x01(\x0c\x12\x0e\n\x06\x61\x63\x63\x65pt\x18\x06 \x01(\x0c\"\xe2\x01\n\x07Seating\x12\r\n\x05seats\x18\x01 \x01(\x0c\x12!\n\x05peers\x18\x02 \x03(\x0b\x32\x12.slaternet.v1.Peer\x12%\n\tadversary\x18\x03 \x01(\x0b\x32\x12.slaternet.v1.Peer\x12.\n\x0b\x64\x65scription\x18\x04 \x01(\x0b\x32\x19.slaternet.v1.Description\x12+\n\ndepartures\x18\x05 \x03(\x0b\x32\x17.slaternet.v1.Departure\x12\x11\n\tlow_water\x18\x06 \x01(\x04\x12\x0e\n\x06recall\x18\x07 \x01(\x08\"*\n\tDeparture\x12\r\n\x05round\x18\x01 \x01(\x04\x12\x0e\n\x06\x61gents\x18\x02 \x01(\x0c\"\x87\x01\n\x08Topology\x12\x0e\n\x06rounds\x18\x01 \x01(\r\x12\r\n\x05seats\x18\x02 \x01(\r\x12\x0f\n\x07\x65ntries\x18\x03 \x01(\r\x12\r\n\x05\x64\x65\x62ts\x18\x04 \x01(\r\x12\x0c\n\x04\x64\x61ta\x18\x05 \x01(\x0c\x12\x0c\n\x04part\x18\x06 \x01(\r\x12\r\n\x05parts\x18\x07 \x01(\r\x12\x11\n\tlow_water\x18\x08 \x01(\x04\"A\n\x08Progress\x12\x17\n\x0f\x63umulative_loss\x18\x01 \x01(\x01\x12\x1c\n\x14\x63umulative_violation\x18\x02 \x01(\x01\"\x07\n\x05Spare\"\x06\n\x04Hold\"\t\n\x07Holding\"\x08\n\x06StopAt\"\n\n\x08LowWater\"\x0e\n\x0c\x43heckpointed\"\n\n\x08\x46inished\"\x0e\n\x0c\x41\x63knowledged\"\x18\n\x07Waiting\x12\r\n\x05names\x18\x01 \x03(\t\"\x18\n\x06\x46\x61iled\x12\x0e\n\x06reason\x18\x01 \x01(\t\"(\n\nAccusation\x12\x0c\n\x04host\x18\x01 \x01(\t\x12\x0c\n\x04what\x18\x02 \x01(\t\"5\n\x07\x44ispute\x12\x0c\n\x04host\x18\x01 \x01(\t\x12\x0e\n\x06\x61gents\x18\x02 \x01(\x0c\x12\x0c\n\x04rows\x18\x03 \x01(\x0c\",\n\nRowRequest\x12\x0e\n\x06\x61gents\x18\x01 \x01(\x0c\x12\x0e\n\x06ticket\x18\x02 \x01(\x0c\"$\n\x04Rows\x12\x0e\n\x06\x61gents\x18\x01 \x01(\x0c\x12\x0c\n\x04rows\x18\x02 \x01(\x0c\"\x1b\n\tDisturbed\x12\x0e\n\x06\x61gents\x18\x01 \x01(\x0c\"C\n\x06\x42reach\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\r\n\x05\x63ount\x18\x03 \x01(\x04\x12\x0e\n\x06server\x18\x04 \x01(\t\"2\n\x08Refusals\x12&\n\x08\x62reaches\x18\x01 \x03(\x0b\x32\x14.slaternet.v1.Breach\"\x17\n\x04Over\x12\x0f\n\x07\x66\x61ilure\x18\x01 \x01(\t\"@\n\rStatusRequest\x12 \n\x04head\x18\x01 \x01(\x0b\x32\x12.slaternet.v1.Head\x12\r\n\x05\x61gain\x18\x02 \x01(\x08\"\x9f\x03\n\x0bStatusReply\x12 \n\x04head\x18\x01 \x01(\x0b\x32\x12.slaternet.v1.Head\x12\r\n\x05phase\x18\x02 \x01(\t\x12\x0e\n\x06rounds\x18\x03 \x01(\x04\x12\x11\n\tpublished\x18\x04 \x01(\x04\x12\x17\n\x0f\x63umulative_loss\x18\x05 \x01(\x01\x12\x1c\n\x14\x63umulative_violation\x18\x06 \x01(\x01\x12\'\n\x05hosts\x18\x07 \x03(\x0b\x32\x18.slaternet.v1.HostStatus\x12\x13\n\x0bwaiting_for\x18\x08 \x01(\t\x12\x0f\n\x07\x66\x61ilure\x18\t \x01(\t\x12\x0e\n\x06\x61gents\x18\n \x01(\r\x12&\n\x08\x62reaches\x18\x0b \x03(\x0b\x32\x14.slaternet.v1.Breach\x12\x19\n\x11rounds_per_second\x18\x0c \x01(\x01\x12\'\n\x08troubles\x18\r \x03(\x0b\x32\x15.slaternet.v1.Trouble\x12\x11\n\tdisturbed\x18\x10 \x01(\x08\x12\x17\n\x0fscores_withheld\x18\x0e \x01(\x08\x12\x0e\n\x06sealed\x18\x0f \x01(\x08\"\xbc\x01\n\nHostStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\r\n\x05seats\x18\x03 \x01(\r\x12\r\n\x05round\x18\x04 \x01(\x04\x12\x11\n\tconnected\x18\x05 \x01(\x08\x12\x0c\n\x04role\x18\x06 \x01(\t\x12\x0e\n\x06silent\x18\x07 \x01(\x01\x12\x11\n\twaits_for\x18\x08 \x03(\t\x12\r\n\x05spare\x18\t \x01(\x08\x12\x0c\n\x04lost\x18\n \x01(\x08\x12\x10\n\x08shut_out\x18\x0b \x01(\t\"$\n\x07Trouble\x12\x0b\n\x03\x61go\x18\x01 \x01(\x01\x12\x0c\n\x04what\x18\x02 \x01(\t\"[\n\x08Incident\x12\x0c\n\x04time\x18\x01 \x01(\x01\x12\x0f\n\x07process\x18\x02 \x01(\t\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x10\n\x08sentence\x18\x04 \x01(\t\x12\x10\n\x08\x65vidence\x18\x05 \x01(\t\"/\n\x0bStopRequest\x12 \n\x04head\x18\x01 \x01(\x0b\x32\x12.slaternet.v1.Head\"-\n\tStopReply\x12 \n\x04head\x18\x01 \x01(\x0b\x32\x12.slaternet.v1.Head2\x88\x02\n\x0b\x43oordinator\x12\x38\n\x04Join\x12\x19.slaternet.v1.JoinRequest\x1a\x15.slaternet.v1.Welcome\x12\x41\n\x07\x43ontrol\x12\x17.slaternet.v1.ControlUp\x1a\x19.slaternet.v1.ControlDown(\x01\x30\x01\x12@\n\x06Status\x12\x1b.slaternet.v1.StatusRequest\x1a\x19.slaternet.v1.StatusReply\x12:\n\x04Stop\x12\x19.slaternet.v1.StopRequest\x1a\x17.slaternet.v1.StopReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
-_builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, "slaternet.v1.coordinator_pb2", _globals)
+_builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'slaternet.v1.coordinator_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-    DESCRIPTOR._loaded_options = None
-    _globals["_JOINREQUEST"]._serialized_start = 76
-    _globals["_JOINREQUEST"]._serialized_end = 275
-    _globals["_WELCOME"]._serialized_start = 278
-    _globals["_WELCOME"]._serialized_end = 457
-    _globals["_CONTROLUP"]._serialized_start = 460
-    _globals["_CONTROLUP"]._serialized_end = 1183
-    _globals["_CONTROLDOWN"]._serialized_start = 1186
-    _globals["_CONTROLDOWN"]._serialized_end = 1700
-    _globals["_DESCRIPTION"]._serialized_start = 1703
-    _globals["_DESCRIPTION"]._serialized_end = 1837
-    _globals["_PEER"]._serialized_start = 1839
-    _globals["_PEER"]._serialized_end = 1945
-    _globals["_SEATING"]._serialized_start = 1948
-    _globals["_SEATING"]._serialized_end = 2174
-    _globals["_DEPARTURE"]._serialized_start = 2176
-    _globals["_DEPARTURE"]._serialized_end = 2218
-    _globals["_TOPOLOGY"]._serialized_start = 2221
-    _globals["_TOPOLOGY"]._serialized_end = 2356
-    _globals["_PROGRESS"]._serialized_start = 2358
-    _globals["_PROGRESS"]._serialized_end = 2423
-    _globals["_SPARE"]._serialized_start = 2425
-    _globals["_SPARE"]._serialized_end = 2432
-    _globals["_HOLD"]._serialized_start = 2434
-    _globals["_HOLD"]._serialized_end = 2440
-    _globals["_HOLDING"]._serialized_start = 2442
-    _globals["_HOLDING"]._serialized_end = 2451
-    _globals["_STOPAT"]._serialized_start = 2453
-    _globals["_STOPAT"]._serialized_end = 2461
-    _globals["_LOWWATER"]._serialized_start = 2463
-    _globals["_LOWWATER"]._serialized_end = 2473
-    _globals["_CHECKPOINTED"]._serialized_start = 2475
-    _globals["_CHECKPOINTED"]._serialized_end = 2489
-    _globals["_FINISHED"]._serialized_start = 2491
-    _globals["_FINISHED"]._serialized_end = 2501
-    _globals["_ACKNOWLEDGED"]._serialized_start = 2503
-    _globals["_ACKNOWLEDGED"]._serialized_end = 2517
-    _globals["_WAITING"]._serialized_start = 2519
-    _globals["_WAITING"]._serialized_end = 2543
-    _globals["_FAILED"]._serialized_start = 2545
-    _globals["_FAILED"]._serialized_end = 2569
-    _globals["_ACCUSATION"]._serialized_start = 2571
-    _globals["_ACCUSATION"]._serialized_end = 2611
-    _globals["_DISPUTE"]._serialized_start = 2613
-    _globals["_DISPUTE"]._serialized_end = 2666
-    _globals["_ROWREQUEST"]._serialized_start = 2668
-    _globals["_ROWREQUEST"]._serialized_end = 2712
-    _globals["_ROWS"]._serialized_start = 2714
-    _globals["_ROWS"]._serialized_end = 2750
-    _globals["_DISTURBED"]._serialized_start = 2752
-    _globals["_DISTURBED"]._serialized_end = 2779
-    _globals["_BREACH"]._serialized_start = 2781
-    _globals["_BREACH"]._serialized_end = 2848
-    _globals["_REFUSALS"]._serialized_start = 2850
-    _globals["_REFUSALS"]._serialized_end = 2900
-    _globals["_OVER"]._serialized_start = 2902
-    _globals["_OVER"]._serialized_end = 2925
-    _globals["_STATUSREQUEST"]._serialized_start = 2927
-    _globals["_STATUSREQUEST"]._serialized_end = 2991
-    _globals["_STATUSREPLY"]._serialized_start = 2994
-    _globals["_STATUSREPLY"]._serialized_end = 3409
-    _globals["_HOSTSTATUS"]._serialized_start = 3412
-    _globals["_HOSTSTATUS"]._serialized_end = 3600
-    _globals["_TROUBLE"]._serialized_start = 3602
-    _globals["_TROUBLE"]._serialized_end = 3638
-    _globals["_INCIDENT"]._serialized_start = 3640
-    _globals["_INCIDENT"]._serialized_end = 3731
-    _globals["_STOPREQUEST"]._serialized_start = 3733
-    _globals["_STOPREQUEST"]._serialized_end = 3780
-    _globals["_STOPREPLY"]._serialized_start = 3782
-    _globals["_STOPREPLY"]._serialized_end = 3827
-    _globals["_COORDINATOR"]._serialized_start = 3830
-    _globals["_COORDINATOR"]._serialized_end = 4094
+  DESCRIPTOR._loaded_options = None
+  _globals['_JOINREQUEST']._serialized_start=76
+  _globals['_JOINREQUEST']._serialized_end=275
+  _globals['_WELCOME']._serialized_start=278
+  _globals['_WELCOME']._serialized_end=457
+  _globals['_CONTROLUP']._serialized_start=460
+  _globals['_CONTROLUP']._serialized_end=1183
+  _globals['_CONTROLDOWN']._serialized_start=1186
+  _globals['_CONTROLDOWN']._serialized_end=1700
+  _globals['_DESCRIPTION']._serialized_start=1703
+  _globals['_DESCRIPTION']._serialized_end=1837
+  _globals['_PEER']._serialized_start=1839
+  _globals['_PEER']._serialized_end=1945
+  _globals['_SEATING']._serialized_start=1948
+  _globals['_SEATING']._serialized_end=2174
+  _globals['_DEPARTURE']._serialized_start=2176
+  _globals['_DEPARTURE']._serialized_end=2218
+  _globals['_TOPOLOGY']._serialized_start=2221
+  _globals['_TOPOLOGY']._serialized_end=2356
+  _globals['_PROGRESS']._serialized_start=2358
+  _globals['_PROGRESS']._serialized_end=2423
+  _globals['_SPARE']._serialized_start=2425
+  _globals['_SPARE']._serialized_end=2432
+  _globals['_HOLD']._serialized_start=2434
+  _globals['_HOLD']._serialized_end=2440
+  _globals['_HOLDING']._serialized_start=2442
+  _globals['_HOLDING']._serialized_end=2451
+  _globals['_STOPAT']._serialized_start=2453
+  _globals['_STOPAT']._serialized_end=2461
+  _globals['_LOWWATER']._serialized_start=2463
+  _globals['_LOWWATER']._serialized_end=2473
+  _globals['_CHECKPOINTED']._serialized_start=2475
+  _globals['_CHECKPOINTED']._serialized_end=2489
+  _globals['_FINISHED']._serialized_start=2491
+  _globals['_FINISHED']._serialized_end=2501
+  _globals['_ACKNOWLEDGED']._serialized_start=2503
+  _globals['_ACKNOWLEDGED']._serialized_end=2517
+  _globals['_WAITING']._serialized_start=2519
+  _globals['_WAITING']._serialized_end=2543
+  _globals['_FAILED']._serialized_start=2545
+  _globals['_FAILED']._serialized_end=2569
+  _globals['_ACCUSATION']._serialized_start=2571
+  _globals['_ACCUSATION']._serialized_end=2611
+  _globals['_DISPUTE']._serialized_start=2613
+  _globals['_DISPUTE']._serialized_end=2666
+  _globals['_ROWREQUEST']._serialized_start=2668
+  _globals['_ROWREQUEST']._serialized_end=2712
+  _globals['_ROWS']._serialized_start=2714
+  _globals['_ROWS']._serialized_end=2750
+  _globals['_DISTURBED']._serialized_start=2752
+  _globals['_DISTURBED']._serialized_end=2779
+  _globals['_BREACH']._serialized_start=2781
+  _globals['_BREACH']._serialized_end=2848
+  _globals['_REFUSALS']._serialized_start=2850
+  _globals['_REFUSALS']._serialized_end=2900
+  _globals['_OVER']._serialized_start=2902
+  _globals['_OVER']._serialized_end=2925
+  _globals['_STATUSREQUEST']._serialized_start=2927
+  _globals['_STATUSREQUEST']._serialized_end=2991
+  _globals['_STATUSREPLY']._serialized_start=2994
+  _globals['_STATUSREPLY']._serialized_end=3409
+  _globals['_HOSTSTATUS']._serialized_start=3412
+  _globals['_HOSTSTATUS']._serialized_end=3600
+  _globals['_TROUBLE']._serialized_start=3602
+  _globals['_TROUBLE']._serialized_end=3638
+  _globals['_INCIDENT']._serialized_start=3640
+  _globals['_INCIDENT']._serialized_end=3731
+  _globals['_STOPREQUEST']._serialized_start=3733
+  _globals['_STOPREQUEST']._serialized_end=3780
+  _globals['_STOPREPLY']._serialized_start=3782
+  _globals['_STOPREPLY']._serialized_end=3827
+  _globals['_COORDINATOR']._serialized_start=3830
+  _globals['_COORDINATOR']._serialized_end=4094
 # @@protoc_insertion_point(module_scope)

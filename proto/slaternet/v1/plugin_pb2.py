@@ -4,15 +4,18 @@
 # source: slaternet/v1/plugin.proto
 # Protobuf Python Version: 7.35.1
 """Generated protocol buffer code."""
-
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import descriptor_pool as _descriptor_pool
 from google.protobuf import runtime_version as _runtime_version
 from google.protobuf import symbol_database as _symbol_database
 from google.protobuf.internal import builder as _builder
-
 _runtime_version.ValidateProtobufRuntimeVersion(
-    _runtime_version.Domain.PUBLIC, 7, 35, 1, "", "slaternet/v1/plugin.proto"
+    _runtime_version.Domain.PUBLIC,
+    7,
+    35,
+    1,
+    '',
+    'slaternet/v1/plugin.proto'
 )
 # @@protoc_insertion_point(imports)
 
@@ -22,39 +25,37 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import any_pb2 as google_dot_protobuf_dot_any__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(
-    b'\n\x19slaternet/v1/plugin.proto\x12\x0cslaternet.v1\x1a\x19google/protobuf/any.proto"o\n\x0f\x44\x65scribeRequest\x12\x0e\n\x06\x61gents\x18\x01 \x01(\r\x12\x11\n\tdimension\x18\x02 \x01(\r\x12\x0c\n\x04seed\x18\x03 \x01(\x04\x12\x0b\n\x03set\x18\x04 \x01(\t\x12\x0f\n\x07options\x18\x05 \x01(\t\x12\r\n\x05probe\x18\x06 \x01(\x08"\x91\x01\n\rDescribeReply\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x13\n\x0b\x63onstraints\x18\x02 \x01(\r\x12\x0f\n\x07history\x18\x03 \x01(\r\x12\x0f\n\x07rowwise\x18\x04 \x01(\x08\x12&\n\x07methods\x18\x05 \x01(\x0b\x32\x15.slaternet.v1.Methods\x12\x0f\n\x07version\x18\x06 \x01(\t"q\n\x07Methods\x12\x15\n\rloss_gradient\x18\x01 \x01(\x08\x12\x1b\n\x13\x63onstraint_gradient\x18\x02 \x01(\x08\x12\x0f\n\x07network\x18\x03 \x01(\x08\x12\x11\n\tquadratic\x18\x04 \x01(\x08\x12\x0e\n\x06linear\x18\x05 \x01(\x08"L\n\x0bPlayRequest\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\r\n\x05round\x18\x02 \x01(\x04\x12\x0e\n\x06needed\x18\x03 \x01(\x04\x12\x0c\n\x04past\x18\x04 \x01(\x0c"3\n\tPlayReply\x12&\n\x07methods\x18\x01 \x01(\x0b\x32\x15.slaternet.v1.Methods"\xc7\x01\n\x0f\x45valuateRequest\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\r\n\x05round\x18\x02 \x01(\x04\x12\x0e\n\x06\x61gents\x18\x03 \x01(\x0c\x12\x0e\n\x06points\x18\x04 \x01(\r\x12\x0c\n\x04\x64\x61ta\x18\x05 \x01(\x0c\x12\x0e\n\x06values\x18\x06 \x01(\x08\x12\x15\n\rloss_gradient\x18\x07 \x01(\x08\x12\x1b\n\x13\x63onstraint_gradient\x18\x08 \x01(\x08\x12\x11\n\tquadratic\x18\t \x01(\x08\x12\x0e\n\x06linear\x18\n \x01(\x08"|\n\rEvaluateReply\x12\t\n\x01\x66\x18\x01 \x01(\x0c\x12\t\n\x01g\x18\x02 \x01(\x0c\x12\x15\n\rloss_gradient\x18\x03 \x01(\x0c\x12\x1b\n\x13\x63onstraint_gradient\x18\x04 \x01(\x0c\x12\x11\n\tquadratic\x18\x05 \x01(\x0c\x12\x0e\n\x06linear\x18\x06 \x01(\x0c"O\n\x0cScoreRequest\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\r\n\x05round\x18\x02 \x01(\x04\x12\x0e\n\x06\x61gents\x18\x03 \x01(\x0c\x12\x0e\n\x06points\x18\x04 \x01(\x0c"-\n\nScoreReply\x12\x0c\n\x04loss\x18\x01 \x01(\x0c\x12\x11\n\tviolation\x18\x02 \x01(\x0c"\xb6\x01\n\x0bPluginFault\x12\r\n\x05\x65rror\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x0e\n\x06remedy\x18\x03 \x01(\t\x12\x0e\n\x06method\x18\x04 \x01(\t\x12\r\n\x05round\x18\x05 \x01(\x04\x12\x0e\n\x06\x61gents\x18\x06 \x01(\x0c\x12\r\n\x05\x61sked\x18\x07 \x01(\r\x12&\n\x06\x66rames\x18\x08 \x03(\x0b\x32\x16.slaternet.v1.CodeLine\x12\x11\n\ttraceback\x18\t \x01(\t"H\n\x08\x43odeLine\x12\x0c\n\x04\x66ile\x18\x01 \x01(\t\x12\x0c\n\x04line\x18\x02 \x01(\r\x12\x10\n\x08\x66unction\x18\x03 \x01(\t\x12\x0e\n\x06source\x18\x04 \x01(\t"R\n\nCallStatus\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\x12%\n\x07\x64\x65tails\x18\x03 \x03(\x0b\x32\x14.google.protobuf.Any2\x93\x02\n\x06Plugin\x12\x46\n\x08\x44\x65scribe\x12\x1d.slaternet.v1.DescribeRequest\x1a\x1b.slaternet.v1.DescribeReply\x12:\n\x04Play\x12\x19.slaternet.v1.PlayRequest\x1a\x17.slaternet.v1.PlayReply\x12\x46\n\x08\x45valuate\x12\x1d.slaternet.v1.EvaluateRequest\x1a\x1b.slaternet.v1.EvaluateReply\x12=\n\x05Score\x12\x1a.slaternet.v1.ScoreRequest\x1a\x18.slaternet.v1.ScoreReplyb\x06proto3'
-)
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19slaternet/v1/plugin.proto\x12\x0cslaternet.v1\x1a\x19google/protobuf/any.proto\"o\n\x0f\x44\x65scribeRequest\x12\x0e\n\x06\x61gents\x18\x01 \x01(\r\x12\x11\n\tdimension\x18\x02 \x01(\r\x12\x0c\n\x04seed\x18\x03 \x01(\x04\x12\x0b\n\x03set\x18\x04 \x01(\t\x12\x0f\n\x07options\x18\x05 \x01(\t\x12\r\n\x05probe\x18\x06 \x01(\x08\"\x91\x01\n\rDescribeReply\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x13\n\x0b\x63onstraints\x18\x02 \x01(\r\x12\x0f\n\x07history\x18\x03 \x01(\r\x12\x0f\n\x07rowwise\x18\x04 \x01(\x08\x12&\n\x07methods\x18\x05 \x01(\x0b\x32\x15.slaternet.v1.Methods\x12\x0f\n\x07version\x18\x06 \x01(\t\"q\n\x07Methods\x12\x15\n\rloss_gradient\x18\x01 \x01(\x08\x12\x1b\n\x13\x63onstraint_gradient\x18\x02 \x01(\x08\x12\x0f\n\x07network\x18\x03 \x01(\x08\x12\x11\n\tquadratic\x18\x04 \x01(\x08\x12\x0e\n\x06linear\x18\x05 \x01(\x08\"L\n\x0bPlayRequest\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\r\n\x05round\x18\x02 \x01(\x04\x12\x0e\n\x06needed\x18\x03 \x01(\x04\x12\x0c\n\x04past\x18\x04 \x01(\x0c\"3\n\tPlayReply\x12&\n\x07methods\x18\x01 \x01(\x0b\x32\x15.slaternet.v1.Methods\"\xc7\x01\n\x0f\x45valuateRequest\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\r\n\x05round\x18\x02 \x01(\x04\x12\x0e\n\x06\x61gents\x18\x03 \x01(\x0c\x12\x0e\n\x06points\x18\x04 \x01(\r\x12\x0c\n\x04\x64\x61ta\x18\x05 \x01(\x0c\x12\x0e\n\x06values\x18\x06 \x01(\x08\x12\x15\n\rloss_gradient\x18\x07 \x01(\x08\x12\x1b\n\x13\x63onstraint_gradient\x18\x08 \x01(\x08\x12\x11\n\tquadratic\x18\t \x01(\x08\x12\x0e\n\x06linear\x18\n \x01(\x08\"|\n\rEvaluateReply\x12\t\n\x01\x66\x18\x01 \x01(\x0c\x12\t\n\x01g\x18\x02 \x01(\x0c\x12\x15\n\rloss_gradient\x18\x03 \x01(\x0c\x12\x1b\n\x13\x63onstraint_gradient\x18\x04 \x01(\x0c\x12\x11\n\tquadratic\x18\x05 \x01(\x0c\x12\x0e\n\x06linear\x18\x06 \x01(\x0c\"O\n\x0cScoreRequest\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\r\n\x05round\x18\x02 \x01(\x04\x12\x0e\n\x06\x61gents\x18\x03 \x01(\x0c\x12\x0e\n\x06points\x18\x04 \x01(\x0c\"-\n\nScoreReply\x12\x0c\n\x04loss\x18\x01 \x01(\x0c\x12\x11\n\tviolation\x18\x02 \x01(\x0c\"\xb6\x01\n\x0bPluginFault\x12\r\n\x05\x65rror\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x0e\n\x06remedy\x18\x03 \x01(\t\x12\x0e\n\x06method\x18\x04 \x01(\t\x12\r\n\x05round\x18\x05 \x01(\x04\x12\x0e\n\x06\x61gents\x18\x06 \x01(\x0c\x12\r\n\x05\x61sked\x18\x07 \x01(\r\x12&\n\x06\x66rames\x18\x08 \x03(\x0b\x32\x16.slaternet.v1.CodeLine\x12\x11\n\ttraceback\x18\t \x01(\t\"H\n\x08\x43odeLine\x12\x0c\n\x04\x66ile\x18\x01 \x01(\t\x12\x0c\n\x04line\x18\x02 \x01(\r\x12\x10\n\x08\x66unction\x18\x03 \x01(\t\x12\x0e\n\x06source\x18\x04 \x01(\t\"R\n\nCallStatus\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\x12%\n\x07\x64\x65tails\x18\x03 \x03(\x0b\x32\x14.google.protobuf.Any2\x93\x02\n\x06Plugin\x12\x46\n\x08\x44\x65scribe\x12\x1d.slaternet.v1.DescribeRequest\x1a\x1b.slaternet.v1.DescribeReply\x12:\n\x04Play\x12\x19.slaternet.v1.PlayRequest\x1a\x17.slaternet.v1.PlayReply\x12\x46\n\x08\x45valuate\x12\x1d.slaternet.v1.EvaluateRequest\x1a\x1b.slaternet.v1.EvaluateReply\x12=\n\x05Score\x12\x1a.slaternet.v1.ScoreRequest\x1a\x18.slaternet.v1.ScoreReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
-_builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, "slaternet.v1.plugin_pb2", _globals)
+_builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'slaternet.v1.plugin_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-    DESCRIPTOR._loaded_options = None
-    _globals["_DESCRIBEREQUEST"]._serialized_start = 70
-    _globals["_DESCRIBEREQUEST"]._serialized_end = 181
-    _globals["_DESCRIBEREPLY"]._serialized_start = 184
-    _globals["_DESCRIBEREPLY"]._serialized_end = 329
-    _globals["_METHODS"]._serialized_start = 331
-    _globals["_METHODS"]._serialized_end = 444
-    _globals["_PLAYREQUEST"]._serialized_start = 446
-    _globals["_PLAYREQUEST"]._serialized_end = 522
-    _globals["_PLAYREPLY"]._serialized_start = 524
-    _globals["_PLAYREPLY"]._serialized_end = 575
-    _globals["_EVALUATEREQUEST"]._serialized_start = 578
-    _globals["_EVALUATEREQUEST"]._serialized_end = 777
-    _globals["_EVALUATEREPLY"]._serialized_start = 779
-    _globals["_EVALUATEREPLY"]._serialized_end = 903
-    _globals["_SCOREREQUEST"]._serialized_start = 905
-    _globals["_SCOREREQUEST"]._serialized_end = 984
-    _globals["_SCOREREPLY"]._serialized_start = 986
-    _globals["_SCOREREPLY"]._serialized_end = 1031
-    _globals["_PLUGINFAULT"]._serialized_start = 1034
-    _globals["_PLUGINFAULT"]._serialized_end = 1216
-    _globals["_CODELINE"]._serialized_start = 1218
-    _globals["_CODELINE"]._serialized_end = 1290
-    _globals["_CALLSTATUS"]._serialized_start = 1292
-    _globals["_CALLSTATUS"]._serialized_end = 1374
-    _globals["_PLUGIN"]._serialized_start = 1377
-    _globals["_PLUGIN"]._serialized_end = 1652
+  DESCRIPTOR._loaded_options = None
+  _globals['_DESCRIBEREQUEST']._serialized_start=70
+  _globals['_DESCRIBEREQUEST']._serialized_end=181
+  _globals['_DESCRIBEREPLY']._serialized_start=184
+  _globals['_DESCRIBEREPLY']._serialized_end=329
+  _globals['_METHODS']._serialized_start=331
+  _globals['_METHODS']._serialized_end=444
+  _globals['_PLAYREQUEST']._serialized_start=446
+  _globals['_PLAYREQUEST']._serialized_end=522
+  _globals['_PLAYREPLY']._serialized_start=524
+  _globals['_PLAYREPLY']._serialized_end=575
+  _globals['_EVALUATEREQUEST']._serialized_start=578
+  _globals['_EVALUATEREQUEST']._serialized_end=777
+  _globals['_EVALUATEREPLY']._serialized_start=779
+  _globals['_EVALUATEREPLY']._serialized_end=903
+  _globals['_SCOREREQUEST']._serialized_start=905
+  _globals['_SCOREREQUEST']._serialized_end=984
+  _globals['_SCOREREPLY']._serialized_start=986
+  _globals['_SCOREREPLY']._serialized_end=1031
+  _globals['_PLUGINFAULT']._serialized_start=1034
+  _globals['_PLUGINFAULT']._serialized_end=1216
+  _globals['_CODELINE']._serialized_start=1218
+  _globals['_CODELINE']._serialized_end=1290
+  _globals['_CALLSTATUS']._serialized_start=1292
+  _globals['_CALLSTATUS']._serialized_end=1374
+  _globals['_PLUGIN']._serialized_start=1377
+  _globals['_PLUGIN']._serialized_end=1652
 # @@protoc_insertion_point(module_scope)
