@@ -130,7 +130,9 @@ def due(way: str, broken: Broken) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("what", CORPUS)
+@pytest.mark.parametrize(
+    "what", [pytest.param(each, marks=[pytest.mark.slow] * (each in ("endless loop", "slow"))) for each in CORPUS]
+)
 def test_a_broken_plugin_is_told_with_line_round_method_and_remedy(
     what: str, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

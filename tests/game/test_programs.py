@@ -56,6 +56,7 @@ def outcome_without_leftovers(game: Playing, program: list[int]) -> None:
     eventually(lambda: not any(map(alive, program)))
 
 
+@pytest.mark.slow
 def test_a_game_whose_program_is_killed_ends_in_the_bits_of_its_simulation(
     plugin: tuple[str, int], tmp_path: Path
 ) -> None:
@@ -86,6 +87,7 @@ def test_no_program_outlives_an_adversary_that_is_killed_for_good(tmp_path: Path
     eventually(lambda: not any(map(alive, left)))
 
 
+@pytest.mark.slow
 def test_what_a_program_prints_is_in_the_log_and_never_in_the_results(tmp_path: Path) -> None:
     noisy = tmp_path / "noisy"
     noisy.write_text(f"#!/bin/sh\necho '{{\"digest\": 1}}'\nexec {WALK.partition(':')[2].replace('{port}', '$1')}\n")
@@ -103,6 +105,7 @@ def test_what_a_program_prints_is_in_the_log_and_never_in_the_results(tmp_path: 
     assert written.plugin == f"exec:{noisy} '{{port}}'"
 
 
+@pytest.mark.slow
 def test_code_that_has_changed_is_a_warning_where_the_resolved_spec_is_played_again(tmp_path: Path) -> None:
     shell = tmp_path / "walks"
     text = f"#!/bin/sh\nexec {WALK.partition(':')[2].replace('{port}', '$1')}\n"
