@@ -129,7 +129,7 @@ def due(way: str, broken: Broken) -> tuple[str, ...]:
     return (broken.served or broken.says) if way == "grpc" else broken.says
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", [pytest.param(each, marks=[pytest.mark.slow] * (each == "grpc")) for each in WAYS])
 @pytest.mark.parametrize(
     "what", [pytest.param(each, marks=[pytest.mark.slow] * (each in ("endless loop", "slow"))) for each in CORPUS]
 )

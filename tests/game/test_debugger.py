@@ -151,6 +151,7 @@ def test_the_page_shows_what_a_terminal_shows(tmp_path: Path) -> None:
         terminal.expect(r"mine.py\(24\)play")  # in round 2
 
 
+@pytest.mark.slow
 def test_an_ide_that_follows_the_command_stops_in_a_plugin(tmp_path: Path, digest: str) -> None:
     pytest.importorskip("debugpy")
     line = PLUGIN.read_text().partition("        return Bowls(np.full(")[0].count("\n") + 1

@@ -24,7 +24,7 @@ _classes: dict[str, type[Any]] = {}
 
 
 def target_of(factory: type[Any]) -> str:
-    """Return how a spec names a class: by the file or package that has it, else by this session.
+    """Return how a spec names a class: by the file or package that has it, else by the running session.
 
     A class of a file is then played as the file is saved, whatever the session has imported.
     """
@@ -43,7 +43,7 @@ def is_of_session(target: str) -> bool:
 
 
 def known(name: str) -> type[Any] | None:
-    """Return the class of this session that has the name."""
+    """Return the class of the running session that has the name."""
     return _classes.get(name)
 
 
