@@ -117,7 +117,8 @@ def test_a_process_that_stays_when_the_game_is_over_is_named(tmp_path: Path) -> 
         outcome = game.outcome()
 
     assert outcome.code == 3
-    assert outcome.err.splitlines()[-1].startswith("slaternet: the game is over, but adversary did not end; see the logs in ")
+    last = outcome.err.splitlines()[-1]
+    assert last.startswith("slaternet: the game is over, but adversary did not end; see the logs in ")
     assert (game.folder / "summary.json").exists()
 
 
