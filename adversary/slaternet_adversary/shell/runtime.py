@@ -7,8 +7,8 @@ rounds wait as pieces of work that the caller does between replies, in bursts.
 The referee's events are journalled before their effects. So a restarted process can give them to a new referee
 (`apply_entry`, then `finish_recovery`); only functions are fixed again, by the plugin, and some answers are asked for
 again, or all of them where the plugin's code is another: Diverged where one is another than the journal's. Where the
-journal was cut, `replay_functions` follows its
-snapshot: the plugin fixes the functions of the rounds that were cut off.
+journal was cut, `replay_functions` follows its snapshot: the plugin fixes the functions of the rounds that were cut
+off.
 """
 
 import time

@@ -57,7 +57,7 @@ class Watched:
         """Wait until nobody writes to the files any more; return what they are like."""
         before, now = None, self.stamps()
         while now != before:
-            time.sleep(_LOOK)
+            time.sleep(_LOOK)  # nothing says that an editor has finished writing
             before, now = now, self.stamps()
         return now
 
@@ -111,7 +111,7 @@ def play_again(
                 if not told and child.over:
                     told = True
                     ended(child.code)
-                time.sleep(_LOOK)
+                time.sleep(_LOOK)  # the next look: no event for a saved file exists on every system
         if not told:
             ended(None)
         now = watched.settled()
@@ -146,7 +146,7 @@ class _Child:
         while not self.over:
             if time.monotonic() > last:
                 os.kill(self._pid, signal.SIGKILL)
-            time.sleep(_LOOK / 10)
+            time.sleep(_LOOK / 10)  # the next look; Python waits for a child either for ever or not at all
 
 
 def _make(call: Callable[[], object], mask: Iterable[int]) -> NoReturn:
