@@ -1,5 +1,6 @@
 """`simulate` and `examine` with a class: of a notebook's cell, of a script, of a file."""
 
+import itertools
 import linecache
 import subprocess
 import sys
@@ -46,19 +47,18 @@ SETTINGS = ("run.agents=4", "run.rounds=20")
 
 Cell = Callable[..., Any]
 
+NUMBERS = itertools.count(1)
+
 
 @pytest.fixture
 def cell(monkeypatch: pytest.MonkeyPatch) -> Cell:
     """Execute cells as a notebook does: in `__main__`, their texts in linecache; return what a name stands for."""
     main = ModuleType("__main__")
     monkeypatch.setitem(sys.modules, "__main__", main)
-    count = 0
 
     def run(*texts: str, name: str = "Bowl", remembered: bool = True) -> Any:
-        nonlocal count
         for text in texts:
-            count += 1
-            file = f"<cell {count} of {id(main)}>"
+            file = f"<cell {next(NUMBERS)}>"  # of all tests: linecache keeps the texts of earlier ones
             if remembered:
                 linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
             exec(compile(text, file, "exec"), vars(main))
