@@ -41,6 +41,8 @@ class Limits:
     """Entries of W_t, diagonal included."""
     points: int = 1 << 17
     """Points per question and agent, whatever the game grants."""
+    memo: int = 1 << 17
+    """Numbers that an agent keeps with a question for its update."""
     constraints: int = 1 << 12
     """Rows of g per agent."""
     function_numbers: int = 1 << 26

@@ -17,11 +17,13 @@ from slaternet.status import Refusal as Refusal
 from slaternet.status import Refusals as Refusals
 from slaternet.status import Role as Role
 from slaternet.status import Status as Status
+from slaternet.symbols import Layout as Layout
+from slaternet.symbols import Symbols as Symbols
 
 Array = NDArray[np.float64]
 Agents = NDArray[np.intp]
 
-PROTOCOL = 3
+PROTOCOL = 4
 """Version of the wire protocol; processes of different versions refuse each other."""
 COORDINATOR = "coordinator"
 """The coordinator's name."""
@@ -292,11 +294,21 @@ class ResendFrom:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The iterates of one round that one host owes another."""
+    """The rows of one round that one host owes another; in a game with a code, public copies as they are."""
 
     round: int
     agents: Agents  # (k,)
     rows: Array  # (k, width)
+
+
+@dataclass(frozen=True, slots=True)
+class CodedFrame:
+    """The same in a gossip code: what the receiver makes public copies of."""
+
+    round: int
+    agents: Agents  # (k,)
+    symbols: Symbols  # of the rows that are sent
+    sent: NDArray[np.bool_] | None = None  # (k,): whose rows are; None: all
 
 
 # Reveal
@@ -314,6 +326,7 @@ class Question:
     loss_gradient: bool = False  # with the loss's value at the anchor
     constraint_gradient: bool = False  # with the constraints' values at the anchor
     x_is_first_point: bool = False  # then x is points[:, 0], and not sent or journalled separately
+    memo: Array | None = None  # (k, w): what `decide` computed and `update` needs, where the algorithm declares it
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,6 +338,8 @@ class Usage:
     bytes_sent: int = 0  # on all streams, with gRPC's prefixes
     bytes_received: int = 0
     waited: float = 0.0  # seconds in which something was missing
+    rows: int = 0  # in those frames
+    gossip_bytes: int = 0  # of the messages that carried them, with the prefixes
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,6 +383,6 @@ _Report = Progress | Checkpointed | Waiting | Holding | Finished | Failed | Refu
 ControlUp = Opening | Heartbeat | Description | _Report | Dispute | DisputedRows | Disturbed | Acknowledged
 _Order = Hold | StopAt | LowWater | GameOver
 ControlDown = Heartbeat | Seating | Standby | Topology | _Order | IncidentRecord | RowRequest | DisputedRows
-Gossip = Opening | ResendFrom | Heartbeat | Frame
+Gossip = Opening | ResendFrom | Heartbeat | Frame | CodedFrame
 RevealUp = Opening | Heartbeat | Question | Usage | HistoryRequest
 RevealDown = Heartbeat | Question | Answer

@@ -3,7 +3,7 @@
     [run] name, agents, rounds (absent: until stopped), dimension, seed, reproducible
     [set] kind and its numbers              [algorithm] name, schedule and their numbers
     [feedback] what is granted per round    [question] what the algorithm asks for, filled in
-    [graph] name and its numbers
+    [graph] name and its numbers            [gossip] the code of the rows that agents exchange, and its numbers
     [[departures]] round, agents: these agents do not play from that round on
     [adversary] plugin, isolation, options, seed, segments    [record] decisions, score_every
 
@@ -136,6 +136,33 @@ class FeedbackSection(Section):
 class QuestionSection(FeedbackSection):
     """What the algorithm declares to ask per agent and round: exactly this, in every round; in a resolved spec."""
 
+    memo: Annotated[int, Field(ge=0, le=LIMITS.memo)] = 0
+    """Numbers that travel with an agent's question, for its update."""
+
+
+class GossipSection(OpenSection):
+    """The code in which agents send each other their rows; the numbers go to it."""
+
+    code: Name = "exact"
+    difference: bool | None = None
+    """Whether the code is of the difference to the public copy; always set in a resolved spec."""
+    trigger: Annotated[float, Field(ge=0)] = 0.0
+    trigger_power: Annotated[float, Field(ge=0)] = 1.0
+    """A row is sent if it is farther than trigger / t^trigger_power from its public copy."""
+    step: Annotated[float, Field(gt=0)] | None = None
+    """How far an agent moves to its neighbours' copies, 1 as far as W_t says; always set in a resolved spec."""
+    sha256: Annotated[str, Field(pattern=_SHA256)] = ""
+
+    @property
+    def plain(self) -> bool:
+        """Whether rows travel as they are, every round: then there are no public copies."""
+        return self.code == "exact" and not self.trigger
+
+    @property
+    def remembers(self) -> bool:
+        """Whether a row's public copy depends on the one of the round before, so that a receiver must have them all."""
+        return bool(self.difference) or self.trigger > 0
+
 
 class GraphSection(OpenSection):
     """The communication graph."""
@@ -197,6 +224,7 @@ class PublicSpec(Section):
     feedback: FeedbackSection | None = None
     question: QuestionSection | None = None
     graph: GraphSection
+    gossip: GossipSection = GossipSection()
     departures: list[DepartureSection] = []
 
     @model_validator(mode="after")
@@ -245,7 +273,7 @@ class PublicSpec(Section):
         tables: dict[str, Any] = self.model_dump(exclude_none=True)
         if departures := tables.pop("departures"):
             tables["departures"] = departures
-        for section, key in itertools.product(("algorithm", "graph", "adversary"), ("sha256", "schedule")):
+        for section, key in itertools.product(("algorithm", "graph", "gossip", "adversary"), ("sha256", "schedule")):
             if tables.get(section, {}).get(key) == "":
                 del tables[section][key]
         return tables

@@ -115,6 +115,7 @@ class Question(_message.Message):
     X_IS_FIRST_POINT_FIELD_NUMBER: _builtins.int
     LOSS_GRADIENT_FIELD_NUMBER: _builtins.int
     CONSTRAINT_GRADIENT_FIELD_NUMBER: _builtins.int
+    MEMO_FIELD_NUMBER: _builtins.int
     agents: _builtins.bytes
     """uint32 little-endian, ascending: all agents seated at the sender that play the round"""
     points: _builtins.int
@@ -133,6 +134,8 @@ class Question(_message.Message):
     """asks for the loss and its gradient at the anchor; question.loss_gradient of the spec"""
     constraint_gradient: _builtins.bool
     """asks for the constraints and their gradients at the anchor; likewise"""
+    memo: _builtins.int
+    """w, numbers per agent that its `decide` computed and its `update` needs, question.memo of"""
     def __init__(
         self,
         *,
@@ -144,10 +147,11 @@ class Question(_message.Message):
         x_is_first_point: _builtins.bool = ...,
         loss_gradient: _builtins.bool = ...,
         constraint_gradient: _builtins.bool = ...,
+        memo: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "constraint_gradient", b"constraint_gradient", "data", b"data", "loss_gradient", b"loss_gradient", "part", b"part", "parts", b"parts", "points", b"points", "x_is_first_point", b"x_is_first_point"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "constraint_gradient", b"constraint_gradient", "data", b"data", "loss_gradient", b"loss_gradient", "memo", b"memo", "part", b"part", "parts", b"parts", "points", b"points", "x_is_first_point", b"x_is_first_point"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -166,6 +170,8 @@ class Usage(_message.Message):
     BYTES_SENT_FIELD_NUMBER: _builtins.int
     WAITED_FIELD_NUMBER: _builtins.int
     BYTES_RECEIVED_FIELD_NUMBER: _builtins.int
+    ROWS_FIELD_NUMBER: _builtins.int
+    GOSSIP_BYTES_FIELD_NUMBER: _builtins.int
     frames: _builtins.int
     """gossip frames put on streams"""
     bytes_sent: _builtins.int
@@ -174,6 +180,10 @@ class Usage(_message.Message):
     """seconds between an update and the next decision in which something was missing"""
     bytes_received: _builtins.int
     """of all messages taken from the host's streams, likewise"""
+    rows: _builtins.int
+    """rows in those frames"""
+    gossip_bytes: _builtins.int
+    """of the messages that carried those frames, with the prefixes"""
     def __init__(
         self,
         *,
@@ -181,10 +191,12 @@ class Usage(_message.Message):
         bytes_sent: _builtins.int = ...,
         waited: _builtins.float = ...,
         bytes_received: _builtins.int = ...,
+        rows: _builtins.int = ...,
+        gossip_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_received", b"bytes_received", "bytes_sent", b"bytes_sent", "frames", b"frames", "waited", b"waited"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_received", b"bytes_received", "bytes_sent", b"bytes_sent", "frames", b"frames", "gossip_bytes", b"gossip_bytes", "rows", b"rows", "waited", b"waited"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from slaternet.v1 import common_pb2 as slaternet_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18slaternet/v1/agent.proto\x12\x0cslaternet.v1\x1a\x19slaternet/v1/common.proto\"\xdf\x01\n\rGossipMessage\x12 \n\x04head\x18\x01 \x01(\x0b\x32\x12.slaternet.v1.Head\x12(\n\x07opening\x18\x02 \x01(\x0b\x32\x15.slaternet.v1.OpeningH\x00\x12&\n\x06wanted\x18\x03 \x01(\x0b\x32\x14.slaternet.v1.WantedH\x00\x12,\n\theartbeat\x18\x04 \x01(\x0b\x32\x17.slaternet.v1.HeartbeatH\x00\x12$\n\x05\x66rame\x18\x05 \x01(\x0b\x32\x13.slaternet.v1.FrameH\x00\x42\x06\n\x04\x62ody\"\x08\n\x06Wanted\"B\n\x05\x46rame\x12\x0e\n\x06\x61gents\x18\x01 \x01(\x0c\x12\x0c\n\x04rows\x18\x02 \x01(\x0c\x12\x0c\n\x04part\x18\x03 \x01(\r\x12\r\n\x05parts\x18\x04 \x01(\r2O\n\x05\x41gent\x12\x46\n\x06Gossip\x12\x1b.slaternet.v1.GossipMessage\x1a\x1b.slaternet.v1.GossipMessage(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18slaternet/v1/agent.proto\x12\x0cslaternet.v1\x1a\x19slaternet/v1/common.proto\"\xdf\x01\n\rGossipMessage\x12 \n\x04head\x18\x01 \x01(\x0b\x32\x12.slaternet.v1.Head\x12(\n\x07opening\x18\x02 \x01(\x0b\x32\x15.slaternet.v1.OpeningH\x00\x12&\n\x06wanted\x18\x03 \x01(\x0b\x32\x14.slaternet.v1.WantedH\x00\x12,\n\theartbeat\x18\x04 \x01(\x0b\x32\x17.slaternet.v1.HeartbeatH\x00\x12$\n\x05\x66rame\x18\x05 \x01(\x0b\x32\x13.slaternet.v1.FrameH\x00\x42\x06\n\x04\x62ody\"\x08\n\x06Wanted\"{\n\x05\x46rame\x12\x0e\n\x06\x61gents\x18\x01 \x01(\x0c\x12\x0c\n\x04rows\x18\x02 \x01(\x0c\x12\x0c\n\x04part\x18\x03 \x01(\r\x12\r\n\x05parts\x18\x04 \x01(\r\x12\x0c\n\x04\x63ode\x18\x05 \x01(\t\x12\x0c\n\x04\x62its\x18\x06 \x01(\r\x12\r\n\x05\x63ount\x18\x07 \x01(\r\x12\x0c\n\x04sent\x18\x08 \x01(\x0c\x32O\n\x05\x41gent\x12\x46\n\x06Gossip\x12\x1b.slaternet.v1.GossipMessage\x1a\x1b.slaternet.v1.GossipMessage(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,7 +37,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_WANTED']._serialized_start=295
   _globals['_WANTED']._serialized_end=303
   _globals['_FRAME']._serialized_start=305
-  _globals['_FRAME']._serialized_end=371
-  _globals['_AGENT']._serialized_start=373
-  _globals['_AGENT']._serialized_end=452
+  _globals['_FRAME']._serialized_end=428
+  _globals['_AGENT']._serialized_start=430
+  _globals['_AGENT']._serialized_end=509
 # @@protoc_insertion_point(module_scope)

@@ -80,8 +80,12 @@ Global___Wanted: _TypeAlias = Wanted  # noqa: Y015
 
 @_typing.final
 class Frame(_message.Message):
-    """All iterates the receiver needs from the sender in one round. Sending a frame again changes nothing;
+    """All rows the receiver needs from the sender in one round. Sending a frame again changes nothing;
     another one for the same round and agent is disputed.
+
+    In a game with a gossip code, rows are public copies: what a coded frame makes of the copies of the round before. Where
+    the code depends on those, every stream that begins after round 1 begins with a frame without code, which holds copies
+    of one round as they are; then rounds follow one another without a gap.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -90,14 +94,31 @@ class Frame(_message.Message):
     ROWS_FIELD_NUMBER: _builtins.int
     PART_FIELD_NUMBER: _builtins.int
     PARTS_FIELD_NUMBER: _builtins.int
+    CODE_FIELD_NUMBER: _builtins.int
+    BITS_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    SENT_FIELD_NUMBER: _builtins.int
     agents: _builtins.bytes
-    """uint32 little-endian, ascending, all seated at the sender; at least one"""
+    """uint32 little-endian, ascending, all seated at the sender; empty (absent): those of the"""
     rows: _builtins.bytes
-    """(agents, width) float64 little-endian, finite; of this part"""
+    """frame before on this stream, and only with a code
+    of this part: without a code (agents, width) float64 little-endian, finite; with one,
+    """
     part: _builtins.int
-    """of a frame above the message limit: 0, 1, ..."""
+    """`count` rows of it: scales float32 (count, a), finite, then numbers (count, b), `bits`
+    bits each, the lowest first, the last byte filled with zeros; a and b are the code's
+    of a frame above the message limit: 0, 1, ...
+    """
     parts: _builtins.int
     """0 (absent): a whole frame; else how many parts, at most 4096; rows are split anywhere"""
+    code: _builtins.str
+    """gossip.code of the spec, at most 1024 bytes; empty (absent): rows as they are"""
+    bits: _builtins.int
+    """of a number, 1 to 64; 0 (absent) where a row has none, or all are 0"""
+    count: _builtins.int
+    """rows in the frame; 0 (absent): none"""
+    sent: _builtins.bytes
+    """one bit per agent, the lowest first, `count` of them 1: whose rows are here, the others'"""
     def __init__(
         self,
         *,
@@ -105,10 +126,14 @@ class Frame(_message.Message):
         rows: _builtins.bytes = ...,
         part: _builtins.int = ...,
         parts: _builtins.int = ...,
+        code: _builtins.str = ...,
+        bits: _builtins.int = ...,
+        count: _builtins.int = ...,
+        sent: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "part", b"part", "parts", b"parts", "rows", b"rows"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "bits", b"bits", "code", b"code", "count", b"count", "part", b"part", "parts", b"parts", "rows", b"rows", "sent", b"sent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

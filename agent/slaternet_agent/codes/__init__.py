@@ -1,0 +1,1 @@
+"""Gossip codes: what turns the rows that agents exchange into smaller messages."""
