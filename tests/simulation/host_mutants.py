@@ -80,9 +80,10 @@ def resumes_from_newest() -> Iterator[Any]:
 @mutant("What a dual has gathered is lost with the process.")
 def restored_dual_zeroed() -> Iterator[Any]:
     def make(restored: Any) -> Any:
-        def lossy(like: Any, payload: bytes) -> Any:
-            state = restored(like, payload)
-            return replace(state, q=np.zeros_like(state.q)) if hasattr(state, "q") else state
+        def lossy(like: Any, payload: bytes, width: int) -> Any:
+            state = restored(like, payload, width)
+            inner = state.algorithm
+            return replace(state, algorithm=replace(inner, q=np.zeros_like(inner.q))) if hasattr(inner, "q") else state
 
         return lossy
 

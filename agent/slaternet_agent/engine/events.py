@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from slaternet.model import (
     Answer,
+    CodedFrame,
     Dispute,
     DisputedRows,
     Disturbed,
@@ -22,7 +23,7 @@ class FrameArrived:
     """A peer's rows of one round."""
 
     peer: int  # index into Seating.peers
-    frame: Frame
+    frame: Frame | CodedFrame
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class Send:
     """A frame for a peer."""
 
     peer: int
-    frame: Frame
+    frame: Frame | CodedFrame
 
 
 @dataclass(frozen=True, slots=True)

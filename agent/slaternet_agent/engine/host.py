@@ -9,39 +9,41 @@ A round of a host, t = 1, 2, 3, ...:
 Nothing else is waited for: no barrier, no permission. The topology window alone bounds how far a host runs ahead.
 
 Rows follow from the rules, so two different rows of one agent and round are disputed: the coordinator rules which is
-right. A row that was mixed stays as mixed, and a question that was asked stays as asked.
+right. A row that was mixed stays as mixed, and a question that was asked stays as asked. In a game with a gossip code
+all this is true of public copies (`public_copies`), which every host makes of the messages that it sends or receives.
 
 Agents that depart in round E are forgotten after round E - 1; a host none of whose agents is left has finished then.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slaternet import model
 from slaternet.attendance import FOREVER, Attendance
 from slaternet.errors import Malformed, Mismatch, NotYours, RoundNotOpen
 from slaternet.limits import LIMITS, Limits
 from slaternet.numerics.sets import FeasibleSet
-from slaternet_agent.algorithms.base import Algorithm, Decision
-from slaternet_agent.algorithms.state_vector import agents_of, saved, taken
+from slaternet_agent.algorithms import state_vector
+from slaternet_agent.algorithms.base import Algorithm, Decision, Gossip
 from slaternet_agent.engine import events
+from slaternet_agent.engine.host_state import HostState, saved, taken
+from slaternet_agent.engine.public_copies import CodedGossip, PeerCopies, PublicCopies
 from slaternet_agent.engine.questions import check_answer, question_of
 from slaternet_agent.engine.round_plan import RoundPlan, round_plans
+from slaternet_agent.engine.row_check import RowCheck
 from slaternet_agent.engine.rows import Mixer, RowTable, sendable
-
-_SMALLEST_SCALE = 1e-6
+from slaternet_agent.engine.sent_rows import SentRows
 
 
 class Host:
     """The agents seated at one host, from round 1 or from their state after round `since`.
 
-    A durable host emits checkpoints. Rows are compared with the feasible set, where it is given.
+    A durable host emits checkpoints. Rows are compared with the feasible set, where it is given; with a gossip code,
+    whose rule is `copies`, they need not lie there, and what is mixed is projected instead.
     """
 
     def __init__(
@@ -54,13 +56,13 @@ class Host:
         *,
         durable: bool = False,
         since: int = 0,
-        state: Any = None,  # noqa: ANN401  the state is the algorithm's own type
+        state: HostState | None = None,
         set: FeasibleSet | None = None,
+        copies: PublicCopies | None = None,
     ) -> None:
         self._algorithm = algorithm
-        self._set = set
-        self._off_zero = set is not None and bool(set.centre.any())
-        self._row_scale: Callable[[int], float | None] = getattr(algorithm, "row_scale", lambda t: None)
+        self._copies = copies
+        self._check = RowCheck(algorithm, set if copies is None else None, limits.tolerance)
         self._attendance = Attendance(agents, seating.departures)
         self._seated = seating.seats  # with agents that leave, or have left
         self._agents = agents
@@ -79,9 +81,10 @@ class Host:
         if max(since, seating.low_water) >= self._until:  # all have left: there is nothing to play or store
             since, state = self._until, None
         self._take_seats(min(since + 1, self._until))
-        self._state = algorithm.start(self._seats) if state is None else self._restore(since, state)
+        begun = self._begin() if state is None else self._restore(since, state)
         if durable:
-            saved(self._state)  # a state that cannot be stored is refused at once
+            saved(begun)  # a state that cannot be stored is refused at once
+        self._state = begun.algorithm
         self._durable = durable
         self._kept = since  # the newest checkpoint
         self.round = since + 1
@@ -95,7 +98,8 @@ class Host:
         # Kept from the low-water mark on, so that every frame a peer lacks can be sent again.
         self._plans: dict[int, RoundPlan] = {}
         self._boards = defaultdict[int, RowTable](partial(RowTable, agents, algorithm.width))
-        self._sent: dict[int, tuple[model.Array, model.Agents]] = {}  # rows, and where each agent's stands
+        self._sent = SentRows(copies, since, begun.copies, self._place)
+        self._received = [] if copies is None else [PeerCopies(copies, peer.seats) for peer in seating.peers]
         self._contested = defaultdict[int, dict[int, model.Array]](dict)
         """By round whose topology is not known yet, and agent: a row that differs from the one that came first."""
         self._first_kept = since + 1 if since else 0  # of these three
@@ -119,9 +123,14 @@ class Host:
         low, end = int(self._seats[0]), int(self._seats[-1]) + 1
         self._own = slice(low, end) if end - low == len(self._seats) else self._seats  # mostly they sit side by side
 
-    def _restore(self, since: int, state: Any) -> Any:  # noqa: ANN401
+    def _begin(self) -> HostState:
+        """Return the state of the agents here before round 1."""
+        copies = np.empty((len(self._seats), 0)) if self._copies is None else self._copies.first(self._seats)
+        return HostState(self._algorithm.start(self._seats), copies)
+
+    def _restore(self, since: int, state: HostState) -> HostState:
         """Return the state of the agents here, from one that may hold more agents."""
-        lacking = np.setdiff1d(self._seats, agents_of(state))
+        lacking = np.setdiff1d(self._seats, state.agents)
         if lacking.size:
             raise Mismatch(
                 f"the checkpoint of round {since} holds nothing of agent {lacking[0]}, which plays on here; put "
@@ -194,15 +203,15 @@ class Host:
         return effects + self._go_on()
 
     def _forget(self, mark: int) -> None:
-        for old in range(self._first_kept, min(mark, self.round)):
+        for old in range(self._first_kept - 1, min(mark, self.round)):
             self._plans.pop(old, None)
             self._boards.pop(old, None)
-            self._sent.pop(old, None)
+            self._sent.forget(old)
         if self.disputes:
             self.disputes = [each for each in self.disputes if each.round >= min(mark, self.round)]
         self._first_kept = max(self._first_kept, min(mark, self.round))
 
-    def _take_frame(self, peer: int, frame: model.Frame) -> list[events.Effect]:
+    def _take_frame(self, peer: int, frame: model.Frame | model.CodedFrame) -> list[events.Effect]:
         round, agents = frame.round, frame.agents
         low, end = self._spans[peer]
         if agents[0] < low or agents[-1] >= end or (self._scattered and (self._owner[agents] != peer).any()):
@@ -211,6 +220,10 @@ class Host:
         # find the others so far ahead.
         if round >= self.round + self._limits.window + 2 * self._limits.checkpoint_every:
             raise RoundNotOpen("a frame may not run ahead of the topology window")
+        if self._received:
+            frame = self._received[peer].take(frame)
+        elif isinstance(frame, model.CodedFrame):
+            raise Malformed("a game without a code has no coded frames")
         if round < max(self._first_kept, 1):
             return []
         effects: list[events.Effect] = []
@@ -230,16 +243,6 @@ class Host:
             own = self._owner[agents] == peer
             effects += self._dispute(peer, round, agents[own], rows[own])
         return effects
-
-    def _outside(self, round: int, rows: model.Array) -> NDArray[np.bool_] | None:
-        """Return which rows are not points of the shrunken set that they must lie in; None where none is, or may be."""
-        if self._set is None or (scale := self._row_scale(round)) is None:
-            return None
-        points, tolerance = rows, self._limits.tolerance
-        if _SMALLEST_SCALE < scale < 1.0:  # below it, rounding is all that is left; X itself bounds the harm
-            tolerance /= scale
-            points = self._set.centre + (rows - self._set.centre) / scale if self._off_zero else rows / scale
-        return None if self._set.encloses(points, tolerance) else ~self._set.contains(points, tolerance)
 
     def _mixed(self, round: int) -> bool:
         """Return whether the rows of a round have been mixed."""
@@ -272,19 +275,17 @@ class Host:
         if (width := ruling.rows.shape[1]) not in (0, self._algorithm.width):
             raise Malformed("a ruling must have rows of the algorithm's width, or none")
         mixed, rows = self._mixed(ruling.round), ruling.rows if width else None
-        if rows is not None and self._outside(ruling.round, rows) is not None:
-            self._set = None  # the algorithm's rows are not what it declares
+        if rows is not None and self._check.outside(ruling.round, rows) is not None:
+            self._check.give_up()  # the algorithm's rows are not what it declares
         if self._boards[ruling.round].rule(ruling.agents, rows, mixed=mixed):
             return [model.Disturbed(ruling.round, self._attendance.of(self._seated, ruling.round))]
         return [] if mixed or ruling.round != self.round else self._go_on()
 
     def _rows_sent(self, round: int, agents: model.Agents) -> model.Array:
         """Return rows as this host has sent them; without numbers where it cannot tell, or they are too many."""
-        rows, place = self._sent.get(round, (np.empty((0, 0)), self._place))
-        own = self._attendance.of(self._seated, round)
-        if not len(rows) or not np.isin(agents, own).all():
+        if not np.isin(agents, self._attendance.of(self._seated, round)).all():
             return np.empty((len(agents), 0))
-        return sendable(rows[place[agents]], self._limits)
+        return sendable(self._sent.rows(round, agents), self._limits)
 
     def _ask_as_before(self, asked: model.Question) -> list[events.Effect]:
         """Ask what was asked before: rows that were mixed then, or the host that asked, did not follow the rules."""
@@ -311,11 +312,11 @@ class Host:
         if self.pending is not None or self._held or board.lacks(needed, len(self._seats)):
             return effects
         rows = board.rows[needed]
-        if (outside := self._outside(self.round, rows)) is not None:
+        if (outside := self._check.outside(self.round, rows)) is not None:
             board.forget(needed[outside])  # they cannot be right, and are missing until others come or a ruling
             wrong = dict(zip(needed[outside].tolist(), rows[outside], strict=True))
             return effects + self._dispute_each(self.round, wrong)
-        self._decision = decision = self._algorithm.decide(self._state, self._mixer.gossip(plan, board), self.round)
+        self._decision = decision = self._algorithm.decide(self._state, self._gossip(plan, board), self.round)
         self.pending = question_of(decision, self._algorithm.feedback, self.round, self._seats)
         effects.append(events.Ask(self.pending))
         return effects
@@ -324,26 +325,39 @@ class Host:
         rows = self._algorithm.outgoing(self._state, self.round)
         if rows.shape != (len(self._seats), self._algorithm.width):
             raise ValueError("an algorithm needs rows (k, width) to gossip for the k agents of the host")
-        self._sent[self.round] = rows, self._place
-        self._boards[self.round].add(self._own, rows)
+        self._rows = rows
+        self._boards[self.round].add(self._own, self._sent.add(self.round, rows, self._seats, self._place))
         self._offered = self.round
         # peers that are owed the same rows get the same frame, so that it is encoded once
-        frames, effects = dict[bytes, model.Frame](), list[events.Effect]()
+        frames, effects = dict[bytes, model.Frame | model.CodedFrame](), list[events.Effect]()
         for peer, agents in plan.debts:
             if (frame := frames.get(whose := agents.tobytes())) is None:
-                owed = rows if len(agents) == len(rows) else rows.take(self._place[agents], axis=0)
-                frame = frames[whose] = model.Frame(self.round, agents, owed)
+                frame = frames[whose] = self._sent.frame(self.round, agents)
             effects.append(events.Send(peer, frame))
         return effects
 
     def _offer_again(self, peer: int, first: int) -> list[events.Effect]:
-        rounds = range(max(first, self._first_kept, 1), self._offered + 1)
+        """Send a peer what it lacks, on a stream that has just been opened."""
+        if self._received:
+            self._received[peer].reset()
+        begin = max(min(first - 1, self._offered), self._first_kept - 1, 0)  # the last round that is not sent again
         effects: list[events.Effect] = []
-        for t in rounds:
-            rows, place = self._sent[t]
+        if self._copies is not None and self._copies.remembers:
+            begin = self._sent.begin(begin)
+            agents = self._attendance.of(self._seated, begin + 1)
+            if begin and agents.size:  # before round 1 everybody knows them
+                effects.append(events.Send(peer, model.Frame(begin, agents, self._sent.rows(begin, agents))))
+        for t in range(begin + 1, self._offered + 1):
             owed = (agents for debtor, agents in self._plans[t].debts if debtor == peer)
-            effects += (events.Send(peer, model.Frame(t, agents, rows[place[agents]])) for agents in owed)
+            effects += (events.Send(peer, self._sent.frame(t, agents)) for agents in owed)
         return effects
+
+    def _gossip(self, plan: RoundPlan, board: RowTable) -> Gossip:
+        """Return what the algorithm may read in this round."""
+        heard = self._mixer.gossip(plan, board)
+        if self._copies is None:
+            return heard
+        return CodedGossip(heard, self._copies, self._rows, self._sent.rows(self.round, self._seats), self.round)
 
     def _finish_round(self, answer: model.Answer) -> list[events.Effect]:
         if answer.round < self.round:
@@ -357,7 +371,7 @@ class Host:
             board.settle()
         if self.round == self._parting and self.round < self._until:
             self._take_seats(self.round + 1)
-            self._state = taken(self._algorithm, self._state, self._seats)
+            self._state = state_vector.taken(self._algorithm, self._state, self._seats)
         done, self.round = self.round, self.round + 1
         # frames first: peers wait for them; Finish last: it is reported when the checkpoint is durable
         if self._last is not None and done >= self._last:
@@ -375,4 +389,6 @@ class Host:
         if not self._durable or last <= self._kept:
             return []
         self._kept = last
-        return [events.Checkpoint(last, saved(self._state))]
+        # copies of this round, while the next one may have been offered
+        state = HostState(self._state, self._sent.remembered(last, self._seats))
+        return [events.Checkpoint(last, saved(state))]

@@ -2,17 +2,18 @@
 
 These are agents that it adopts, its own where the file is lost, and those of other hosts whose rows are disputed.
 The adversary's journal holds an agent's questions and answers of rounds 1 to M, and its state after M follows from them
-by `update` alone.
+by `update` alone; public copies follow from the rows that it would have sent.
 """
-
-from typing import Any
 
 import numpy as np
 
 from slaternet.errors import Malformed, Mismatch
-from slaternet.model import Agents, Answer, HistoryRequest, Question
+from slaternet.model import Agents, Answer, Array, HistoryRequest, Question
 from slaternet_agent.algorithms import state_vector
 from slaternet_agent.algorithms.base import Algorithm, Decision
+from slaternet_agent.engine import host_state
+from slaternet_agent.engine.host_state import HostState
+from slaternet_agent.engine.public_copies import PublicCopies
 from slaternet_agent.engine.questions import check_answer
 
 
@@ -22,12 +23,21 @@ class StateRebuild:
     A `ticket` opens the journal of agents that are seated elsewhere.
     """
 
-    def __init__(self, algorithm: Algorithm, kept: Any, agents: Agents, mark: int, ticket: bytes = b"") -> None:  # noqa: ANN401
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        copies: PublicCopies | None,
+        kept: HostState | None,
+        agents: Agents,
+        mark: int,
+        ticket: bytes = b"",
+    ) -> None:
         self._algorithm = algorithm
+        self._rule = copies
         self._mark = mark
         self._ticket = ticket
-        own = np.empty(0, np.intp) if kept is None else np.intersect1d(state_vector.agents_of(kept), agents)
-        self._own = [state_vector.taken(algorithm, kept, own)] if own.size else []
+        own = np.empty(0, np.intp) if kept is None else np.intersect1d(kept.agents, agents)
+        self._own = [host_state.taken(algorithm, kept, own)] if kept is not None and own.size else []
         if not own.size and not state_vector.is_per_agent(algorithm):
             raise Mismatch(
                 f"nothing is left here of round {mark}, and what one learner for all has learnt stands in no journal; "
@@ -36,6 +46,7 @@ class StateRebuild:
         self.missing = np.setdiff1d(agents, own)
         """The agents whose state is rebuilt."""
         self._state = algorithm.start(self.missing)
+        self._copies = np.empty((len(self.missing), 0)) if copies is None else copies.first(self.missing)
         self._round = 0
         self._question: Question | None = None
 
@@ -61,10 +72,22 @@ class StateRebuild:
         question, self._question = self._question, None
         check_answer(message, question)
         decision = Decision(np.ascontiguousarray(question.x), question.points, question.anchor)
+        if self._rule is not None and self._rule.remembers:
+            self._copies = self._offered(self._rule, message.round)
         self._state = self._algorithm.update(self._state, decision, message.values, message.round)
         self._round = message.round
 
+    def _offered(self, rule: PublicCopies, round: int) -> Array:
+        """Return the public copies of the agents that are rebuilt, in the round after the last that is replayed."""
+        return rule.offer(self._algorithm.outgoing(self._state, round), self._copies, self.missing, round)[1]
+
     @property
-    def state(self) -> Any:  # noqa: ANN401  the state is the algorithm's own type
+    def state(self) -> HostState:
         """The state after round M of all the agents that the host needs."""
-        return state_vector.joined(self._algorithm, [*self._own, self._state])
+        return host_state.joined(self._algorithm, [*self._own, HostState(self._state, self._copies)])
+
+    @property
+    def next_rows(self) -> Array:
+        """The rows of round M + 1, or their public copies, of the agents that are rebuilt."""
+        rows = self._algorithm.outgoing(self._state, self._mark + 1)
+        return rows if self._rule is None else self._offered(self._rule, self._mark + 1)

@@ -142,6 +142,16 @@ class RoundGossip:
     _board: RowTable
 
     @property
+    def matrix(self) -> csr_array:
+        """The host's rows of W_t, (k, n)."""
+        return self._matrix
+
+    @property
+    def known(self) -> Array:
+        """The rows that are mixed, each at its agent's index, (n, width)."""
+        return self._board.rows
+
+    @property
     def mixed(self) -> Array:
         """The host's rows of W_t times the rows received, each summed in index order: exact under any batching."""
         product: Array = self._matrix @ self._board.rows

@@ -5,7 +5,8 @@ from slaternet.model import Description
 from slaternet.spec import PublicSpec
 from slaternet.spec.plugins import load
 from slaternet_agent.algorithms import Algorithm, AlgorithmGame
-from slaternet_agent.registry import GROUP, build
+from slaternet_agent.engine.public_copies import PublicCopies
+from slaternet_agent.registry import CODES, GROUP, build, build_code
 
 
 def build_algorithm(spec: PublicSpec, description: Description) -> Algorithm:
@@ -18,6 +19,21 @@ def build_algorithm(spec: PublicSpec, description: Description) -> Algorithm:
             "bring the same file, and what it imports, to every host"
         )
     return build(spec.algorithm, game_of(spec, description))
+
+
+def build_copies(spec: PublicSpec, description: Description, algorithm: Algorithm) -> PublicCopies | None:
+    """Return the rule by which rows of a game become messages; None where they travel as they are."""
+    section = spec.gossip
+    if section.plain:
+        return None
+    loaded = load(CODES, section.code, key="gossip.code").sha256
+    if section.sha256 and loaded != section.sha256:
+        raise Mismatch(
+            f"gossip code {section.code} has SHA-256 {loaded[:16]} here and {section.sha256[:16]} in the spec; "
+            "bring the same file, and what it imports, to every host"
+        )
+    code = build_code(section, game_of(spec, description), algorithm.width)
+    return PublicCopies(code, section, algorithm, spec.feasible_set())
 
 
 def game_of(spec: PublicSpec, description: Description) -> AlgorithmGame:

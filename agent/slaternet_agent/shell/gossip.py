@@ -18,9 +18,10 @@ from slaternet.errors import (
     SlaternetError,
     Superseded,
 )
-from slaternet.model import Accusation, Frame, Heartbeat, Opening, Peer, ResendFrom, Seating
+from slaternet.model import Accusation, CodedFrame, Frame, Heartbeat, Layout, Opening, Peer, ResendFrom, Seating
 from slaternet.network.reconnecting import ReconnectingStream
 from slaternet.network.stream import Stream
+from slaternet.network.traffic import PREFIX
 from slaternet.service.membership import Membership
 from slaternet_agent.engine.events import FrameArrived, PeerWants
 
@@ -28,7 +29,11 @@ _GOSSIP = "/slaternet.v1.Agent/Gossip"
 
 
 class GossipStreams:
-    """The streams to all peers; `on_event` handles what they bring, `wanted` returns the first round lacked."""
+    """The streams to all peers.
+
+    `on_event` handles what they bring, `on_sent` counts the rows and bytes of a frame that is put on one, and `wanted`
+    returns the first round lacked. A `layout` is that of the game's code.
+    """
 
     def __init__(
         self,
@@ -36,12 +41,16 @@ class GossipStreams:
         seating: Seating,
         width: int,
         *,
+        layout: Layout | None = None,
         on_event: Callable[[FrameArrived | PeerWants], None],
+        on_sent: Callable[[int, int], None],
         wanted: Callable[[], int],
     ) -> None:
         self._membership = membership
         self._width = width
+        self._layout = layout
         self._on_event = on_event
+        self._on_sent = on_sent
         self._wanted = wanted
         self._peers = seating.peers
         self.names = [peer.name for peer in seating.peers]
@@ -53,8 +62,10 @@ class GossipStreams:
         self._accepted: dict[str, Stream] = {}
         self._accused: set[tuple[str, str]] = set()
         self._closed = False
-        self._frame: Frame | None = None  # the newest frame that was sent, and its messages
+        self._frame: Frame | CodedFrame | None = None  # the newest frame that was sent, and its messages
         self._parts: list[bytes] = []
+        self._stated = [b""] * len(seating.peers)  # the agents of the newest frame on the stream to a peer
+        self._states = True  # whether the newest frame states its agents
         self._first = seating.seats[0]
         self.lines = [self._line(i, peer) for i, peer in enumerate(seating.peers) if self._first < peer.seats[0]]
 
@@ -90,25 +101,35 @@ class GossipStreams:
         for link in self._accepted.values():
             link.end(NotSeated("there is a new seating"))
 
-    def send(self, index: int, frame: Frame, *, later: bool = False) -> bool:
-        """Send a frame to a peer; False where there is no stream: the peer asks for it on the next one.
+    def send(self, index: int, frame: Frame | CodedFrame, *, later: bool = False) -> None:
+        """Send a frame to a peer; where there is no stream, the peer asks for it on the next one.
 
-        One of many that a peer lacks is sent `later`, as fast as the peer takes them.
+        One of many that a peer lacks is sent `later`, as fast as the peer takes them. Where rows are coded all are sent
+        in this way: what a frame means may depend on those before it.
         """
         sender = self._senders[index]
         if sender is None:
-            return False
-        if later:
-            sender.send_later(lambda: codec.encode_gossip(self._membership.head(frame.round), frame))
+            return
+        if later or self._layout is not None:
+            sender.send_later(lambda: self._encoded(index, frame))
         else:
-            if frame is not self._frame:  # several peers may get the same
-                self._frame, self._parts = frame, codec.encode_gossip(self._membership.head(frame.round), frame)
-            for part in self._parts:
+            for part in self._encoded(index, frame):
                 sender.send(part)
-        return True
+
+    def _encoded(self, index: int, frame: Frame | CodedFrame) -> list[bytes]:
+        """Return the messages of a frame; coded, without the agents where they are those of the frame before."""
+        agents = frame.agents.tobytes() if self._layout is not None else b""
+        states = not isinstance(frame, CodedFrame) or agents != self._stated[index]
+        self._stated[index] = agents
+        if frame is not self._frame or states != self._states:  # several peers may get the same
+            self._frame, self._states = frame, states
+            self._parts = codec.encode_gossip(self._membership.head(frame.round), frame, stated=states)
+        rows = len(frame.rows) if isinstance(frame, Frame) else len(frame.symbols.numbers)
+        self._on_sent(rows, sum(map(len, self._parts)) + PREFIX * len(self._parts))
+        return self._parts
 
     def _decoder(self, peer: Peer) -> codec.GossipDecoder:
-        return codec.GossipDecoder(self._width, seats=len(peer.seats))
+        return codec.GossipDecoder(self._width, seats=len(peer.seats), layout=self._layout)
 
     def _heartbeat(self) -> bytes:
         return codec.encode_gossip(self._membership.head(), Heartbeat())[0]
@@ -170,7 +191,7 @@ class GossipStreams:
         try:
             wanted = self._wanted()
             link.send(codec.encode_gossip(self._membership.head(wanted), ResendFrom(wanted))[0])
-            self._senders[index] = link
+            self._senders[index], self._stated[index] = link, b""
             self._on_event(PeerWants(index, opening.round))
             while (data := await link.read()) is not None:
                 self._receive(index, decoder, data, link)
@@ -190,13 +211,13 @@ class GossipStreams:
         head, body = message
         self._membership.check(head, self._peers[index].name)
         match body:
-            case Frame():
+            case Frame() | CodedFrame():
                 self.frames_received += 1
                 self._on_event(FrameArrived(index, body))
             case ResendFrom(round):
                 if self._senders[index] is not None:  # the dialler's opening was its only one
                     raise Malformed("a side of a stream says once from which round on it lacks frames")
-                self._senders[index] = sender
+                self._senders[index], self._stated[index] = sender, b""
                 self._on_event(PeerWants(index, round))
             case Opening():
                 raise Malformed("a stream is opened once")

@@ -16,13 +16,19 @@ class HostMeter:
     """Frames, bytes, and the time spent waiting, charged to the process waited for last."""
 
     def __init__(self, streams: Iterable[Traffic], clock: Callable[[], float] = time.perf_counter) -> None:
-        self.frames_sent = 0
+        self.frames_sent = self.rows_sent = self.gossip_bytes = 0
         self.waited: dict[str, float] = {}  # seconds, by process
         self.reveals = Histogram()
         self._streams = tuple(streams)
         self._clock = clock
         self._since = clock()  # when the present wait began
         self._stood = 0.0  # seconds in which it could not ask
+
+    def count_frame(self, rows: int, size: int) -> None:
+        """Count a gossip frame that is put on a stream, the rows in it, and the bytes of its messages."""
+        self.frames_sent += 1
+        self.rows_sent += rows
+        self.gossip_bytes += size
 
     def ask(self, round: int, awaited: str) -> None:
         """Begin to wait for the answer of a round.
@@ -50,7 +56,7 @@ class HostMeter:
         """Return what the host has spent when it has finished a round."""
         sent = sum(traffic.sent_bytes for traffic in self._streams)
         received = sum(traffic.received_bytes for traffic in self._streams)
-        return Usage(round, self.frames_sent, sent, received, self._stood)
+        return Usage(round, self.frames_sent, sent, received, self._stood, self.rows_sent, self.gossip_bytes)
 
 
 ROUNDS = Metric("rounds_finished", "counter", "rounds that the host has finished")

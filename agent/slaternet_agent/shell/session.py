@@ -7,7 +7,6 @@ has adopted them from a lost one, are rebuilt from the adversary's journal first
 import asyncio
 import contextlib
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import structlog
@@ -29,12 +28,12 @@ from slaternet.network.reconnecting import ReconnectingStream
 from slaternet.network.stream import Stream
 from slaternet.service.membership import Membership
 from slaternet.spec.plugins import plugin_edge
-from slaternet_agent.algorithms.state_vector import agents_of, restored, saved
 from slaternet_agent.engine import events
 from slaternet_agent.engine.host import Host
+from slaternet_agent.engine.host_state import HostState, restored, saved
 from slaternet_agent.engine.rebuild import StateRebuild
 from slaternet_agent.engine.rows import sendable
-from slaternet_agent.shell.build import build_algorithm
+from slaternet_agent.shell.build import build_algorithm, build_copies
 from slaternet_agent.shell.checkpoint_writer import CheckpointWriter
 from slaternet_agent.shell.gossip import GossipStreams
 from slaternet_agent.shell.metering import HostMeter
@@ -89,6 +88,7 @@ class HostSession:
         self._recalls = Recalls(self.reveal)
         try:
             self._algorithm = build_algorithm(membership.spec, seating.description)
+            self._copies = build_copies(membership.spec, seating.description, self._algorithm)
             with self._algorithm_edge("start"):
                 kept = self._read_checkpoint()
         except SlaternetError as error:
@@ -100,7 +100,7 @@ class HostSession:
             else:
                 self._recalls.add(rebuild, lambda: self._begin(rebuild.state))
 
-    def _read_checkpoint(self) -> Any:  # noqa: ANN401  the state is the algorithm's own type
+    def _read_checkpoint(self) -> HostState | None:
         """Return the state of an earlier incarnation, if any; begin to rebuild the agents that it lacks."""
         mark, run = self._seating.low_water, self._membership.spec.run
         needed = Attendance(run.agents, self._seating.departures).of(self._seating.seats, mark + 1)
@@ -112,15 +112,16 @@ class HostSession:
                 "--state it had before"
             )
         payload = self._writer.read(mark, dispensable=self._seating.recall)
-        kept = None if payload is None else restored(self._algorithm, payload)
-        missing = needed if kept is None else np.setdiff1d(needed, agents_of(kept))
+        width = 0 if self._copies is None else self._copies.width
+        kept = None if payload is None else restored(self._algorithm, payload, width)
+        missing = needed if kept is None else np.setdiff1d(needed, kept.agents)
         if missing.size and not self._seating.recall:
             raise Mismatch(
                 f"the checkpoint of round {mark} lacks {missing.size} of the {needed.size} agents of "
                 f"{self._membership.name}; put back the right one, or start the whole game anew"
             )
         if missing.size:
-            self._rebuild = StateRebuild(self._algorithm, kept, needed, mark)
+            self._rebuild = StateRebuild(self._algorithm, self._copies, kept, needed, mark)
         log.info("coming back", after=mark, recalling=len(missing))
         return kept
 
@@ -131,7 +132,7 @@ class HostSession:
         else:
             self._membership.fail(error)
 
-    def _begin(self, state: Any) -> None:  # noqa: ANN401
+    def _begin(self, state: HostState | None) -> None:
         """Make the engine, from the state after round M where there is one, and open the gossip streams."""
         since = 0 if state is None else self._seating.low_water
         run, durable = self._membership.spec.run, self._writer is not None
@@ -147,15 +148,22 @@ class HostSession:
                     state=state,
                     limits=self._membership.environment.limits,
                     set=self._membership.spec.feasible_set(),
+                    copies=self._copies,
                 )
         except SlaternetError as error:
             self._give_up(error)
             return
-        if self._rebuild is not None and self._writer is not None:
+        if self._rebuild is not None and self._writer is not None and state is not None:
             self._writer.write(events.Checkpoint(since, saved(state)))  # a restart need not rebuild it again
         host = self.host
         self.peers = GossipStreams(
-            self._membership, self._seating, self._algorithm.width, on_event=self.handle, wanted=lambda: host.wanted
+            self._membership,
+            self._seating,
+            self._algorithm.width,
+            layout=None if self._copies is None else self._copies.code.layout,
+            on_event=self.handle,
+            on_sent=self._tally.count_frame,
+            wanted=lambda: host.wanted,
         )
         for line in self.peers.lines:
             self._keep_open(line)
@@ -283,7 +291,7 @@ class HostSession:
         for effect in effects:
             match effect:
                 case events.Send(peer, frame):
-                    self._tally.frames_sent += peers.send(peer, frame, later=isinstance(event, events.PeerWants))
+                    peers.send(peer, frame, later=isinstance(event, events.PeerWants))
                 case events.Ask(question):
                     awaited = "" if isinstance(event, Answer) else COORDINATOR
                     if isinstance(event, events.FrameArrived):
@@ -348,7 +356,7 @@ class HostSession:
         def rebuilt() -> None:
             try:
                 with plugin_edge("algorithm", self._membership.spec.algorithm.name, "outgoing", round, agents):
-                    rows = self._algorithm.outgoing(rebuild.state, round)
+                    rows = rebuild.next_rows
             except PluginFailed as error:
                 log.warning("rows of others cannot be rebuilt", reason=str(error))
                 rows = unknown
@@ -356,7 +364,7 @@ class HostSession:
 
         unknown = np.empty((len(agents), 0))
         try:
-            rebuild = StateRebuild(self._algorithm, None, agents, round - 1, request.ticket)
+            rebuild = StateRebuild(self._algorithm, self._copies, None, agents, round - 1, request.ticket)
             self._recalls.add(rebuild, rebuilt, failed=lambda: answer(unknown))
         except (Mismatch, PluginFailed):
             answer(unknown)

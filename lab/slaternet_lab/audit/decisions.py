@@ -15,10 +15,12 @@ from slaternet.spec.plugins import plugin_edge
 from slaternet_adversary.journal.entries import Purchase
 from slaternet_adversary.journal.query import merge_purchases
 from slaternet_agent.algorithms import Algorithm, state_vector
+from slaternet_agent.algorithms.base import Gossip
+from slaternet_agent.engine.public_copies import CodedGossip
 from slaternet_agent.engine.questions import question_of
 from slaternet_agent.engine.round_plan import RoundPlan
 from slaternet_agent.engine.rows import Mixer, RowTable
-from slaternet_agent.shell.build import build_algorithm
+from slaternet_agent.shell.build import build_algorithm, build_copies
 from slaternet_coordinator.graphs import Matrix
 from slaternet_lab.audit.graphs import rows_of
 from slaternet_lab.audit.report import AuditCheck, Discrepancy
@@ -35,6 +37,8 @@ class _Learners:
         self._algorithm: Algorithm = build_algorithm(spec, Description(constraints=constraints))
         self._mixer = Mixer(len(self._agents), spec.run.agents)
         self._state = self._algorithm.start(self._agents)
+        self._rule = build_copies(spec, Description(constraints=constraints), self._algorithm)
+        self._copies = self._rule.first(self._agents) if self._rule is not None else None
 
     def difference(
         self, round: int, matrix: Matrix, players: Agents, purchases: list[tuple[int, Purchase]]
@@ -42,11 +46,11 @@ class _Learners:
         """Return the first question that is not the algorithm's; where all are, update the state with the values."""
         if len(players) < len(self._agents):  # others have left
             self._state = state_vector.taken(self._algorithm, self._state, players)
+            if self._copies is not None:
+                self._copies = self._copies[np.searchsorted(self._agents, players)]
             self._agents, self._mixer = players, Mixer(len(players), matrix.agents)
-        board = RowTable(matrix.agents, self._algorithm.width)
-        board.put(self._agents, self._algorithm.outgoing(self._state, round))
         plan = RoundPlan(*rows_of(matrix, self._agents), self._agents[:0], ())
-        decision = self._algorithm.decide(self._state, self._mixer.gossip(plan, board), round)
+        decision = self._algorithm.decide(self._state, self._gossip(plan, matrix.agents, round), round)
         expected = question_of(decision, self._algorithm.feedback, round, self._agents)
         for record, purchase in purchases:
             if found := _difference(purchase.asked.question, expected, self._name):
@@ -55,6 +59,16 @@ class _Learners:
         _, answer = merge_purchases([each for _, each in purchases])
         self._state = self._algorithm.update(self._state, decision, answer.values, round)
         return None
+
+    def _gossip(self, plan: RoundPlan, agents: int, round: int) -> Gossip:
+        """Return what the algorithm may read in a round."""
+        board, rows = RowTable(agents, self._algorithm.width), self._algorithm.outgoing(self._state, round)
+        if self._rule is None or self._copies is None:
+            board.put(self._agents, rows)
+            return self._mixer.gossip(plan, board)
+        _, self._copies = self._rule.offer(rows, self._copies, self._agents, round)
+        board.put(self._agents, self._copies)
+        return CodedGossip(self._mixer.gossip(plan, board), self._rule, rows, self._copies, round)
 
 
 class Decisions:

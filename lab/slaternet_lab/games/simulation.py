@@ -27,7 +27,7 @@ from slaternet_adversary.shell.runtime import Runtime, completed
 from slaternet_agent.algorithms import Algorithm
 from slaternet_agent.engine.events import Ask, Effect, Event, Finish, ReportRound
 from slaternet_agent.engine.host import Host
-from slaternet_agent.shell.build import build_algorithm
+from slaternet_agent.shell.build import build_algorithm, build_copies
 from slaternet_coordinator.engine import events as coordinator
 from slaternet_coordinator.engine.coordinator import Coordinator
 from slaternet_coordinator.engine.rules import Rules
@@ -234,8 +234,9 @@ class Simulation:
             case model.Seating(seats) if len(seats):
                 self._algorithm = algorithm = build_algorithm(self._spec, self._description)
                 self._seats = seats
+                copies = build_copies(self._spec, self._description, algorithm)
                 with plugin_edge("algorithm", self._spec.algorithm.name, "start", agents=seats, of=algorithm):
-                    self._host = Host(algorithm, body, self._spec.run.agents, self._spec.run.rounds)
+                    self._host = Host(algorithm, body, self._spec.run.agents, self._spec.run.rounds, copies=copies)
                 completed(self._adversary.seat(1, [(HOST, seats)], body.departures))
             case model.Topology():
                 self._decide(body)

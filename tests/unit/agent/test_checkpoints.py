@@ -32,7 +32,7 @@ from slaternet.model import (
 )
 from slaternet.numerics.sets import Box
 from slaternet_agent.algorithms import Algorithm, AlgorithmGame
-from slaternet_agent.algorithms.state_vector import covered, restored
+from slaternet_agent.algorithms.state_vector import covered
 from slaternet_agent.engine.events import (
     Ask,
     Checkpoint,
@@ -45,6 +45,7 @@ from slaternet_agent.engine.events import (
     Send,
 )
 from slaternet_agent.engine.host import Host
+from slaternet_agent.engine.host_state import restored
 
 N, P, M, T = 5, 2, 2, 11
 DEPARTURES = (Departure(4, np.array([2])), Departure(6, np.array([0, 3])), Departure(8, np.array([1])))
@@ -130,7 +131,7 @@ def gone_back(
 ) -> Host:
     """Return a host that goes on from a checkpoint, if there is one."""
     if since is not None:
-        options |= {"since": since.round, "state": restored(algorithm, since.payload)}
+        options |= {"since": since.round, "state": restored(algorithm, since.payload, 0)}
     return Host(algorithm, seated, N, rounds, **{"limits": FEW} | options)
 
 

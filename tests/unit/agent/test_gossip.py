@@ -22,7 +22,9 @@ async def serving(peer: Callable[[Stream], Awaitable[None]]) -> Server:
     return await serve("127.0.0.1:0", service="slaternet.v1.Agent", unary={}, streams={"Gossip": peer}, hosts=1)
 
 
-def streams_to(server: Server, on_event: Callable[[object], None]) -> GossipStreams:
+def streams_to(
+    server: Server, on_event: Callable[[object], None], sent: list[tuple[int, int]] | None = None
+) -> GossipStreams:
     """Return the streams of a host that dials its only peer there."""
     member: Any = SimpleNamespace(
         incarnation=1,
@@ -33,7 +35,15 @@ def streams_to(server: Server, on_event: Callable[[object], None]) -> GossipStre
         environment=REAL,
     )
     peer = Peer("agent-2", server.address, 1, np.array([1]), bytes(32), bytes(32))
-    return GossipStreams(member, Seating(np.array([0]), (peer,)), 1, on_event=on_event, wanted=lambda: 1)
+    sent = sent if sent is not None else []
+    return GossipStreams(
+        member,
+        Seating(np.array([0]), (peer,)),
+        1,
+        on_event=on_event,
+        on_sent=lambda rows, size: sent.append((rows, size)),
+        wanted=lambda: 1,
+    )
 
 
 async def test_a_frame_for_a_peer_whose_stream_is_down_counts_as_not_sent() -> None:
@@ -44,20 +54,25 @@ async def test_a_frame_for_a_peer_whose_stream_is_down_counts_as_not_sent() -> N
 
     server = await serving(want)
     heard: asyncio.Queue[object] = asyncio.Queue()
-    peers = streams_to(server, heard.put_nowait)
+    sent: list[tuple[int, int]] = []
+    peers = streams_to(server, heard.put_nowait, sent)
     frame = Frame(1, np.array([0]), np.zeros((1, 1)))
-    assert (peers.open, peers.send(0, frame)) == (0, False)
+    size = len(codec.encode_gossip(HEAD, frame)[0]) + 5
+    peers.send(0, frame)
+    assert (peers.open, sent) == (0, [])
 
     line = asyncio.create_task(peers.lines[0].run())
     async with asyncio.timeout(30):
         assert await heard.get() == PeerWants(0, 1)
-        assert (peers.open, peers.send(0, frame)) == (1, True)
+        peers.send(0, frame)
+        assert (peers.open, sent) == (1, [(1, size)])
         await server.stop()
         while peers.open:  # noqa: ASYNC110 - a stream that is down sets no event
             await asyncio.sleep(0.01)
     line.cancel()
 
-    assert (peers.open, peers.send(0, frame)) == (0, False)
+    peers.send(0, frame)
+    assert (peers.open, sent) == (0, [(1, size)])
 
 
 async def test_a_peer_that_was_dialled_and_wants_frames_twice_loses_its_stream() -> None:

@@ -10,6 +10,8 @@ from slaternet.model import Agents, Answer, HistoryRequest, Question
 from slaternet.spec import AlgorithmSection
 from slaternet_agent.algorithms import Algorithm, state_vector
 from slaternet_agent.engine.questions import question_of
+from slaternet_agent.engine import host_state
+from slaternet_agent.engine.host_state import HostState
 from slaternet_agent.engine.rebuild import StateRebuild
 from slaternet_agent.registry import build
 from slaternet_agent.testing.arena import AGENTS, arenas, select_agents
@@ -38,9 +40,9 @@ class Story:
         """Return the checkpoint of some agents."""
         return state_vector.saved(state_vector.taken(self.algorithm, self.state, agents))
 
-    def left(self, agents: Agents) -> Any:
+    def left(self, agents: Agents) -> HostState:
         """Return the state of some agents, as a checkpoint brings it back."""
-        return state_vector.restored(self.algorithm, self.kept(agents))
+        return host_state.restored(self.algorithm, self.kept(agents), 0)
 
     def recalled(self, wish: HistoryRequest) -> list[Question | Answer]:
         """Return what the journal has of what is wished for."""
@@ -69,30 +71,30 @@ class Story:
 @pytest.mark.parametrize("own", [OWN, np.empty(0, np.intp)], ids=["a survivor", "a spare"])
 def test_what_an_adopter_rebuilds_is_what_the_lost_host_had(name: str, own: Agents) -> None:
     story = Story(name)
-    adoption = StateRebuild(story.algorithm, story.left(own) if own.size else None, EVERYONE, MARK)
+    adoption = StateRebuild(story.algorithm, None, story.left(own) if own.size else None, EVERYONE, MARK)
 
     for message in story.recalled(adoption.request):
         assert not adoption.complete
         adoption.apply(message)
 
     assert adoption.complete
-    assert state_vector.saved(adoption.state) == state_vector.saved(story.state)
+    assert host_state.saved(adoption.state) == state_vector.saved(story.state)
 
 
 def test_a_replica_of_one_learner_for_all_comes_from_the_adopters_own_checkpoint() -> None:
     story = Story("cao2019", "central")
-    adoption = StateRebuild(story.algorithm, story.left(OWN), EVERYONE, MARK)
+    adoption = StateRebuild(story.algorithm, None, story.left(OWN), EVERYONE, MARK)
     for message in story.recalled(adoption.request):
         adoption.apply(message)
 
-    assert state_vector.saved(adoption.state) == state_vector.saved(story.state)
+    assert host_state.saved(adoption.state) == state_vector.saved(story.state)
     with pytest.raises(Mismatch, match="stands in no journal"):
-        StateRebuild(story.algorithm, None, EVERYONE, MARK)
+        StateRebuild(story.algorithm, None, None, EVERYONE, MARK)
 
 
 def test_a_recall_that_breaks_off_goes_on_where_it_was() -> None:
     story = Story("yi2023")
-    adoption = StateRebuild(story.algorithm, story.left(OWN), EVERYONE, MARK)
+    adoption = StateRebuild(story.algorithm, None, story.left(OWN), EVERYONE, MARK)
     for message in story.recalled(adoption.request)[:5]:  # two rounds, and the question of a third
         adoption.apply(message)
 
@@ -100,13 +102,13 @@ def test_a_recall_that_breaks_off_goes_on_where_it_was() -> None:
     assert adoption.request.agents.tolist() == adoption.missing.tolist()
     for message in story.recalled(adoption.request):
         adoption.apply(message)
-    assert state_vector.saved(adoption.state) == state_vector.saved(story.state)
+    assert host_state.saved(adoption.state) == state_vector.saved(story.state)
 
 
 @pytest.mark.parametrize("at", [1, 2], ids=["an answer without a question", "a round left out"])
 def test_what_is_recalled_comes_in_order(at: int) -> None:
     story = Story("zhang2024")
-    adoption = StateRebuild(story.algorithm, story.left(OWN), EVERYONE, MARK)
+    adoption = StateRebuild(story.algorithm, None, story.left(OWN), EVERYONE, MARK)
 
     with pytest.raises(Malformed, match="recalled"):
         adoption.apply(story.recalled(adoption.request)[at])

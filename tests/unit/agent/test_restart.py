@@ -13,7 +13,7 @@ from slaternet.errors import Damaged, Mismatch, NotSeated, RunFailed, SlaternetE
 from slaternet.model import Checkpointed, ControlUp, Finished, Frame, Heartbeat, Opening, Progress, Question, Usage
 from slaternet.network.server import serve
 from slaternet.storage.checkpoints import Checkpoints
-from slaternet_agent.algorithms.state_vector import restored
+from slaternet_agent.engine.host_state import restored
 
 M = 3
 B = TypeVar("B", bound=ControlUp)
