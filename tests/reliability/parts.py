@@ -81,7 +81,7 @@ def _world(seed: int) -> tuple[str, Counter[str], int, int, float] | str:
 
 def mutants(scale: Scale, figures: Figures, say: Say) -> None:
     """Plant bugs into the product; the simulator must find each within a few harsh worlds."""
-    from tests.simulation import host_mutants, loss_mutants  # noqa: F401 - plants them
+    from tests.simulation import code_mutants, host_mutants, loss_mutants  # noqa: F401 - plants them
     from tests.simulation.mutants import MUTANTS
 
     figures |= {"planted": len(MUTANTS), "seeds_until_caught": {}}
@@ -96,17 +96,19 @@ def mutants(scale: Scale, figures: Figures, say: Say) -> None:
 
 def _seeds_until_caught(mutant: str) -> int:
     """Return after how many seeds a planted bug is seen; 0 where it is not."""
-    from tests.simulation import host_mutants, loss_mutants  # noqa: F401 - plants them
-    from tests.simulation.mutants import LOSING, MUTANTS
+    from tests.simulation import code_mutants, host_mutants, loss_mutants  # noqa: F401 - plants them
+    from tests.simulation.mutants import IN_CODES, LOSING, MUTANTS
     from tests.simulation.world import Wrong, run
 
-    policy = Policy.LEAVE if mutant in LOSING else Policy.WAIT
+    policy, coded = Policy.LEAVE if mutant in LOSING else Policy.WAIT, mutant in IN_CODES
     for seed in range(_SEEDS_A_MUTANT):
         try:
             with MUTANTS[mutant]():
-                run(seed, harsh=True, policy=policy)
+                run(seed, harsh=True, policy=policy, coded=coded)
         except Wrong:
-            run(seed, harsh=True, policy=policy)  # it is the bug that was seen only if nothing is without it
+            run(
+                seed, harsh=True, policy=policy, coded=coded
+            )  # it is the bug that was seen only if nothing is without it
             return seed + 1
     return 0
 

@@ -17,13 +17,20 @@ def main() -> int:
     parser.add_argument("--trace", action="store_true", help="tell what happens")
     parser.add_argument("--harsh", action="store_true", help="let everything go wrong, and often")
     parser.add_argument("--policy", type=Policy, choices=list(Policy), help="whatever the seed says of lost hosts")
+    parser.add_argument(
+        "--coded",
+        action=argparse.BooleanOptionalAction,
+        help="whether rows travel in a gossip code, whatever the seed says",
+    )
     asked = parser.parse_args()
     seeds = range(asked.first, asked.first + 1 if asked.last is None else asked.last)
     faults: Counter[str] = Counter()
     failed = 0
     for seed in seeds:
         try:
-            outcome = run(seed, print if asked.trace else None, harsh=asked.harsh, policy=asked.policy)
+            outcome = run(
+                seed, print if asked.trace else None, harsh=asked.harsh, policy=asked.policy, coded=asked.coded
+            )
         except Wrong as error:
             failed += 1
             print(error, flush=True)

@@ -20,6 +20,7 @@ from slaternet_lab.specs.resolve import load
 LIMITS = Limits(window=4, checkpoint_every=3, report_every=2, burst=2)
 """Small, so that a game of a dozen rounds outgrows them several times."""
 
+_SHARE_CODED = 0.3
 _LONGEST = 60
 """Rounds of a game without end before it is stopped, at most."""
 
@@ -33,6 +34,17 @@ KINDS = {
     "stopped": ("paper-short", ("run.agents=6", "run.dimension=2", "adversary.options.constraints=1")),
 }
 """By name: a shipped spec, and what is changed in it."""
+
+CODES = {
+    "grid": ("gossip.code=grid", "gossip.width=0.5", "gossip.trigger=1.0"),
+    "levels": ("gossip.code=levels", "gossip.levels=3", "gossip.trigger=2.0"),
+    "sign": ("gossip.code=sign", "gossip.step=0.5"),
+    "top-k": ("gossip.code=top-k", "gossip.keep=1"),
+    "float16": ("gossip.code=float16",),
+}
+"""By name: a gossip code, as a kind of game is played in it, too: `zhang2024+sign`."""
+CODED = ("zhang2024+top-k", "zhang2024+grid", "zhang2024+float16", "yi2023+sign", "yi2023+levels")
+"""Those that are drawn."""
 
 ENDLESS = ("stopped",)
 
@@ -51,9 +63,11 @@ class Game:
     """After which round an operator ends it; 0: it has an end."""
 
     @classmethod
-    def draw(cls, random: Random, *, harsh: bool = False) -> "Game":
-        """Draw a game; in a harsh world, one of several hosts."""
-        kind = random.choice(list(KINDS))
+    def draw(cls, random: Random, seed: int, *, harsh: bool = False, coded: bool | None = None) -> "Game":
+        """Draw a game; in a harsh world, one of several hosts; by its own number, whether in a code."""
+        kind, code = random.choice(list(KINDS)), Random(f"code {seed}")
+        if code.random() < _SHARE_CODED if coded is None else coded:
+            kind = code.choice(CODED)
         rounds, hosts = random.randint(12, 18), random.randint(2 if harsh else 1, 4)
         spec = resolved(kind)
         if kind in ENDLESS:
@@ -88,8 +102,9 @@ class Reference:
 @functools.cache
 def resolved(kind: str) -> Spec:
     """Return the spec of a kind of game, longer than any that is played."""
-    shipped, settings = KINDS[kind]
-    return load(shipped, (*settings, f"run.rounds={_LONGEST}", "record.decisions=false"))
+    name, _, code = kind.partition("+")
+    shipped, settings = KINDS[name]
+    return load(shipped, (*settings, *CODES.get(code, ()), f"run.rounds={_LONGEST}", "record.decisions=false"))
 
 
 def listed(departures: Iterable[Departure]) -> Departures:

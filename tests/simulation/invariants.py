@@ -107,8 +107,9 @@ class Witness:
     def _after_host(self, effects: list[object], host: Host, event: object) -> None:
         host._seen_round = host.round  # type: ignore[attr-defined]
         most = LIMITS.window + 3 * LIMITS.checkpoint_every + 2
-        for name in ("_plans", "_boards", "_sent"):
-            self._require(len(getattr(host, name)) <= most, f"a host keeps {len(getattr(host, name))} {name}")
+        kept = {"plans": host._plans, "boards": host._boards, "rows": host._sent._rows, "codes": host._sent._messages}
+        for name, rounds in kept.items():
+            self._require(len(rounds) <= most, f"a host keeps {name} of {len(rounds)} rounds")
         for name in _DUALS:
             duals = getattr(host._state, name, None)
             self._require(duals is None or (duals >= 0.0).all(), f"a dual is negative before round {host.round}")

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from tests.simulation.games import KINDS, departed, reference
+from tests.simulation.games import CODED, KINDS, departed, reference
 
 from slaternet.model import Values
 from slaternet.storage.journal import Durability, Journal
@@ -28,18 +28,20 @@ MUTANTS: dict[str, Mutant] = {}
 """By name."""
 LOSING: set[str] = set()
 """The names of those that need a game which loses hosts for ever."""
+IN_CODES: set[str] = set()
+"""The names of those that need a game in a gossip code; the others are planted in games without one."""
 
 
-def mutant(story: str, *, losing: bool = False) -> Callable[[Callable[[], Iterator[Any]]], Mutant]:
+def mutant(story: str, *, losing: bool = False, coded: bool = False) -> Callable[[Callable[[], Iterator[Any]]], Mutant]:
     """Name a bug by the function that gives its patches, and say what it breaks.
 
-    `losing`: it needs a game which loses hosts for ever.
+    `losing`: it needs a game which loses hosts for ever; `coded`: one in a gossip code.
     """
 
     def name(plant: Callable[[], Iterator[Any]]) -> Mutant:
         @contextmanager
         def planted() -> Iterator[None]:
-            for kind in KINDS:
+            for kind in CODED if coded else KINDS:
                 reference(kind)  # as it goes without the bug
             with ExitStack() as stack:
                 stack.callback(departed.cache_clear)
@@ -51,6 +53,8 @@ def mutant(story: str, *, losing: bool = False) -> Callable[[Callable[[], Iterat
         MUTANTS[plant.__name__] = planted
         if losing:
             LOSING.add(plant.__name__)
+        if coded:
+            IN_CODES.add(plant.__name__)
         return planted
 
     return name

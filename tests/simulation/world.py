@@ -49,13 +49,19 @@ class Wrong(AssertionError):
 
 
 def run(
-    seed: int, trace: Callable[[str], None] | None = None, *, harsh: bool = False, policy: Policy | None = None
+    seed: int,
+    trace: Callable[[str], None] | None = None,
+    *,
+    harsh: bool = False,
+    policy: Policy | None = None,
+    coded: bool | None = None,
 ) -> Outcome:
     """Play out the world of a seed; Wrong, with the line that plays it again, where a promise is broken.
 
-    `policy`: what becomes of hosts that are away for too long, whatever the seed says.
+    `policy`: what becomes of hosts that are away for too long; `coded`: whether rows travel in a code; whatever the
+    seed says.
     """
-    world = World(seed, trace, harsh=harsh, policy=policy)
+    world = World(seed, trace, harsh=harsh, policy=policy, coded=coded)
     try:
         return world.play()
     except Wrong:
@@ -76,11 +82,13 @@ class World:
         *,
         harsh: bool = False,
         policy: Policy | None = None,
+        coded: bool | None = None,
     ) -> None:
         self.seed = seed
         self._again = f"{seed}{' --harsh' if harsh else ''}{f' --policy {policy}' if policy else ''}"
+        self._again += {None: "", True: " --coded", False: " --no-coded"}[coded]
         self.random = Random(seed)
-        self.game = Game.draw(self.random, harsh=harsh)
+        self.game = Game.draw(self.random, seed, harsh=harsh, coded=coded)
         self.faults = Faults.draw(self.random, quick=not self.game.stop, harsh=harsh)
         self.losses = Losses.draw(self.random, seed, self.game, policy, harsh=harsh)
         self.reference = self.game.reference  # before anything else is put in the place of the real world

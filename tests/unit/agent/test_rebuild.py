@@ -9,9 +9,9 @@ from slaternet.errors import Malformed, Mismatch
 from slaternet.model import Agents, Answer, HistoryRequest, Question
 from slaternet.spec import AlgorithmSection
 from slaternet_agent.algorithms import Algorithm, state_vector
-from slaternet_agent.engine.questions import question_of
 from slaternet_agent.engine import host_state
 from slaternet_agent.engine.host_state import HostState
+from slaternet_agent.engine.questions import question_of
 from slaternet_agent.engine.rebuild import StateRebuild
 from slaternet_agent.registry import build
 from slaternet_agent.testing.arena import AGENTS, arenas, select_agents
