@@ -40,6 +40,10 @@ class Attendance:
         """Return the last round that any of `agents` plays; FOREVER - 1 where one of them stays."""
         return int(self.ends[agents].max(initial=0)) - 1
 
+    def stages(self) -> list[Agents]:
+        """Return who plays round 1, and then from each departure on."""
+        return [self.players(round) for round in (1, *self._steps)]
+
     def until(self, round: int) -> int:
         """Return the last round, from this one on, that the same agents play."""
         return next((step - 1 for step in self._steps if step > round), FOREVER)

@@ -152,7 +152,8 @@ class Topology:
     """A host's rows of W_t for consecutive rounds, and the rows of z it owes to others.
 
     Row r of the i-th round lies at columns[starts[i k + r] : starts[i k + r + 1]], weights alike. No row is empty, its
-    columns ascend, and its weights lie in (0, 1]: the codec refuses others.
+    columns ascend, and its weights lie in (0, 1]: the codec refuses others. In a game whose code remembers, debts hold
+    for every round, and are stated for the first.
     """
 
     round: int  # the first

@@ -15,7 +15,7 @@ from slaternet_lab.games.resume import prepare
 
 pytestmark = pytest.mark.slow
 
-PASSING = {"frames", "bytes_sent", "bytes_received", "waited", "skew", "seconds"}
+PASSING = {"frames", "bytes_sent", "bytes_received", "rows_sent", "gossip_bytes", "waited", "skew", "seconds"}
 
 
 def ends_as_its_simulation(folder: Path, rounds: int) -> None:

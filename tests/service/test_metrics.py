@@ -131,7 +131,8 @@ def last_words(run: Run, name: str) -> set[int]:
     """Return the sizes that what a host sends after its last round may have: one report may be left out."""
     head = Head(run.summary["run"], 1, T, name)
     cost = run.summary["network"]["hosts"][name]
-    usage = Usage(T, *(cost[each] for each in ("frames", "bytes_sent", "bytes_received", "waited")))
+    names = "frames", "bytes_sent", "bytes_received", "waited", "rows_sent", "gossip_bytes"
+    usage = Usage(T, *(cost[each] for each in names))
     progress = codec.encode_control_up(head, Progress(T))
     words = [*codec.encode_reveal_up(head, usage), progress, codec.encode_control_up(head, Finished())]
     size = sum(len(word) + PREFIX for word in words)
@@ -155,9 +156,11 @@ async def test_every_process_tells_what_the_run_folder_says(at_rest: tuple[dict[
     for name, each in hosts.items():
         cost = network["hosts"][name]
         assert cost["frames"] == each["frames_sent_total"]
+        assert cost["rows_sent"] == each["rows_sent_total"]
+        assert cost["gossip_bytes"] == each["gossip_bytes_total"] <= cost["bytes_sent"]
         assert cost["bytes_received"] == each["received_bytes_total"]
         assert each["sent_bytes_total"] - cost["bytes_sent"] in last_words(run, name)
-    for column in ("frames", "bytes_sent", "bytes_received"):
+    for column in ("frames", "bytes_sent", "bytes_received", "rows_sent", "gossip_bytes"):
         assert metrics[column].sum() == network[column] == sum(each[column] for each in network["hosts"].values())
 
     # waits: for each other as in the folder, for the adversary as long as reveals have taken

@@ -143,7 +143,7 @@ def _dense(matrix: object, agents: int) -> Array:
     return dense
 
 
-_PASSING = {"frames", "bytes_sent", "bytes_received", "waited", "skew", "seconds"}
+_PASSING = {"frames", "bytes_sent", "bytes_received", "rows_sent", "gossip_bytes", "waited", "skew", "seconds"}
 
 
 def lasting(metrics: str) -> list[tuple[str, ...]]:

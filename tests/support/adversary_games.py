@@ -160,7 +160,7 @@ class Hosts:
     def _next(self, host: str) -> Asked | Used:
         last = self.kind.stop or self.kind.rounds
         if len(self.answers[host]) == last:
-            return Used(host, 1, Usage(last, 9, 99, 999, 0.5))
+            return Used(host, 1, Usage(last, 9, 99, 999, 0.5, 12, 88))
         return Asked(host, self.question(host))
 
 
@@ -231,7 +231,7 @@ def outcome(life: Life) -> dict[str, Any]:
         rows = list(csv.DictReader(file))
     # which row is open when a host tells what it has spent depends on when a life ends; the sums do not
     for row in rows:
-        for name in ("frames", "bytes_sent", "bytes_received", "waited"):
+        for name in ("frames", "bytes_sent", "bytes_received", "rows_sent", "gossip_bytes", "waited"):
             del row[name]
     with np.load(folder / "decisions.npz") as archive:
         decisions = archive["x"].tobytes()

@@ -61,6 +61,7 @@ class Play:
         departures: tuple[Departure, ...] = (),
         together: bool = False,
         reproducible: bool = True,
+        remembers: bool = False,
     ) -> None:
         rules = Rules(
             agents=agents,
@@ -70,6 +71,7 @@ class Play:
             departures=departures,
             together=together,
             reproducible=reproducible,
+            remembers=remembers,
         )
         self.coordinator = Coordinator(graph, rules, bytes(32), limits)
         self.told: dict[str, list[ControlDown]] = {}

@@ -55,7 +55,7 @@ def decisions(t: int) -> Array:
 
 def usage(host: str, t: int) -> Usage:
     """Return what a host has spent up to a round."""
-    return Usage(t, 3 * t, 100 * t + len(SEATS[host]), t, t / 8)
+    return Usage(t, 3 * t, 100 * t + len(SEATS[host]), t, t / 8, 7 * t, 90 * t)
 
 
 def question(host: str, t: int) -> Question:

@@ -10,7 +10,17 @@ Lags = Mapping[str, float]
 """By host: seconds from the first question of a round to this host's."""
 
 _NOTHING = Usage(0)
-_SPENT = ("frames", "bytes_sent", "bytes_received", "waited")
+_SPENT = {
+    "frames": "frames",
+    "bytes_sent": "bytes_sent",
+    "bytes_received": "bytes_received",
+    "rows_sent": "rows",
+    "gossip_bytes": "gossip_bytes",
+    "waited": "waited",
+}
+"""What the run folder calls the fields of a usage."""
+COSTS = tuple(_SPENT)
+"""What hosts report, as the run folder calls it."""
 
 
 class HostCostBook:
@@ -58,6 +68,8 @@ class Total:
     frames: int = 0
     bytes_sent: int = 0
     bytes_received: int = 0
+    rows: int = 0
+    gossip_bytes: int = 0
     waited: float = 0.0
     lag: float = 0.0
     incarnation: int = 0  # the newest that has reported usage
@@ -69,7 +81,7 @@ class Total:
             return
         before = self.newest if incarnation == self.incarnation else _NOTHING
         self.incarnation, self.newest = incarnation, Usage(*map(max, astuple(before), astuple(usage)))
-        for name in _SPENT:
+        for name in _SPENT.values():
             setattr(self, name, getattr(self, name) + (getattr(self.newest, name) - getattr(before, name)))
 
 
@@ -80,8 +92,8 @@ class NetworkTotals:
         self.rounds = 0
         self.skew = 0.0
         self.hosts: dict[str, Total] = {}
-        self.spent = (0, 0, 0, 0.0)
-        """Frames, bytes sent and received, and seconds waited, of all hosts together."""
+        self.spent: tuple[float, ...] = (0, 0, 0, 0, 0, 0.0)
+        """The COSTS of all hosts together."""
 
     def add(self, lags: Lags) -> float:
         """Add a round; return the seconds from its first question to its last."""
@@ -99,16 +111,25 @@ class NetworkTotals:
 
     def sum_up(self) -> None:
         """Add up the usage of all hosts."""
-        spent = [(each.frames, each.bytes_sent, each.bytes_received, each.waited) for each in self.hosts.values()]
-        frames, sent, received, waited = map(sum, zip(*spent, strict=True))
-        self.spent = frames, sent, received, waited
+        totals = self.hosts.values()
+        self.spent = tuple([sum([getattr(total, name) for total in totals]) for name in _SPENT.values()])
 
-    def summary(self, seats: Mapping[str, int]) -> dict[str, object]:
-        """Return sums, and of lag and skew means over the rounds, in all and by host."""
+    def summary(self, seats: Mapping[str, int], row_width: int | None = None) -> dict[str, object]:
+        """Return sums, and of lag and skew means over the rounds, in all and by host.
+
+        Where rows were sent, also what one has cost; and, if it is known how many numbers it has, which share was saved
+        against sending all of them, 8 bytes each: below 0 where rows travel as they are, with their messages' heads.
+        """
         rounds = max(self.rounds, 1)
         hosts = {}
         for host in {**seats, **self.hosts}:  # also those that have left
             total = self.hosts.get(host, Total())
-            spent = {name: getattr(total, name) for name in _SPENT}
-            hosts[host] = {"seats": seats.get(host, 0), **spent, "lag": total.lag / rounds}
-        return {**dict(zip(_SPENT, self.spent, strict=True)), "skew": self.skew / rounds, "hosts": hosts}
+            costs = {key: getattr(total, name) for key, name in _SPENT.items()}
+            hosts[host] = {"seats": seats.get(host, 0), **costs, "lag": total.lag / rounds}
+        spent = dict(zip(COSTS, self.spent, strict=True))
+        by_row = {}
+        if rows := spent["rows_sent"]:
+            by_row["bytes_per_row"] = spent["gossip_bytes"] / rows
+            if row_width:
+                by_row["saving"] = 1.0 - spent["gossip_bytes"] / (8 * row_width * rows)
+        return {**spent, **by_row, "skew": self.skew / rounds, "hosts": hosts}

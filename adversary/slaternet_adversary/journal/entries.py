@@ -3,7 +3,7 @@
 import math
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from enum import IntEnum
 from typing import Any
 
@@ -31,9 +31,9 @@ _QUESTION = struct.Struct("<IIIIBd")
 _ASKED_AT = struct.Struct("<d")
 _OWNER = np.dtype("<u4")
 _SCORE = struct.Struct("<5d")
-_USAGE = struct.Struct("<QQQQQd")
+_USAGE = struct.Struct("<QQQQQdQQ")
 _STANDING = struct.Struct("<Q32s5d")
-_TOTAL = struct.Struct("<QQQdd")
+_TOTAL = struct.Struct("<QQQQQdd")
 
 
 class EntryKind(IntEnum):
@@ -170,13 +170,13 @@ def _code_bytes(code: str) -> bytes:
 
 
 def _usage_bytes(incarnation: int, usage: Usage) -> bytes:
-    numbers = usage.frames, usage.bytes_sent, usage.bytes_received
-    return _USAGE.pack(incarnation, usage.round, *numbers, usage.waited)
+    return _USAGE.pack(incarnation, *astuple(usage))
 
 
 def _total_bytes(name: str, total: Total) -> bytes:
-    numbers = total.frames, total.bytes_sent, total.bytes_received, total.waited, total.lag
-    return _name_bytes(name) + _TOTAL.pack(*numbers) + _usage_bytes(total.incarnation, total.newest)
+    numbers = total.frames, total.bytes_sent, total.bytes_received, total.rows, total.gossip_bytes
+    sums = _TOTAL.pack(*numbers, total.waited, total.lag)
+    return _name_bytes(name) + sums + _usage_bytes(total.incarnation, total.newest)
 
 
 def decode(record: SealedRecord) -> Entry:

@@ -22,7 +22,7 @@ from slaternet.spec import PublicSpec, Spec
 from slaternet.storage.disk import DISK, Disk, is_link, open_data, refuse_link, replace_file, replacing
 from slaternet.storage.files import read_decisions, read_json, read_spec
 from slaternet_adversary.engine.events import Commit, RecordRound, Summarise
-from slaternet_adversary.engine.host_costs import NetworkTotals
+from slaternet_adversary.engine.host_costs import COSTS, NetworkTotals
 from slaternet_adversary.journal.journal import JOURNAL
 from slaternet_adversary.journal.snapshot import Snapshot
 from slaternet_adversary.shell.failed_call import FAILED_CALL, FailedCalls
@@ -39,10 +39,7 @@ COLUMNS = (
     "zero_violation",
     "disagreement",
     "agents",
-    "frames",
-    "bytes_sent",
-    "bytes_received",
-    "waited",
+    *COSTS,
     "skew",
     "seconds",
     "digest",
@@ -52,7 +49,7 @@ COLUMNS = (
 TOTALS = ("cumulative_loss", "cumulative_violation", "zero_loss", "zero_violation")
 """Columns of metrics.csv, and entries of summary.json, with the referee's totals."""
 
-_PASSING = ("frames", "bytes_sent", "bytes_received", "waited", "skew", "seconds")
+_PASSING = (*COSTS, "skew", "seconds")
 """Columns of metrics.csv about the network, which may differ between two plays of the same game."""
 
 _SPEC = "spec.toml"
@@ -218,9 +215,9 @@ class RunFolder:
         self._totals = row.totals
         skew = self.network.add(row.lags)
         spent = self.network.spent
-        frames, sent, received, waited = (now - before for now, before in zip(spent, self._spent, strict=True))
+        *counts, waited = (now - before for now, before in zip(spent, self._spent, strict=True))
         self._spent = spent
-        passing = frames, sent, received, f"{waited:.6f}", f"{skew:.6f}", f"{seconds:.6f}"
+        passing = *counts, f"{waited:.6f}", f"{skew:.6f}", f"{seconds:.6f}"
         self._rows.append(lasting_columns(row) | dict(zip(_PASSING, passing, strict=True)))
         if len(self._rows) >= self._rows_at_once:
             self._write_rows()
@@ -266,7 +263,7 @@ class RunFolder:
             "breaches": self._breaches.by_kind,
             "seconds": seconds,
             "rounds_per_second": end.rounds / seconds if seconds > 0 else 0.0,
-            "network": self.network.summary(seats),
+            "network": self.network.summary(seats, spec.gossip.row_width),
         }
         replace_file(self.folder / _SUMMARY, (json.dumps(summary, indent=2) + "\n").encode(), disk=self._disk)
 
@@ -335,6 +332,11 @@ def lasting_summary(
         "algorithm": spec.algorithm.name,
         "adversary": spec.adversary.plugin,
         "graph": spec.graph.name,
+        "gossip": {
+            "code": spec.gossip.code,
+            "difference": bool(spec.gossip.difference),
+            "trigger": spec.gossip.trigger,
+        },
         "agents": spec.run.agents,
         "rounds": end.rounds,
         "scored_rounds": end.rounds // spec.record.score_every,

@@ -21,10 +21,19 @@ class RoundPlan:
     debts: tuple[tuple[int, Agents], ...]  # index of a peer, and the own agents it is owed
 
 
-def round_plans(topology: Topology, seats: Agents, agents: int, peers: int) -> list[RoundPlan]:
-    """Cut a topology into rounds, having checked the host's own rows of every W_t (its part of Assumption 4)."""
+def round_plans(
+    topology: Topology, seats: Agents, agents: int, peers: int, *, remembers: bool = False
+) -> list[RoundPlan]:
+    """Cut a topology into rounds, having checked the host's own rows of every W_t (its part of Assumption 4).
+
+    Where the gossip code `remembers`, what is owed in the first round is owed in all of them.
+    """
     _check_rows(topology, seats, agents)
     debts = _debts(topology, seats, agents, peers)
+    if remembers:
+        if any(debts[1:]):
+            raise Malformed("debts of a game whose code remembers are stated for the first round of a topology")
+        debts = debts[:1] * topology.rounds
     k, rounds = len(seats), np.arange(topology.rounds)
     cuts = topology.starts[::k]  # where each round's entries begin
     starts = topology.starts[k * rounds[:, None] + np.arange(k + 1)] - cuts[:-1, None]

@@ -13,10 +13,12 @@ from slaternet_agent.shell.gossip import GossipStreams
 
 
 class HostMeter:
-    """Frames, bytes, and the time spent waiting, charged to the process waited for last."""
+    """Frames and their rows, bytes, and the time spent waiting, charged to the process waited for last."""
 
     def __init__(self, streams: Iterable[Traffic], clock: Callable[[], float] = time.perf_counter) -> None:
-        self.frames_sent = self.rows_sent = self.gossip_bytes = 0
+        self.frames_sent = 0
+        self.rows_sent = 0  # in those frames
+        self.gossip_bytes = 0  # of the messages that carried them
         self.waited: dict[str, float] = {}  # seconds, by process
         self.reveals = Histogram()
         self._streams = tuple(streams)
@@ -63,6 +65,10 @@ ROUNDS = Metric("rounds_finished", "counter", "rounds that the host has finished
 
 FRAMES_SENT = Metric("frames_sent", "counter", "gossip frames put on streams; sent again, they count again")
 
+ROWS_SENT = Metric("rows_sent", "counter", "agents' rows in those frames")
+
+GOSSIP_BYTES = Metric("gossip_bytes", "counter", "bytes of the messages that carried those frames")
+
 FRAMES_RECEIVED = Metric("frames_received", "counter", "gossip frames taken from streams, twice where sent again")
 
 WAITED = Metric(
@@ -76,7 +82,7 @@ REVEAL = Metric("reveal_seconds", "histogram", "time from a question to its answ
 
 SEATS = Metric("seats", "gauge", "agents seated here; 0 before the seating and of a spare")
 
-METRICS = (ROUNDS, FRAMES_SENT, FRAMES_RECEIVED, WAITED, REVEAL, SEATS)
+METRICS = (ROUNDS, FRAMES_SENT, ROWS_SENT, GOSSIP_BYTES, FRAMES_RECEIVED, WAITED, REVEAL, SEATS)
 
 
 def readings(
@@ -95,5 +101,7 @@ def readings(
     yield Reading(metrics.STREAMS, streams)
     yield Reading(metrics.RECONNECTIONS, again)
     yield FRAMES_SENT.reads(tally.frames_sent)
+    yield ROWS_SENT.reads(tally.rows_sent)
+    yield GOSSIP_BYTES.reads(tally.gossip_bytes)
     yield WAITED.by(tuple(tally.waited.items()))
     yield REVEAL.reads(tally.reveals)

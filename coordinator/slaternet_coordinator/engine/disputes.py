@@ -76,8 +76,8 @@ class Disputes:
         accused = self._roster.get(dispute.host)
         if accused is None or accused is accuser or not np.isin(dispute.agents, accused.seats).all():
             raise NotYours("a host disputes rows of agents that are seated at the host that sent them")
-        if not np.isin(dispute.agents, self._state.publication.mixed_by(accuser.seats, dispute.round)).all():
-            raise NotYours("a host disputes rows that its own agents mix: the ruling would tell it others'")
+        if not np.isin(dispute.agents, self._state.publication.owed_to(accuser.seats, dispute.round)).all():
+            raise NotYours("a host disputes rows that it is owed: the ruling would tell it others'")
         about = (case for case in self._cases if case.is_about(dispute.round, dispute.agents))
         if (case := next(about, None)) is not None:
             if accuser.name not in case.accusers:

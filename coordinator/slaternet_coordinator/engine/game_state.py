@@ -65,7 +65,7 @@ class GameState:
     def __init__(self, graph: Graph, rules: Rules, secret: bytes, limits: Limits) -> None:
         self.rules = rules
         self.roster = Roster(rules, secret, limits)
-        self.publication = Publication(graph, rules.agents, limits)
+        self.publication = Publication(graph, rules.agents, limits, remembers=rules.remembers)
         self.publication.depart(rules.departures)
         self.phase = Phase.GATHERING
         self.failure = ""

@@ -36,8 +36,9 @@ def low_water(players: Sequence[Member], scored: int, limits: Limits) -> int:
 class Publication:
     """The rounds whose topology is published, and the M that was announced with it."""
 
-    def __init__(self, graph: Graph, agents: int, limits: Limits) -> None:
+    def __init__(self, graph: Graph, agents: int, limits: Limits, *, remembers: bool = False) -> None:
         self._graph = graph
+        self._remembers = remembers
         self._agents = agents
         self._limits = limits
         self.depart(())
@@ -49,7 +50,7 @@ class Publication:
     def depart(self, departures: Sequence[Departure]) -> None:
         """Replace all departures that are known."""
         self._attendance = Attendance(self._agents, departures)
-        self._cutter = Cutter(self._graph, self._limits, self._attendance)
+        self._cutter = Cutter(self._graph, self._limits, self._attendance, remembers=self._remembers)
 
     def awaited(self, players: Sequence[Member]) -> Sequence[Member]:
         """Return the hosts that still have a round to play or a checkpoint to write.
@@ -91,9 +92,9 @@ class Publication:
         self.last = frontier
         return published
 
-    def mixed_by(self, seats: Agents, round: int) -> Agents:
-        """Return the agents whose rows some agents mix in a round that is published."""
-        return self._cutter.mixed_by(seats, round)
+    def owed_to(self, seats: Agents, round: int) -> Agents:
+        """Return the agents whose rows are sent to some agents, or are theirs, in a round that is published."""
+        return self._cutter.owed_to(seats, round)
 
     def since(self, have: int, players: Sequence[Member]) -> Iterator[tuple[str, Topology]]:
         """Yield what is published after the round `have`: each host's name with its topology, batch by batch."""

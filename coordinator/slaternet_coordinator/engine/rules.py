@@ -33,4 +33,5 @@ class Rules:
     sealed: bool = False  # hosts do not know the seed of the functions
     policy: Policy = Policy.WAIT
     departures: "tuple[Departure, ...]" = ()  # the departures that the spec plans
+    remembers: bool = False  # the gossip code does: a row goes in every round to all hosts that may ever mix it
     together: bool = False  # all agents are one learner, and each host has a replica of it

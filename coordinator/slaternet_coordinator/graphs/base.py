@@ -10,6 +10,7 @@ because numpy's calls cost more than the numbers of one round.
 """
 
 import abc
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -67,6 +68,11 @@ class Graph(abc.ABC):
     smaller: "Callable[[int], Graph] | None" = None
     """Makes such a graph for fewer agents, where one can be made."""
 
+    @property
+    def audience(self) -> Matrix | None:
+        """Who may ever mix whom: a matrix with an entry wherever some W_t has one; None: everyone may mix everyone."""
+        return None
+
     @abc.abstractmethod
     def matrix(self, t: int) -> Matrix:
         """Return W_t, doubly stochastic; t = 1, 2, 3, ..."""
@@ -98,6 +104,11 @@ class Periodic(Graph):
         """Return W_t."""
         return self._cycle[(t - 1) % len(self._cycle)]
 
+    @functools.cached_property
+    def audience(self) -> Matrix:
+        """The union of the cycle."""
+        return union(self._cycle)
+
 
 def stack(matrices: Sequence[Matrix]) -> Matrix:
     """Return several matrices one below the other."""
@@ -108,6 +119,17 @@ def stack(matrices: Sequence[Matrix]) -> Matrix:
         np.concatenate([matrix.columns for matrix in matrices]),
         np.concatenate([matrix.weights for matrix in matrices]),
     )
+
+
+def union(matrices: Sequence[Matrix]) -> Matrix:
+    """Return the mean of matrices of one round each: it has an entry wherever one of them has."""
+    agents = matrices[0].agents
+    keys, places = np.unique(
+        np.concatenate([matrix.rows() * agents + matrix.columns for matrix in matrices]), return_inverse=True
+    )
+    weights = np.bincount(places, np.concatenate([matrix.weights for matrix in matrices])) / len(matrices)
+    rows, columns = np.divmod(keys, agents)
+    return Matrix(agents, rows.searchsorted(np.arange(agents + 1)), columns, weights)
 
 
 def check_edges(agents: int, entries: float) -> None:

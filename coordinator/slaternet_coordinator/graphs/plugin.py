@@ -21,6 +21,13 @@ class Foreign(Graph):
             raise PluginFailed(f"graph.name = {name} is no graph; give its class a method matrix(t)")
         self.directed = bool(getattr(self._graph, "directed", False))
 
+    @property
+    def audience(self) -> Matrix | None:
+        """Who may ever mix whom, where the plugin says so."""
+        with self._calling("audience", of=self._graph):
+            found: Matrix | None = getattr(self._graph, "audience", None)
+        return found
+
     def matrix(self, t: int) -> Matrix:
         """Return W_t."""
         with self._calling("matrix", t, of=self._graph):

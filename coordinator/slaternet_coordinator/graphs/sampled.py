@@ -46,6 +46,11 @@ class Geometric(Graph):
         """Return W_t of consecutive rounds, one below the other."""
         return self._drawn(range(first, first + rounds)) if self._fresh else super().matrices(first, rounds)
 
+    @property
+    def audience(self) -> Matrix | None:
+        """The neighbours of round 1, where they stay."""
+        return None if self._fresh else self._first
+
     def _drawn(self, rounds: Iterable[int]) -> Matrix:
         edges = [self._near(t) + self._agents * offset for offset, t in enumerate(rounds)]
         return weighed(self._weights, self._agents, np.concatenate(edges), len(edges))

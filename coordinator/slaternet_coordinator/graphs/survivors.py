@@ -6,13 +6,15 @@ that has departed goes to the diagonal of the one that stays. Either way W_t is 
 over those that stay: an agent that has departed has weight on itself alone.
 """
 
+import functools
+
 import numpy as np
 
 from slaternet.attendance import Attendance
 from slaternet.errors import BadSpec, PluginFailed
 from slaternet.model import Agents, Array
 from slaternet.spec import Spec
-from slaternet_coordinator.graphs.base import Batched, Graph, Matrix, stack
+from slaternet_coordinator.graphs.base import Batched, Graph, Matrix, stack, union
 
 
 class Departing(Batched):
@@ -32,6 +34,28 @@ class Departing(Batched):
             pieces.append(self._alike(first, until + 1 - first))
             first = until + 1
         return pieces[0] if len(pieces) == 1 else stack(pieces)
+
+    @functools.cached_property
+    def audience(self) -> Matrix | None:
+        """The union over all departures: so nobody is new in it before the next one is known."""
+        agents = len(self._attendance.ends)
+        found = self._graph.audience
+        if found is None:
+            return None
+        for players in self._attendance.stages()[1:]:
+            graph = self._made(len(players))
+            if graph is None:  # the edges of the first graph, but for those of agents that have departed
+                continue
+            if (rest := graph.audience) is None:
+                return None
+            found = union([found, _widened(rest, players, agents)])
+        return found
+
+    def audience_in(self, round: int) -> Matrix | None:
+        """Return the audience without the agents that have departed before a round; None: everyone who plays it."""
+        if (found := self.audience) is None or self._attendance.full:
+            return found
+        return _without(found, self._attendance.players(round))
 
     def _alike(self, first: int, rounds: int) -> Matrix:
         """Return W_t of rounds that the same agents play."""

@@ -29,6 +29,7 @@ def build_coordinator(spec: Spec, hosts: int | None, policy: Policy, secret: byt
         sealed=spec.sealed,
         policy=policy,
         departures=spec.leaving,
+        remembers=spec.gossip.remembers,
         together=spec.algorithm.mode == "central",
     )
     return Coordinator(graph, rules, secret, limits)

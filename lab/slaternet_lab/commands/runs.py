@@ -158,6 +158,7 @@ def show_summary(run: "Run", *, as_json: bool) -> None:
         waited, skew = f"{network['waited']:.2f} s, summed over hosts", f"{1e3 * network['skew']:.2f} ms a round"
         traffic = [
             ("network", f"{network['frames']} frames; hosts sent {sent} and received {received}"),
+            *_gossip_field(network, run.summary.get("gossip", {})),
             ("waiting", f"{waited}; skew {skew}"),
         ]
     resting = baseline(run.spec).replace("$", "")
@@ -179,6 +180,17 @@ def show_summary(run: "Run", *, as_json: bool) -> None:
     print_fields(fields)
     if traffic and len(network.get("hosts", {})) > 1:
         _print_hosts(network["hosts"])
+
+
+def _gossip_field(network: Mapping[str, float], gossip: Mapping[str, object]) -> list[tuple[str, str]]:
+    """Return the line about rows; none where hosts did not report any."""
+    if not network.get("rows_sent"):
+        return []
+    sent = f"{network['rows_sent']} rows in {decimal(int(network['gossip_bytes']))}"
+    told = f"{sent} ({network['bytes_per_row']:.1f} bytes a row)"
+    if network.get("saving", 0.0) > 0:
+        told += f"; {gossip.get('code', 'exact')} saves {network['saving']:.1%} of these rows' float64"
+    return [("gossip", told)]
 
 
 def _so_far(run: "Run") -> dict[str, object]:

@@ -125,7 +125,13 @@ class Simulation:
         self._spec = spec
         self._watch = watch or (lambda *progress: None)
         graph = build_graph(spec.graph, spec.run.agents, spec.run.seed)
-        rules = Rules(agents=spec.run.agents, hosts=1, rounds=spec.run.rounds, departures=spec.leaving)
+        rules = Rules(
+            agents=spec.run.agents,
+            hosts=1,
+            rounds=spec.run.rounds,
+            departures=spec.leaving,
+            remembers=spec.gossip.remembers,
+        )
         self._coordinator = Coordinator(graph, rules, bytes(32))
         self._host: Host | None = None
         self._todo: deque[Effect | coordinator.Effect | model.Answer] = deque()

@@ -19,11 +19,11 @@ from slaternet.storage.files import FILE_LIMITS, opened, read_json, refusing
 from slaternet.texts import printable
 from slaternet_adversary.shell.run_folder import COLUMNS
 
-_WHOLE = {"round", "agents", "frames", "bytes_sent", "bytes_received"}
+_WHOLE = {"round", "agents", "frames", "bytes_sent", "bytes_received", "rows_sent", "gossip_bytes"}
 _TEXT = {"digest"}
 _SCORES = {"loss", "violation", "disagreement"}
 """Columns that are empty in rounds that were not scored."""
-_NEEDED = {*COLUMNS} - {"bytes_received", "skew"}
+_NEEDED = {*COLUMNS} - {"bytes_received", "rows_sent", "gossip_bytes", "skew"}
 """The columns that all versions have written."""
 _BLOCK_ROWS = 1 << 14
 """Rows of metrics.csv whose cells are in memory as text at a time."""
@@ -44,8 +44,18 @@ class _Host(_Table):
     frames: Count
     bytes_sent: Count
     bytes_received: Count
+    rows_sent: Count = 0
+    gossip_bytes: Count = 0
     waited: float
     lag: float
+
+
+class _Gossip(_Table):
+    """How rows have travelled."""
+
+    code: str = "exact"
+    difference: bool = False
+    trigger: float = 0.0
 
 
 class _Network(_Table):
@@ -54,6 +64,10 @@ class _Network(_Table):
     frames: Count = 0
     bytes_sent: Count = 0
     bytes_received: Count = 0
+    rows_sent: Count = 0
+    gossip_bytes: Count = 0
+    bytes_per_row: float = 0.0
+    saving: float = 0.0
     waited: float = 0.0
     skew: float = 0.0
     hosts: dict[str, _Host] = {}
@@ -75,6 +89,7 @@ class _Summary(_Table):
     run: str = ""
     seed: Count = 0
     hosts: Count = 0
+    gossip: _Gossip = _Gossip()
     network: _Network = _Network()
 
 

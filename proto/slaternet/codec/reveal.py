@@ -21,8 +21,15 @@ def encode_reveal_up(head: model.Head, body: model.RevealUp) -> list[bytes]:
             message = pb.RevealUp(head=about, opening=wire.write_opening(body))
         case model.Heartbeat():
             message = pb.RevealUp(head=about, heartbeat=common_pb2.Heartbeat())
-        case model.Usage(_, frames, sent, received, waited):
-            usage = pb.Usage(frames=frames, bytes_sent=sent, bytes_received=received, waited=waited)
+        case model.Usage():
+            usage = pb.Usage(
+                frames=body.frames,
+                bytes_sent=body.bytes_sent,
+                bytes_received=body.bytes_received,
+                waited=body.waited,
+                rows=body.rows,
+                gossip_bytes=body.gossip_bytes,
+            )
             message = pb.RevealUp(head=about, usage=usage)
         case model.HistoryRequest():
             recall = pb.Recall(agents=wire.write_ids(body.agents), last=body.last, ticket=body.ticket)
@@ -153,10 +160,10 @@ class RevealUpDecoder:
             return head, wire.read_opening(message.opening)
         if kind == "usage":
             usage = message.usage
-            counts = usage.frames, usage.bytes_sent, usage.bytes_received
-            if max(counts) > _MOST_USAGE or not 0.0 <= usage.waited <= _MOST_USAGE:
+            traffic, gossip = (usage.frames, usage.bytes_sent, usage.bytes_received), (usage.rows, usage.gossip_bytes)
+            if max(*traffic, *gossip) > _MOST_USAGE or not 0.0 <= usage.waited <= _MOST_USAGE:
                 raise Malformed("a usage is beyond what a game can take")
-            return head, model.Usage(head.round, *counts, usage.waited)
+            return head, model.Usage(head.round, *traffic, usage.waited, *gossip)
         if kind == "recall":
             recall = message.recall
             ticket = recall.ticket and wire.ticket(recall.ticket)

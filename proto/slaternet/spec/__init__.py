@@ -146,11 +146,13 @@ class GossipSection(OpenSection):
     code: Name = "exact"
     difference: bool | None = None
     """Whether the code is of the difference to the public copy; always set in a resolved spec."""
-    trigger: Annotated[float, Field(ge=0)] = 0.0
-    trigger_power: Annotated[float, Field(ge=0)] = 1.0
+    trigger: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    trigger_power: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
     """A row is sent if it is farther than trigger / t^trigger_power from its public copy."""
-    step: Annotated[float, Field(gt=0)] | None = None
+    step: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """How far an agent moves to its neighbours' copies, 1 as far as W_t says; always set in a resolved spec."""
+    row_width: Annotated[int, Field(ge=0, lt=1 << 63)] | None = None
+    """Numbers in a row, as the algorithm declares; always set in a resolved spec."""
     sha256: Annotated[str, Field(pattern=_SHA256)] = ""
 
     @property
@@ -224,7 +226,7 @@ class PublicSpec(Section):
     feedback: FeedbackSection | None = None
     question: QuestionSection | None = None
     graph: GraphSection
-    gossip: GossipSection = GossipSection()
+    gossip: GossipSection = Field(default_factory=GossipSection)
     departures: list[DepartureSection] = []
 
     @model_validator(mode="after")

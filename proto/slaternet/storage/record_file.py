@@ -21,7 +21,7 @@ from pathlib import Path
 from slaternet.errors import BadSpec, Damaged
 from slaternet.storage.disk import Buffer, DiskFile
 
-VERSION = 2
+VERSION = 3
 """Increases when the layout above or that of any payload changes."""
 
 Title = dict[str, str]

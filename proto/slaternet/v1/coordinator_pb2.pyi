@@ -512,7 +512,7 @@ class Topology(_message.Message):
     entries: _builtins.int
     """stored entries of all rows, at least rounds * k"""
     debts: _builtins.int
-    """how many debts; 0 (absent): nobody else mixes these agents"""
+    """how many debts; 0 (absent): nobody else gets these agents' rows"""
     data: _builtins.bytes
     """of this part; little-endian, one after the other:"""
     part: _builtins.int
@@ -520,7 +520,8 @@ class Topology(_message.Message):
       starts (rounds * k + 1) uint32, offsets of rows into columns and weights
       columns (entries) uint32, agent ids, ascending within a row
       debts (debts, 3) uint32, ascending: round - head.round, index into Seating.peers,
-        agent owned by the receiver
+        agent owned by the receiver; in a game whose code remembers, debts hold for every
+        round of the message and are stated for the first
     of a topology above the message limit: 0, 1, ...
     """
     parts: _builtins.int

@@ -56,6 +56,9 @@ def whole(kind: Kind, folder: Path) -> dict[str, Any]:
     return left(life)
 
 
+USAGE = Usage(64, 1, 2, 3, 0.5, 2**63, 6)
+
+
 def rounds_of(entries: list[Entry]) -> list[int]:
     return sorted({entry.asked.question.round for entry in entries if isinstance(entry, Purchase)})
 
@@ -63,7 +66,7 @@ def rounds_of(entries: list[Entry]) -> list[int]:
 def test_a_snapshot_comes_back_to_the_bit() -> None:
     standing = RefereeSnapshot(2**40, None, bytes(range(32)), (0.1, -0.0, 1e-300, 3.5))
     for entry in (
-        Snapshot(standing, 0.3, {"agent-ü": Total(2**63, 2, 3, 0.1, 0.2, 7, Usage(64, 1, 2, 3, 0.5)), "b": Total()}),
+        Snapshot(standing, 0.3, {"agent-ü": Total(2**63, 2, 3, 4, 5, 0.1, 0.2, 7, USAGE), "b": Total()}),
         Snapshot(replace(standing, rounds=7)),
     ):
         kind, round, pieces = encode(entry)

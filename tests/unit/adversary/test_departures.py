@@ -203,7 +203,7 @@ class World:
 def outcome(folder: Path) -> dict[str, object]:
     """Return what a run leaves behind, but for what it has cost."""
     with (folder / "metrics.csv").open() as file:
-        passing = {"frames", "bytes_sent", "bytes_received", "waited", "skew", "seconds"}
+        passing = {"frames", "bytes_sent", "bytes_received", "rows_sent", "gossip_bytes", "waited", "skew", "seconds"}
         rows = [{key: cell for key, cell in row.items() if key not in passing} for row in csv.DictReader(file)]
     with np.load(folder / "decisions.npz") as archive:
         x = archive["x"]

@@ -21,7 +21,7 @@ from slaternet_adversary.scoring import Scored
 K, S, P, M = 2, 3, 4, 5
 AGENTS = np.array([1, 6])
 SCORED = Scored(9, 0.1, 0.2, 0.3, -0.0, 1e-300)
-USED = Used("agent-1", 2, Usage(64, 3, 2**63, 7, 0.125))
+USED = Used("agent-1", 2, Usage(64, 3, 2**63, 7, 0.125, 11, 2**62))
 
 
 def purchase(points: int, loss: bool, constraint: bool) -> Purchase:
@@ -118,7 +118,8 @@ def test_the_layout_is_the_one_that_is_written_down() -> None:
     begin = len(struct.pack("<IIIIBd", K, 1, P, M, 5, 17.25) + struct.pack("<H", len(name)) + name) + 8 * len(AGENTS)
     assert shorter[2][begin:] == expected[begin + 8 * K * P :]
     assert written(SCORED) == (4, 9, struct.pack("<5d", 0.1, 0.2, 0.3, -0.0, 1e-300))
-    assert written(USED) == (5, 64, struct.pack("<5Qd", 2, 64, 3, 2**63, 7, 0.125) + struct.pack("<H", 7) + b"agent-1")
+    numbers = struct.pack("<5Qd2Q", 2, 64, 3, 2**63, 7, 0.125, 11, 2**62)
+    assert written(USED) == (5, 64, numbers + struct.pack("<H", 7) + b"agent-1")
     assert written(StopAt(5)) == (6, 5, b"")
 
 

@@ -57,8 +57,8 @@ def row(t: int) -> RecordRound:
 
 def record(results: RunFolder, t: int) -> None:
     """Record a round after which both hosts have told what they have spent so far."""
-    results.network.add_usage("a", 1, Usage(t, 3 * t, 200 * t * (t + 1), 15 * t * (t + 1), 0.25 * t))
-    results.network.add_usage("b", 1, Usage(t, t, 50 * t * (t + 1), 20 * t * (t + 1)))
+    results.network.add_usage("a", 1, Usage(t, 3 * t, 200 * t * (t + 1), 15 * t * (t + 1), 0.25 * t, 12 * t, 100 * t))
+    results.network.add_usage("b", 1, Usage(t, t, 50 * t * (t + 1), 20 * t * (t + 1), 0.0, 4 * t, 28 * t))
     results.record(row(t), 0.5 * t)
 
 
@@ -100,6 +100,7 @@ def test_every_row_is_on_disk_as_soon_as_it_is_recorded(tmp_path: Path) -> None:
     assert float(scored["disagreement"]) == 1 / 3
     assert (scored["agents"], scored["frames"]) == ("3", "4")
     assert (scored["bytes_sent"], scored["bytes_received"]) == ("1000", "140")
+    assert (scored["rows_sent"], scored["gossip_bytes"]) == ("16", "128")
     assert (float(scored["waited"]), float(scored["skew"]), float(scored["seconds"])) == (0.25, 0.25, 1.0)
     assert scored["digest"] == f"{2:016x}"
     assert not (results.folder / "summary.json").exists()
@@ -171,13 +172,60 @@ def test_the_summary_says_what_the_network_carried_in_all_and_by_host(tmp_path: 
         "frames": 20,
         "bytes_sent": 7500,
         "bytes_received": 1050,
+        "rows_sent": 80,
+        "gossip_bytes": 640,
+        "bytes_per_row": 8.0,
         "waited": 1.25,
         "skew": 0.375,  # the mean of 0.125 t
         "hosts": {
-            "a": {"seats": 2, "frames": 15, "bytes_sent": 6000, "bytes_received": 450, "waited": 1.25, "lag": 0.0},
-            "b": {"seats": 1, "frames": 5, "bytes_sent": 1500, "bytes_received": 600, "waited": 0.0, "lag": 0.375},
+            "a": {
+                "seats": 2,
+                "frames": 15,
+                "bytes_sent": 6000,
+                "bytes_received": 450,
+                "rows_sent": 60,
+                "gossip_bytes": 500,
+                "waited": 1.25,
+                "lag": 0.0,
+            },
+            "b": {
+                "seats": 1,
+                "frames": 5,
+                "bytes_sent": 1500,
+                "bytes_received": 600,
+                "rows_sent": 20,
+                "gossip_bytes": 140,
+                "waited": 0.0,
+                "lag": 0.375,
+            },
         },
     }
+
+
+def test_the_summary_says_what_a_code_has_saved_against_the_same_rows_as_float64(tmp_path: Path) -> None:
+    spec = SPEC.replace(gossip={"code": "grid", "difference": True, "trigger": 0.5, "row_width": 2})
+    results = begin(tmp_path / "run", spec)
+    for t in range(1, 6):
+        record(results, t)
+
+    results.finish(Summarise(5, "ab" * 32), seconds=2.5, seats={"a": 2, "b": 1})
+
+    summary = json.loads((results.folder / "summary.json").read_text())
+    assert summary["gossip"] == {"code": "grid", "difference": True, "trigger": 0.5}
+    assert summary["network"]["bytes_per_row"] == 640 / 80
+    assert summary["network"]["saving"] == 1 - 640 / (80 * 8 * 2)
+
+
+def test_where_no_rows_were_sent_the_summary_does_not_say_what_one_costs(tmp_path: Path) -> None:
+    results = begin(tmp_path / "run", SPEC.replace(gossip={"row_width": 2}))
+    results.record(row(1), 0.5)
+
+    results.finish(Summarise(1, "ab" * 32), seconds=2.5, seats={})
+
+    summary = json.loads((results.folder / "summary.json").read_text())
+    assert summary["gossip"] == {"code": "exact", "difference": False, "trigger": 0.0}
+    assert summary["network"]["rows_sent"] == summary["network"]["gossip_bytes"] == 0
+    assert not {"bytes_per_row", "saving"} & set(summary["network"])
 
 
 def test_a_game_without_end_is_written_down_with_the_end_it_found(tmp_path: Path) -> None:
@@ -311,21 +359,21 @@ def test_what_hosts_have_spent_counts_in_the_row_that_is_open_and_once_whatever_
     results = begin(tmp_path / "run")
 
     results.record(row(1), 0.5)
-    results.network.add_usage("a", 1, Usage(1, 1, 100, 10, 0.5))
-    results.network.add_usage("a", 1, Usage(1, 1, 100, 10, 0.5))  # again on a new stream
-    results.network.add_usage("b", 1, Usage(2, 2, 20, 2, 0.25))
+    results.network.add_usage("a", 1, Usage(1, 1, 100, 10, 0.5, 5, 80))
+    results.network.add_usage("a", 1, Usage(1, 1, 100, 10, 0.5, 5, 80))  # again on a new stream
+    results.network.add_usage("b", 1, Usage(2, 2, 20, 2, 0.25, 6, 16))
     results.record(row(2), 1.0)
-    results.network.add_usage("a", 2, Usage(1, 1, 7, 3, 0.125))  # started again: it counts from nothing
-    results.network.add_usage("a", 1, Usage(9, 99, 999, 99, 9.0))  # of an older life, overtaken
-    results.network.add_usage("a", 2, Usage(3, 4, 9, 5, 0.25))
-    results.network.add_usage("a", 2, Usage(2, 3, 8, 4, 0.125))  # less than was told
+    results.network.add_usage("a", 2, Usage(1, 1, 7, 3, 0.125, 2, 6))  # started again: it counts from nothing
+    results.network.add_usage("a", 1, Usage(9, 99, 999, 99, 9.0, 999, 9))  # of an older life, overtaken
+    results.network.add_usage("a", 2, Usage(3, 4, 9, 5, 0.25, 9, 8))
+    results.network.add_usage("a", 2, Usage(2, 3, 8, 4, 0.125, 3, 7))  # less than was told
     results.record(row(3), 1.5)
     results.record(row(4), 2.0)
     results.close()
 
-    rows = [[float(each[name]) for name in COLUMNS[9:13]] for each in read(results.folder)]
-    assert rows == [[0, 0, 0, 0], [3, 120, 12, 0.75], [4, 9, 5, 0.25], [0, 0, 0, 0]]
-    assert results.network.spent == (7, 129, 17, 1.0)
+    rows = [[float(each[name]) for name in COLUMNS[9:15]] for each in read(results.folder)]
+    assert rows == [[0] * 6, [3, 120, 12, 11, 96, 0.75], [4, 9, 5, 9, 8, 0.25], [0] * 6]
+    assert results.network.spent == (7, 129, 17, 20, 104, 1.0)
 
 
 def test_decisions_that_a_run_has_not_written_so_are_not_unpacked_to_be_played_on(tmp_path: Path) -> None:

@@ -84,6 +84,8 @@ def test_a_usage_is_all_that_was_sent_and_received() -> None:
 
     sent(host.gossip, b"frame of round 1")
     host.tally.frames_sent += 1
+    host.tally.rows_sent += 3
+    host.tally.gossip_bytes += 16 + PREFIX
     host.ask(1, after=1.0, awaited="agent-2")
     host.answer(after=1.0)
     sent(host.gossip, b"frame of round 2")
@@ -95,7 +97,7 @@ def test_a_usage_is_all_that_was_sent_and_received() -> None:
     received(host.gossip, b"frame sent again")
     two = host.tally.usage(2)
 
-    assert one == Usage(1, 2, 2 * (16 + PREFIX) + question + 11 + PREFIX, answer)
-    assert two == Usage(2, 2, one.bytes_sent + question, 2 * answer + 16 + PREFIX)
+    assert one == Usage(1, 2, 2 * (16 + PREFIX) + question + 11 + PREFIX, answer, 0.0, 3, 16 + PREFIX)
+    assert two == Usage(2, 2, one.bytes_sent + question, 2 * answer + 16 + PREFIX, 0.0, 3, 16 + PREFIX)
     assert two.bytes_sent == host.gossip.sent_bytes + host.reveal.sent_bytes
     assert two.bytes_received == host.gossip.received_bytes + host.reveal.received_bytes

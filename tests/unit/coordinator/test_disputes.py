@@ -290,9 +290,9 @@ def test_no_host_learns_by_a_dispute_rows_that_are_not_for_it() -> None:
     assert judges(play.say("a", Dispute(7, "b", AGENTS[:1], FALSE[:1]))) == ["c"]
 
     for agents in (AGENTS, AGENTS[1:]):
-        with pytest.raises(NotYours, match="a host disputes rows that its own agents mix"):
+        with pytest.raises(NotYours, match="a host disputes rows that it is owed"):
             play.say("a", Dispute(7, "b", agents, FALSE[: len(agents)]))
-    with pytest.raises(NotYours, match="a host disputes rows that its own agents mix"):
+    with pytest.raises(NotYours, match="a host disputes rows that it is owed"):
         play.say("d", Dispute(7, "b", AGENTS[:1], FALSE[:1]))  # it would join the case
 
 

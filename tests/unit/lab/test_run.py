@@ -55,13 +55,16 @@ def test_a_run_from_before_a_column_was_added_is_read_without_it(tmp_path: Path)
     old = write(tmp_path / "old", ["aa", "bb"])
     new = write(tmp_path / "new", ["aa", "bb"])
     table = (new.folder / "metrics.csv").read_text()
-    table = table.replace("bytes_sent,waited,", "bytes_sent,bytes_received,waited,skew,")
-    (new.folder / "metrics.csv").write_text(table.replace("400,0.01,", "400,700,0.01,0.002,"))
+    table = table.replace("bytes_sent,waited,", "bytes_sent,bytes_received,rows_sent,gossip_bytes,waited,skew,")
+    (new.folder / "metrics.csv").write_text(table.replace("400,0.01,", "400,700,8,320,0.01,0.002,"))
 
     assert diff(old, new) is None
-    assert "skew" not in old.metrics
+    assert not {"skew", "rows_sent", "gossip_bytes"} & set(old.metrics)
     np.testing.assert_array_equal(new.metrics["bytes_received"], [700, 700])
     assert new.metrics["bytes_received"].dtype == np.int64
+    np.testing.assert_array_equal(new.metrics["rows_sent"], [8, 8])
+    np.testing.assert_array_equal(new.metrics["gossip_bytes"], [320, 320])
+    assert new.metrics["rows_sent"].dtype == new.metrics["gossip_bytes"].dtype == np.int64
     np.testing.assert_array_equal(new.metrics["skew"], [0.002, 0.002])
 
 

@@ -74,6 +74,26 @@ def test_the_network_is_told_in_words_and_by_host(tmp_path: Path, capsys: pytest
     ]
 
 
+def test_what_rows_have_cost_is_told_with_what_their_code_has_saved(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def told(folder: str, code: str, rows: int, size: int) -> list[str]:
+        path = write(tmp_path / folder, hosts=2).folder / "summary.json"
+        summary = json.loads(path.read_text())
+        costs = {"rows_sent": rows, "gossip_bytes": size}
+        if rows:
+            costs |= {"bytes_per_row": size / rows, "saving": 1 - size / (80 * rows)}
+        summary["network"] |= costs
+        path.write_text(json.dumps(summary | {"gossip": {"code": code, "difference": False, "trigger": 0.0}}))
+        return [" ".join(line) for line in shown(Run.open(path.parent), capsys) if line[:1] == ["gossip"]]
+
+    assert told("coded", "grid", 10_000, 200_000) == [
+        "gossip 10000 rows in 200.0 kB (20.0 bytes a row); grid saves 75.0% of these rows' float64"
+    ]
+    assert told("plain", "exact", 10_000, 840_000) == ["gossip 10000 rows in 840.0 kB (84.0 bytes a row)"]
+    assert told("none", "exact", 0, 0) == []
+
+
 def test_of_many_hosts_those_that_came_latest_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = shown(write(tmp_path / "run", hosts=40), capsys)
 

@@ -207,6 +207,8 @@ def test_a_faulty_question_is_malformed(fields: dict[str, Any]) -> None:
         {"frames": 1 << 51},
         {"bytes_sent": 1 << 63},
         {"bytes_received": (1 << 64) - 1},
+        {"rows": 1 << 51},
+        {"gossip_bytes": (1 << 64) - 1},
     ],
 )
 def test_a_faulty_usage_is_malformed(fields: dict[str, Any]) -> None:

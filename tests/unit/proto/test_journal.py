@@ -164,10 +164,10 @@ def test_a_head_changed_along_with_its_checksum_is_refused() -> None:
     ("content", "said"),
     [
         (b"PK\x03\x04 something else entirely", "was not written by Slaternet"),
-        (WHOLE[:8] + b"\3" + WHOLE[9:], "has version 3 and this Slaternet reads 2"),
+        (WHOLE[:8] + b"\4" + WHOLE[9:], "has version 4 and this Slaternet reads 3"),
         (
-            WHOLE[:8] + b"\1" + WHOLE[9:],
-            "has version 1 .* use the Slaternet that wrote it, or begin the whole",
+            WHOLE[:8] + b"\2" + WHOLE[9:],
+            "has version 2 .* use the Slaternet that wrote it, or begin the whole",
         ),
         (title_bytes(TITLE | {"run": "r2"}), "says run 'r2' where 'r1' is expected"),
         (title_bytes(TITLE | {"role": "host"}), "says role 'host' where 'adversary' is expected"),
