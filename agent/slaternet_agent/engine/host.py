@@ -31,7 +31,7 @@ from slaternet.numerics.sets import FeasibleSet
 from slaternet_agent.algorithms.base import Algorithm, Decision
 from slaternet_agent.algorithms.state_vector import agents_of, saved, taken
 from slaternet_agent.engine import events
-from slaternet_agent.engine.questions import check_answer, question_of
+from slaternet_agent.engine.questions import check_answer, question_of, same_size
 from slaternet_agent.engine.round_plan import RoundPlan, round_plans
 from slaternet_agent.engine.rows import Mixer, RowTable, sendable
 
@@ -290,16 +290,19 @@ class Host:
         """Ask what was asked before: rows that were mixed then, or the host that asked, did not follow the rules."""
         if self._decision is None or self.pending is None or asked.round != self.round:
             return []
-        if not np.isin(asked.agents, self._seats).all() or asked.points.shape[1] != self.pending.points.shape[1]:
-            raise Malformed("what was asked before must be about the agents seated here, and as many points")
+        if not np.isin(asked.agents, self._seats).all() or not same_size(asked, self.pending):
+            raise Malformed("what was asked before must be about the agents seated here, and as many numbers")
         at, decision = self._place[asked.agents], self._decision
-        x, points, anchor = decision.x.copy(), decision.points.copy(), decision.anchor
+        x, points, anchor, memo = decision.x.copy(), decision.points.copy(), decision.anchor, decision.memo
         x[at], points[at] = asked.x, asked.points
         if asked.anchor is not None:
             anchor = (decision.x if anchor is None else anchor).copy()
             anchor[at] = asked.anchor
-        self._decision = replace(decision, x=x, points=points, anchor=anchor)
-        self.pending = question_of(self._decision, self._algorithm.feedback, self.round, self._seats)
+        if asked.memo is not None:
+            memo = memo.copy()
+            memo[at] = asked.memo
+        self._decision = replace(decision, x=x, points=points, anchor=anchor, memo=memo)
+        self.pending = question_of(self._decision, self._algorithm, self.round, self._seats)
         return [model.Disturbed(self.round, asked.agents), events.Ask(self.pending)]
 
     def _go_on(self) -> list[events.Effect]:
@@ -316,7 +319,7 @@ class Host:
             wrong = dict(zip(needed[outside].tolist(), rows[outside], strict=True))
             return effects + self._dispute_each(self.round, wrong)
         self._decision = decision = self._algorithm.decide(self._state, self._mixer.gossip(plan, board), self.round)
-        self.pending = question_of(decision, self._algorithm.feedback, self.round, self._seats)
+        self.pending = question_of(decision, self._algorithm, self.round, self._seats)
         effects.append(events.Ask(self.pending))
         return effects
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from slaternet.errors import Malformed, Mismatch
-from slaternet.model import Agents, Answer, HistoryRequest, Question
+from slaternet.model import Agents, Answer, Array, HistoryRequest, Question
 from slaternet_agent.algorithms import state_vector
 from slaternet_agent.algorithms.base import Algorithm, Decision
-from slaternet_agent.engine.questions import check_answer
+from slaternet_agent.engine.questions import check_answer, memo_width
 
 
 class StateRebuild:
@@ -60,9 +60,16 @@ class StateRebuild:
             raise Malformed("an answer that is recalled follows its question")
         question, self._question = self._question, None
         check_answer(message, question)
-        decision = Decision(np.ascontiguousarray(question.x), question.points, question.anchor)
+        decision = Decision(np.ascontiguousarray(question.x), question.points, question.anchor, self._memo(question))
         self._state = self._algorithm.update(self._state, decision, message.values, message.round)
         self._round = message.round
+
+    def _memo(self, question: Question) -> Array:
+        """Return what the agents kept for their updates."""
+        memo = np.empty((len(self.missing), 0)) if question.memo is None else question.memo
+        if memo.shape[1] != memo_width(self._algorithm):
+            raise Malformed("a question that is recalled must hold as large a memo as the algorithm declares")
+        return memo
 
     @property
     def state(self) -> Any:  # noqa: ANN401  the state is the algorithm's own type

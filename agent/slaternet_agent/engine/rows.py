@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 from slaternet.limits import Limits
 from slaternet.model import Agents, Array
 from slaternet.numerics.randomness import stream
+from slaternet_agent.algorithms.base import Gossip
 from slaternet_agent.engine.round_plan import RoundPlan
 
 
@@ -135,11 +136,13 @@ def _factors(width: int) -> NDArray[np.uint64]:
 
 
 @dataclass(frozen=True, slots=True)
-class RoundGossip:
+class RoundGossip(Gossip):
     """The rows that an algorithm may read in one round; only what it reads is computed."""
 
     _matrix: csr_array
     _board: RowTable
+    _own: tuple[Agents, Array] | None = None
+    """The host's agents and their rows as they are, where others know them by copies."""
 
     @property
     def mixed(self) -> Array:
@@ -158,6 +161,33 @@ class RoundGossip:
             raise ValueError('received is for the complete graph; use mixed, or set graph.name = "complete"')
         return self._board.rows
 
+    @property
+    def starts(self) -> Agents:
+        """Where each agent's in-neighbours begin, (k + 1,)."""
+        starts: Agents = self._matrix.indptr
+        return starts
+
+    @property
+    def columns(self) -> Agents:
+        """The in-neighbours of each agent, itself among them, in index order, (nnz,)."""
+        columns: Agents = self._matrix.indices
+        return columns
+
+    @property
+    def weights(self) -> Array:
+        """Their weights, (nnz,)."""
+        weights: Array = self._matrix.data
+        return weights
+
+    @property
+    def rows(self) -> Array:
+        """Their rows, (nnz, width), and an agent's own row as it is."""
+        rows = self._board.rows.take(self.columns, axis=0)
+        if self._own is not None:
+            agents, own = self._own
+            rows[self.columns == np.repeat(agents, np.diff(self.starts))] = own
+        return rows
+
 
 class Mixer:
     """Makes a round's gossip from its plan and board."""
@@ -165,8 +195,11 @@ class Mixer:
     def __init__(self, seats: int, agents: int) -> None:
         self._matrix = csr_array((seats, agents))
 
-    def gossip(self, plan: RoundPlan, board: RowTable) -> RoundGossip:
-        """Return what the algorithm may read; valid until the next call."""
+    def gossip(self, plan: RoundPlan, board: RowTable, own: tuple[Agents, Array] | None = None) -> RoundGossip:
+        """Return what the algorithm may read; valid until the next call.
+
+        `own` are the host's agents and their rows as they are, where the board holds copies of those.
+        """
         # One matrix is refilled: building a csr_array anew costs three times the product itself.
         self._matrix.data, self._matrix.indices, self._matrix.indptr = plan.weights, plan.columns, plan.starts
-        return RoundGossip(self._matrix, board)
+        return RoundGossip(self._matrix, board, own)

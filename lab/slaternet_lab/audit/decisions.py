@@ -47,7 +47,7 @@ class _Learners:
         board.put(self._agents, self._algorithm.outgoing(self._state, round))
         plan = RoundPlan(*rows_of(matrix, self._agents), self._agents[:0], ())
         decision = self._algorithm.decide(self._state, self._mixer.gossip(plan, board), round)
-        expected = question_of(decision, self._algorithm.feedback, round, self._agents)
+        expected = question_of(decision, self._algorithm, round, self._agents)
         for record, purchase in purchases:
             if found := _difference(purchase.asked.question, expected, self._name):
                 agent, what = found
@@ -92,6 +92,8 @@ def _difference(question: Question, expected: Question, algorithm: str) -> tuple
     pairs = [("x", question.x, expected.x), ("a point", question.points, expected.points)]
     if question.anchor is not None and expected.anchor is not None:
         pairs.append(("the anchor", question.anchor, expected.anchor))
+    if question.memo is not None and expected.memo is not None:
+        pairs.append(("the memo", question.memo, expected.memo))
     for name, found, all_rows in pairs:
         due = all_rows[np.searchsorted(expected.agents, question.agents)]
         if found.shape != due.shape:
