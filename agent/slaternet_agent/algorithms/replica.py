@@ -37,18 +37,22 @@ class ReplicaState:
 class _Alone(Gossip):
     """The gossip of a single agent: its own row, at weight 1."""
 
-    rows: Array
+    own: Array
     starts = np.array([0, 1])
     columns = np.array([0])
     weights = np.ones(1)
 
     @property
     def mixed(self) -> Array:
-        return self.rows
+        return self.own
 
     @property
     def received(self) -> Array:
-        return self.rows
+        return self.own
+
+    @property
+    def rows(self) -> Array:
+        return self.own
 
 
 class Central(Algorithm):

@@ -178,8 +178,8 @@ def test_one_learner_for_all_keeps_its_memo_in_its_replica() -> None:
     assert central.memo_width == 0
 
 
-@dataclass(frozen=True, slots=True)
-class Everyone(Gossip):
+@dataclass(frozen=True)
+class Everyone:
     mixed: Array
 
     @property
