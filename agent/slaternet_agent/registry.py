@@ -8,6 +8,7 @@ from typing import Any
 
 from slaternet.errors import BadSpec
 from slaternet.fields import Options, options_of
+from slaternet.limits import LIMITS
 from slaternet.spec import AlgorithmSection
 from slaternet.spec.plugins import load, plugin_edge
 from slaternet_agent.algorithms.base import Algorithm, AlgorithmGame, Feedback, Schedule
@@ -110,6 +111,11 @@ def _build(section: AlgorithmSection, game: AlgorithmGame) -> Algorithm:
     if not isinstance(width := getattr(algorithm, "width", None), int) or width < 0:
         raise BadSpec(
             f"algorithm.name = {section.name!r} does not say how many numbers it gossips; set `self.width` in the class"
+        )
+    if not isinstance(memo := getattr(algorithm, "memo_width", 0), int) or not 0 <= memo <= LIMITS.memo:
+        raise BadSpec(
+            f"algorithm.name = {section.name!r} does not say how many numbers an agent keeps with its question; set "
+            f"`self.memo_width` in the class, to at most {LIMITS.memo}"
         )
     return algorithm
 

@@ -27,8 +27,9 @@ def joined(asked: Sequence[Asked]) -> Batch | None:
         return None
     agents, points = (np.concatenate([getattr(each, name) for each in questions]) for name in ("agents", "points"))
     rest = [] if first.x_is_first_point else [np.concatenate([each.x for each in questions])]
-    if first.anchor is not None:
-        rest.append(np.concatenate([each.anchor for each in questions if each.anchor is not None]))
+    anchors = [each.anchor for each in questions if each.anchor is not None]
+    memos = [each.memo for each in questions if each.memo is not None]
+    rest += (np.concatenate(each) for each in (anchors, memos) if each)
     ends = np.cumsum([len(each.agents) for each in questions]).tolist()
     rows: list[Rows] = [slice(begin, end) for begin, end in zip([0, *ends], ends, strict=False)]
     if not (agents[1:] > agents[:-1]).all():
@@ -38,7 +39,9 @@ def joined(asked: Sequence[Asked]) -> Batch | None:
             return None
         rows = [agents.searchsorted(each.agents) for each in questions]
     x = points[:, 0] if first.x_is_first_point else rest.pop(0)
-    question = replace(first, agents=agents, x=x, points=points, anchor=rest.pop() if rest else None)
+    anchor = None if first.anchor is None else rest.pop(0)
+    memo = None if first.memo is None else rest.pop(0)
+    question = replace(first, agents=agents, x=x, points=points, anchor=anchor, memo=memo)
     return Batch(tuple(asked), question, tuple(rows))
 
 
@@ -53,7 +56,7 @@ def answers(batch: Batch, values: Values) -> Iterator[tuple[Asked, Values]]:
 
 def _kind(question: Question) -> tuple[object, ...]:
     flags = question.loss_gradient, question.constraint_gradient, question.x_is_first_point
-    return question.round, question.points.shape[1:], flags
+    return question.round, question.points.shape[1:], flags, 0 if question.memo is None else question.memo.shape[1]
 
 
 def select_agents(question: Question, chosen: Rows) -> Question:
@@ -65,6 +68,7 @@ def select_agents(question: Question, chosen: Rows) -> Question:
         x=points[:, 0] if question.x_is_first_point else question.x[chosen],
         points=points,
         anchor=None if question.anchor is None else question.anchor[chosen],
+        memo=None if question.memo is None else question.memo[chosen],
     )
 
 

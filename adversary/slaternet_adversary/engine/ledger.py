@@ -1,7 +1,7 @@
 """The ledger: one purchase per agent and round; the same question again is free.
 
-All questions of a game ask about as many points, and for the same gradients. Some agents of a question may have bought
-the round before, at another host: for them it is a repetition.
+All questions of a game ask about as many points, for the same gradients, and with as large a memo. Some agents of a
+question may have bought the round before, at another host: for them it is a repetition.
 """
 
 import hashlib
@@ -56,34 +56,50 @@ class Page:
     """One round of the ledger: every agent's decision, points and values, at the agent's index.
 
     Agents that have left count as if they had asked, with NaN as decision. While every decision is its agent's first
-    point, `x` is a view of those points. Once the round is recorded, a large page keeps hashes of both instead.
+    point, `x` is a view of those points. Once the round is recorded, a large page keeps hashes instead.
     """
 
-    __slots__ = ("_hashes", "answered", "asked", "f", "g", "points", "slopes", "x")
+    __slots__ = ("_hashes", "answered", "asked", "f", "g", "memo", "points", "slopes", "x")
 
     def __init__(
-        self, agents: int, dimension: int, points: int, constraints: int, gradients: tuple[bool, bool], *, first: bool
+        self,
+        agents: int,
+        dimension: int,
+        points: int,
+        constraints: int,
+        gradients: tuple[bool, bool],
+        memo: int,
+        *,
+        first: bool,
     ) -> None:
         self.asked: NDArray[np.bool_] = np.zeros(agents, dtype=bool)
         self.answered: NDArray[np.bool_] = np.zeros(agents, dtype=bool)
         self.points: Array = np.empty((agents, points, dimension))
         self.x: Array = self.points[:, 0] if first else np.empty((agents, dimension))
+        self.memo: Array = np.empty((agents, memo))
         self.f: Array = np.empty((agents, points))
         self.g: Array = np.empty((agents, points, constraints))
         self.slopes = GradientPage(agents, dimension, constraints, gradients) if any(gradients) else None
         self._hashes: list[bytes] | None = None  # by agent, of a page that is settled
 
     def settle(self) -> None:
-        """Keep no more of decisions and points than is needed to know them again."""
-        self._hashes = _hashes(self.x, self.points)
-        self.x, self.points = np.empty((0, 0)), np.empty((0, 0, 0))
+        """Keep no more of decisions, points and memos than is needed to know them again."""
+        self._hashes = _hashes(self.x, self.points, self.memo)
+        self.x, self.points, self.memo = np.empty((0, 0)), np.empty((0, 0, 0)), self.memo[:0].copy()
+
+    @property
+    def question_bytes(self) -> int:
+        """What the questions of the page take."""
+        return self.points.nbytes + self.memo.nbytes
 
     def repeats(self, question: Question) -> bool:
-        """Whether decisions and points were asked about before with the same bits."""
+        """Whether decisions and points were asked about before with the same bits, and the same memo."""
         agents, x, points = question.agents, question.x, question.points
+        memo = self.memo[:0] if question.memo is None else question.memo
         if self._hashes is not None:
-            return [self._hashes[agent] for agent in agents.tolist()] == _hashes(x, points)
-        return self.x[agents].tobytes() == x.tobytes() and self.points[agents].tobytes() == points.tobytes()
+            return [self._hashes[agent] for agent in agents.tolist()] == _hashes(x, points, memo)
+        same = self.x[agents].tobytes() == x.tobytes() and self.points[agents].tobytes() == points.tobytes()
+        return same and (not memo.size or self.memo[agents].tobytes() == memo.tobytes())
 
     def leave(self, agents: Agents) -> None:
         """Discard what some agents may have asked: they do not play this round."""
@@ -106,7 +122,9 @@ class Ledger:
         rounds: int | None,
         loss_gradient: bool = False,
         constraint_gradient: bool = False,
+        memo: int = 0,
     ) -> None:
+        self._memo = memo
         self._shape = (agents, dimension, points, constraints)
         self._gradients = loss_gradient, constraint_gradient
         self._window = window
@@ -166,7 +184,9 @@ class Ledger:
             raise RoundNotOpen("the round lies outside the window of the game")
         page = self._pages.get(question.round)
         if page is None:
-            page = self._pages[question.round] = Page(*self._shape, self._gradients, first=question.x_is_first_point)
+            page = self._pages[question.round] = Page(
+                *self._shape, self._gradients, self._memo, first=question.x_is_first_point
+            )
             self._mark_departed(page, question.round)
         agents = question.agents
         page.asked[agents] = True
@@ -174,6 +194,8 @@ class Ledger:
         if not question.x_is_first_point and page.x.base is not None:
             page.x = page.x.copy()
         page.x[agents] = question.x
+        if question.memo is not None:
+            page.memo[agents] = question.memo
         if page.slopes is not None and question.anchor is not None:
             page.slopes.enter(agents, question.anchor)
         self._last[agents] = question.round
@@ -221,7 +243,7 @@ class Ledger:
 
     def settle(self, round: int) -> None:
         """Keep only hashes of large questions about a round that is recorded: a host may still repeat them."""
-        if (page := self._pages[round]).points.nbytes > LIMITS.chunk_bytes:
+        if (page := self._pages[round]).question_bytes > LIMITS.chunk_bytes:
             page.settle()
 
     def forget_before(self, mark: int) -> None:
@@ -231,6 +253,8 @@ class Ledger:
         self._forgotten = max(self._forgotten, mark)
 
 
-def _hashes(x: Array, points: Array) -> list[bytes]:
-    pairs = zip(x, points, strict=True)
-    return [hashlib.sha256(decision.tobytes() + asked.tobytes()).digest() for decision, asked in pairs]
+def _hashes(x: Array, points: Array, memo: Array) -> list[bytes]:
+    rows = zip(x, points, memo if memo.size else np.empty((len(x), 0)), strict=True)
+    return [
+        hashlib.sha256(decision.tobytes() + asked.tobytes() + kept.tobytes()).digest() for decision, asked, kept in rows
+    ]

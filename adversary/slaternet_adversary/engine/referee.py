@@ -46,6 +46,7 @@ class Referee:
         rounds: int | None,
         loss_gradient: bool = False,
         constraint_gradient: bool = False,
+        memo: int = 0,
         history: int = 0,
         score_every: int = 1,
         commitments: Commitments | None = None,
@@ -56,6 +57,7 @@ class Referee:
         self._set = set
         self._points = points
         self._gradients = loss_gradient, constraint_gradient
+        self._memo = memo
         self._history = history
         self._score_every = score_every
         self._ledger = Ledger(
@@ -67,6 +69,7 @@ class Referee:
             rounds=rounds,
             loss_gradient=loss_gradient,
             constraint_gradient=constraint_gradient,
+            memo=memo,
         )
         self._hosts: dict[str, int] = {}
         self._seats: dict[str, Agents] = {}
@@ -259,26 +262,33 @@ class Referee:
         if agents[-1] >= self._agents or np.count_nonzero(self._owner[agents] != owner):
             raise NotYours("a host may ask only for the agents seated there")
         points, gradients = question.points.shape[1], (question.loss_gradient, question.constraint_gradient)
-        if points != self._points or gradients != self._gradients:
-            raise self._misfit(points, gradients)
+        memo = 0 if question.memo is None else question.memo.shape[1]
+        if points != self._points or gradients != self._gradients or memo != self._memo:
+            raise self._misfit(points, gradients, memo)
         decided = question.x_is_first_point or self._set.encloses(question.x)
         if not decided or not self._set.encloses(question.points):
             raise OutsideSet("decisions and points must lie in the feasible set")
         if question.anchor is not None and not self._set.encloses(question.anchor):
             raise OutsideSet("an anchor must lie in the feasible set")
 
-    def _misfit(self, points: int, gradients: tuple[bool, bool]) -> Refused:
+    def _misfit(self, points: int, gradients: tuple[bool, bool], memo: int) -> Refused:
         """Return what is wrong with a question that does not ask for what the algorithm declares."""
         if points > self._points:
             return OverBudget(
                 f"{points} points are asked about, and the game grants {self._points} per agent and round"
+            )
+        if memo > self._memo:
+            return OverBudget(
+                f"a memo of {memo} numbers comes with a question, and the algorithm declares {self._memo}"
             )
         if any(asked > granted for asked, granted in zip(gradients, self._gradients, strict=True)):
             kinds = [
                 kind for kind, granted in zip(("the loss", "the constraints"), self._gradients, strict=True) if granted
             ]
             return OverBudget(f"the game grants gradients of {' and '.join(kinds) or 'nothing'}")
-        return Malformed("a question asks about all the points, and for all the gradients, that the algorithm declares")
+        return Malformed(
+            "a question asks about all the points and for all the gradients that the algorithm declares, with its memo"
+        )
 
     def _check_whole(self, host: str, question: Question) -> None:
         """Refuse a question for a part of the agents: a host that adopts them could not replay it."""

@@ -28,6 +28,8 @@ _COUNT = struct.Struct("<I")
 _LENGTH = struct.Struct("<H")
 _ROUND = struct.Struct("<Q")
 _QUESTION = struct.Struct("<IIIIBd")
+_WITH_MEMO = 8
+"""The flag of a question with a memo, whose width then follows it."""
 _ASKED_AT = struct.Struct("<d")
 _OWNER = np.dtype("<u4")
 _SCORE = struct.Struct("<5d")
@@ -141,7 +143,10 @@ def encode(entry: Entry) -> tuple[EntryKind, int, tuple[bytes, ...]]:  # noqa: C
 def _question_bytes(question: Question, values: Values, at: float) -> bytes:
     k, s, m = values.g.shape
     flags = question.loss_gradient + 2 * question.constraint_gradient + 4 * question.x_is_first_point
-    return _QUESTION.pack(k, s, question.x.shape[1], m, flags, at)
+    head = k, s, question.x.shape[1], m
+    if question.memo is None:
+        return _QUESTION.pack(*head, flags, at)
+    return _QUESTION.pack(*head, flags + _WITH_MEMO, at) + _COUNT.pack(question.memo.shape[1])
 
 
 def _numbers_bytes(question: Question, values: Values) -> list[bytes]:
@@ -153,6 +158,8 @@ def _numbers_bytes(question: Question, values: Values) -> list[bytes]:
     for tangent in (values.loss, values.constraint):
         if tangent is not None:
             arrays += tangent.value, tangent.gradient
+    if question.memo is not None:
+        arrays.append(question.memo)
     return [question.agents.astype("<i8").tobytes(), *[np.asarray(each, "<f8").tobytes() for each in arrays]]
 
 
@@ -260,23 +267,28 @@ class _PayloadReader:
         while self.at < len(self.data):
             yield Departure(self.whole(_ROUND), self.agents(self.whole(_COUNT)))
 
-    def purchase(self, round: int) -> Purchase:
+    def shape(self) -> tuple[list[int], float, int]:
+        """Return the counts and flags of a question, when it was asked, and the width of its memo."""
         *shape, at = self.numbers(_QUESTION)
+        return shape, at, self.whole(_COUNT) if shape[-1] & _WITH_MEMO else 0
+
+    def purchase(self, round: int) -> Purchase:
+        shape, at, memo = self.shape()
         host = self.name()
-        question, values = self.bought(round, *shape)
+        question, values = self.bought(round, memo, *shape)
         return Purchase(Asked(host, question, at), values)
 
     def batch(self, round: int) -> BatchPurchase:
-        k, *shape, _ = self.numbers(_QUESTION)
+        (k, *shape), _, memo = self.shape()
         hosts = [(self.numbers(_ASKED_AT)[0], self.name()) for _ in range(self.whole(_COUNT))]
         self.at += _OWNER.itemsize * k
         owners = np.frombuffer(self.data, _OWNER, k, self.at - _OWNER.itemsize * k)
-        question, values = self.bought(round, k, *shape)
+        question, values = self.bought(round, memo, k, *shape)
         rows: list[Rows] = [np.flatnonzero(owners == number) for number in range(len(hosts))]
         asked = [Asked(host, select_agents(question, some), at) for (at, host), some in zip(hosts, rows, strict=True)]
         return BatchPurchase(Batch(tuple(asked), question, tuple(rows)), values)
 
-    def bought(self, round: int, k: int, s: int, p: int, m: int, flags: int) -> tuple[Question, Values]:
+    def bought(self, round: int, w: int, k: int, s: int, p: int, m: int, flags: int) -> tuple[Question, Values]:
         agents = self.agents(k)
         gradients, first = (bool(flags & 1), bool(flags & 2)), bool(flags & 4)
         x = None if first else self.array(k, p)
@@ -284,7 +296,8 @@ class _PayloadReader:
         anchor = self.array(k, p) if any(gradients) else None
         loss = ValueAndGradient(self.array(k), self.array(k, p)) if flags & 1 else None
         constraint = ValueAndGradient(self.array(k, m), self.array(k, m, p)) if flags & 2 else None
-        question = Question(round, agents, points[:, 0] if x is None else x, points, anchor, *gradients, first)
+        memo = self.array(k, w) if w else None
+        question = Question(round, agents, points[:, 0] if x is None else x, points, anchor, *gradients, first, memo)
         return question, Values(f, g, loss, constraint)
 
     def snapshot(self, round: int) -> Snapshot:

@@ -59,6 +59,7 @@ def merge_purchases(pieces: list[Purchase]) -> tuple[Question, Answer]:
         return ValueAndGradient(*map(rows, zip(*some, strict=True))) if some else None
 
     anchors = [each.anchor for each in questions if each.anchor is not None]
+    memos = [each.memo for each in questions if each.memo is not None]
     first, points = all(each.x_is_first_point for each in questions), rows(each.points for each in questions)
     question = replace(
         questions[0],
@@ -67,6 +68,7 @@ def merge_purchases(pieces: list[Purchase]) -> tuple[Question, Answer]:
         points=points,
         anchor=rows(anchors) if anchors else None,
         x_is_first_point=first,
+        memo=rows(memos) if memos else None,
     )
     f, g = rows(each.f for each in values), rows(each.g for each in values)
     loss, constraint = tangent(each.loss for each in values), tangent(each.constraint for each in values)

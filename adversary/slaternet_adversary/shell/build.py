@@ -31,6 +31,7 @@ def build_referee(
         rounds=spec.run.rounds,
         loss_gradient=question.loss_gradient and grant.loss_gradient,
         constraint_gradient=question.constraint_gradient and grant.constraint_gradient,
+        memo=question.memo,
         history=description.history,
         score_every=spec.record.score_every,
         commitments=Commitments(first.code, spec.adversary.options, spec.function_seed, later),

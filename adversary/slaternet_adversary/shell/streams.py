@@ -310,7 +310,7 @@ class RevealServer:
         run, asked = self._membership.spec.run, self._membership.spec.question
         assert asked is not None  # or there would be no referee
         anchored = asked.loss_gradient or asked.constraint_gradient
-        largest = codec.question_bytes(seats, run.dimension, asked.points, anchored=anchored)
+        largest = codec.question_bytes(seats, run.dimension, asked.points, anchored=anchored, memo=asked.memo)
         return codec.RevealUpDecoder(run.dimension, agents=run.agents, largest=largest)
 
     async def _take(self, link: Stream, peer: model.Peer, body: model.RevealUp) -> None:

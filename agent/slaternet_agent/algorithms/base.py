@@ -16,6 +16,7 @@ import numpy as np
 
 from slaternet.model import Agents, Array, ValueAndGradient, Values
 from slaternet_agent.algorithms.game import AlgorithmGame
+from slaternet_agent.algorithms.neighbours import neighbour_sums
 from slaternet_agent.algorithms.schedules import SEQUENCES, STANDARD, Rules, Schedule
 
 __all__ = ["Algorithm", "AlgorithmGame", "Decision", "Feedback", "Gossip", "Schedule", "ValueAndGradient", "Values"]
@@ -34,7 +35,12 @@ class Feedback:
 
 
 class Gossip(Protocol):
-    """The rows of other agents that a host has received in a round."""
+    """The rows of other agents that a host has received in a round; each part is computed when it is read.
+
+    `starts`, `columns`, `weights` and `rows` list the in-neighbours of the host's agents, each agent itself among them:
+    those of agent i stand at starts[i] up to starts[i + 1], in index order. Values at these nnz places are added up by
+    `sum`, whose bits do not depend on the other agents of the host.
+    """
 
     @property
     def mixed(self) -> Array:
@@ -43,6 +49,26 @@ class Gossip(Protocol):
     @property
     def received(self) -> Array:
         """Every agent's row, (n, width), in index order; only on the complete graph."""
+
+    @property
+    def starts(self) -> Agents:
+        """Where each agent's in-neighbours begin, (k + 1,); the last number is nnz."""
+
+    @property
+    def columns(self) -> Agents:
+        """The in-neighbours, (nnz,)."""
+
+    @property
+    def weights(self) -> Array:
+        """Their weights in W_t, (nnz,), positive; an agent's add up to 1."""
+
+    @property
+    def rows(self) -> Array:
+        """Their rows, (nnz, width); with a gossip code the public copies of others, and an agent's own row as it is."""
+
+    def sum(self, values: Array) -> Array:
+        """Return for each agent the sum of its in-neighbours' values, (k,) or (k, w), from (nnz,) or (nnz, w)."""
+        return neighbour_sums(self.starts, values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +82,10 @@ class Decision:
     anchor: Array | None = None
     """(k, p): where granted gradients are taken; x unless set."""
     memo: Array = field(default_factory=partial(np.empty, 0))
-    """(w,): numbers that a replica computed in `decide` and needs in `update`, the same for every agent."""
+    """(k, w): what `decide` computed and `update` needs, where the algorithm declares `memo_width` = w.
+
+    Of a replica, which declares none, (w,): the same for every agent.
+    """
 
     @classmethod
     def without_points(cls, x: Array) -> "Decision":
@@ -76,6 +105,8 @@ class Algorithm(Protocol):
     """Set on the class, or by the constructor where it depends on the game."""
     width: int
     """float64 per agent in a frame."""
+    memo_width: int = 0
+    """float64 per agent that `decide` keeps for `update`; they travel with the question and are journalled with it."""
 
     # The following have defaults, also for a class that does not inherit from this one.
     needs_horizon: bool = False

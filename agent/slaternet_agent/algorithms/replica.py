@@ -7,7 +7,7 @@ each computes them once.
 
 f, loss        averages over the agents              g, constraint   stacked, agent after agent
 values         (k, width)   an agent's values: f (s), g (s m), then the granted values and gradients
-memo           (w,)         the updated replica, which `update` keeps
+memo           (w,)         the updated replica and the learner's own memo, which `update` keeps
 """
 
 from dataclasses import dataclass
@@ -29,18 +29,30 @@ class ReplicaState:
     x: Array  # (1, p)
     points: Array  # (1, s, p)
     anchor: Array  # (1, p)
+    memo: Array  # (1, the learner's memo_width)
     values: Array  # (k, width)
 
 
 @dataclass(frozen=True, slots=True)
-class _Alone:
-    """The gossip of a single agent: its own row."""
+class _Alone(Gossip):
+    """The gossip of a single agent: its own row, at weight 1."""
 
-    mixed: Array
+    own: Array
+    starts = np.array([0, 1])
+    columns = np.array([0])
+    weights = np.ones(1)
+
+    @property
+    def mixed(self) -> Array:
+        return self.own
 
     @property
     def received(self) -> Array:
-        return self.mixed
+        return self.own
+
+    @property
+    def rows(self) -> Array:
+        return self.own
 
 
 class Central(Algorithm):
@@ -50,6 +62,7 @@ class Central(Algorithm):
         self.feedback = learner.feedback
         self._learner = learner
         self._game = game
+        self._memo: int = getattr(learner, "memo_width", 0)
         self._first: Any = learner.start(np.zeros(1, dtype=np.intp))
         self.width = sum(self._sizes())
 
@@ -58,7 +71,8 @@ class Central(Algorithm):
         p, s = self._game.dimension, self.feedback.points
         nothing = np.zeros((1, p))
         values = np.zeros((len(agents), self.width))
-        return ReplicaState(agents, pack(self._first), nothing, np.zeros((1, s, p)), nothing, values)
+        memo = np.zeros((1, self._memo))
+        return ReplicaState(agents, pack(self._first), nothing, np.zeros((1, s, p)), nothing, memo, values)
 
     def outgoing(self, state: ReplicaState, t: int) -> Array:
         """Send the values of the last round to all agents."""
@@ -69,12 +83,13 @@ class Central(Algorithm):
         """Update the replica with the values of all agents in the last round, and decide for all."""
         replica = unpack(self._first, state.learner)
         if t > 1:
-            decision = Decision(state.x, state.points, state.anchor)
+            decision = Decision(state.x, state.points, state.anchor, state.memo)
             replica = self._learner.update(replica, decision, self._joint(gossip.received), t - 1)
         alone = self._learner.decide(replica, _Alone(self._learner.outgoing(replica, t)), t)
         k = len(state.agents)
         anchor = None if alone.anchor is None else np.tile(alone.anchor, (k, 1))
-        return Decision(np.tile(alone.x, (k, 1)), np.tile(alone.points, (k, 1, 1)), anchor, pack(replica))
+        memo = np.concatenate([pack(replica), alone.memo.ravel()]) if self._memo else pack(replica)
+        return Decision(np.tile(alone.x, (k, 1)), np.tile(alone.points, (k, 1, 1)), anchor, memo)
 
     def update(self, state: ReplicaState, decision: Decision, seen: Values, t: int) -> ReplicaState:
         """Keep the replica, its decision and the values; the replica is updated when the values of all are there."""
@@ -83,7 +98,9 @@ class Central(Algorithm):
         granted = [each for each in (seen.loss, seen.constraint) if each is not None]
         parts = [seen.f, seen.g, *(part for each in granted for part in (each.value, each.gradient))]
         values = np.concatenate([each.reshape(len(state.agents), -1) for each in parts], axis=1)
-        return ReplicaState(state.agents, decision.memo, decision.x[:1], decision.points[:1], anchor[:1], values)
+        learner, memo = np.split(decision.memo, [decision.memo.size - self._memo])
+        one = decision.x[:1], decision.points[:1], anchor[:1]
+        return ReplicaState(state.agents, learner, *one, memo[None], values)
 
     def _sizes(self) -> list[int]:
         """Return how many numbers of a row each part takes: f, g, and the granted values and gradients."""

@@ -32,7 +32,7 @@ from slaternet_agent.algorithms.base import Algorithm, Decision, Gossip
 from slaternet_agent.engine import events
 from slaternet_agent.engine.host_state import HostState, saved, taken
 from slaternet_agent.engine.public_copies import CodedGossip, PeerCopies, PublicCopies
-from slaternet_agent.engine.questions import check_answer, question_of
+from slaternet_agent.engine.questions import check_answer, question_of, same_size
 from slaternet_agent.engine.round_plan import RoundPlan, round_plans
 from slaternet_agent.engine.row_check import RowCheck
 from slaternet_agent.engine.rows import Mixer, RowTable, sendable
@@ -194,7 +194,8 @@ class Host:
     def _take_topology(self, topology: model.Topology) -> list[events.Effect]:
         if topology.round <= self._until:
             seats = self._attendance.of(self._seated, topology.round)
-            for offset, plan in enumerate(round_plans(topology, seats, self._agents, len(self._peers))):
+            peers, remembers = len(self._peers), self._copies is not None and self._copies.remembers
+            for offset, plan in enumerate(round_plans(topology, seats, self._agents, peers, remembers=remembers)):
                 self._plans.setdefault(topology.round + offset, plan)
         before, self.known = self.known, max(self.known, topology.round + topology.rounds - 1)
         self._forget(topology.low_water)
@@ -291,16 +292,19 @@ class Host:
         """Ask what was asked before: rows that were mixed then, or the host that asked, did not follow the rules."""
         if self._decision is None or self.pending is None or asked.round != self.round:
             return []
-        if not np.isin(asked.agents, self._seats).all() or asked.points.shape[1] != self.pending.points.shape[1]:
-            raise Malformed("what was asked before must be about the agents seated here, and as many points")
+        if not np.isin(asked.agents, self._seats).all() or not same_size(asked, self.pending):
+            raise Malformed("what was asked before must be about the agents seated here, and as many numbers")
         at, decision = self._place[asked.agents], self._decision
-        x, points, anchor = decision.x.copy(), decision.points.copy(), decision.anchor
+        x, points, anchor, memo = decision.x.copy(), decision.points.copy(), decision.anchor, decision.memo
         x[at], points[at] = asked.x, asked.points
         if asked.anchor is not None:
             anchor = (decision.x if anchor is None else anchor).copy()
             anchor[at] = asked.anchor
-        self._decision = replace(decision, x=x, points=points, anchor=anchor)
-        self.pending = question_of(self._decision, self._algorithm.feedback, self.round, self._seats)
+        if asked.memo is not None:
+            memo = memo.copy()
+            memo[at] = asked.memo
+        self._decision = replace(decision, x=x, points=points, anchor=anchor, memo=memo)
+        self.pending = question_of(self._decision, self._algorithm, self.round, self._seats)
         return [model.Disturbed(self.round, asked.agents), events.Ask(self.pending)]
 
     def _go_on(self) -> list[events.Effect]:
@@ -317,7 +321,7 @@ class Host:
             wrong = dict(zip(needed[outside].tolist(), rows[outside], strict=True))
             return effects + self._dispute_each(self.round, wrong)
         self._decision = decision = self._algorithm.decide(self._state, self._gossip(plan, board), self.round)
-        self.pending = question_of(decision, self._algorithm.feedback, self.round, self._seats)
+        self.pending = question_of(decision, self._algorithm, self.round, self._seats)
         effects.append(events.Ask(self.pending))
         return effects
 
@@ -354,10 +358,10 @@ class Host:
 
     def _gossip(self, plan: RoundPlan, board: RowTable) -> Gossip:
         """Return what the algorithm may read in this round."""
-        heard = self._mixer.gossip(plan, board)
         if self._copies is None:
-            return heard
-        return CodedGossip(heard, self._copies, self._rows, self._sent.rows(self.round, self._seats), self.round)
+            return self._mixer.gossip(plan, board)
+        own, matrix = (self._seats, self._rows), self._mixer.matrix(plan)
+        return CodedGossip(matrix, board, rule=self._copies, own=own, round=self.round)
 
     def _finish_round(self, answer: model.Answer) -> list[events.Effect]:
         if answer.round < self.round:

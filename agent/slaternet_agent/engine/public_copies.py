@@ -90,20 +90,27 @@ class PublicCopies:
         return drift if scale is None else self._set.project(drift, scale=scale)
 
 
-@dataclass(frozen=True, slots=True)
-class CodedGossip:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodedGossip(RoundGossip):
     """The rows that an algorithm may read in one round of a game with a code; only what it reads is computed."""
 
-    _heard: RoundGossip  # of public copies
-    _rule: PublicCopies
-    _own: Array  # (k, w): rows of the host's agents
-    _own_copies: Array  # (k, w)
-    _round: int
+    rule: PublicCopies
+    own: tuple[Agents, Array]
+    """The host's agents, and their rows as they are."""
+    round: int
 
     @property
     def mixed(self) -> Array:
         """The agents' own rows, moved towards their neighbours' public copies."""
-        return self._rule.mixed(self._heard.matrix, self._heard.known, self._own, self._own_copies, self._round)
+        agents, rows = self.own
+        return self.rule.mixed(self._matrix, self._board.rows, rows, self._board.rows[agents], self.round)
+
+    @property
+    def rows(self) -> Array:
+        """The public copies of the in-neighbours, (nnz, width), and an agent's own row as it is."""
+        (agents, own), rows = self.own, self._board.rows.take(self.columns, axis=0)
+        rows[self.columns == np.repeat(agents, np.diff(self.starts))] = own
+        return rows
 
     @property
     def received(self) -> Array:

@@ -2,13 +2,21 @@
 
 from dataclasses import replace
 
+import numpy as np
+
 from slaternet.errors import Malformed
-from slaternet.model import Agents, Answer, Question, ValueAndGradient
-from slaternet_agent.algorithms.base import Decision, Feedback
+from slaternet.model import Agents, Answer, Array, Question, ValueAndGradient
+from slaternet_agent.algorithms.base import Algorithm, Decision
 
 
-def question_of(decision: Decision, feedback: Feedback, round: int, seats: Agents) -> Question:
+def memo_width(algorithm: Algorithm) -> int:
+    """Return how many numbers an agent keeps with its question; a class of a user's own may not say."""
+    return getattr(algorithm, "memo_width", 0)
+
+
+def question_of(decision: Decision, algorithm: Algorithm, round: int, seats: Agents) -> Question:
     """Return the question of a decision; gradients, where the algorithm needs them, are taken at the anchor."""
+    feedback = algorithm.feedback
     k, p = len(seats), decision.x.shape[-1]
     if decision.x.shape != (k, p) or decision.points.shape != (k, decision.points.shape[1], p):
         raise ValueError("a decision needs x (k, p) and points (k, s, p) for the k agents of the host")
@@ -22,6 +30,8 @@ def question_of(decision: Decision, feedback: Feedback, round: int, seats: Agent
     x, points = decision.x, decision.points
     first = points.shape[1] > 0 and x.tobytes() == points[:, 0].tobytes()
     question = Question(round, seats, points[:, 0] if first else x, points, x_is_first_point=first)
+    if width := memo_width(algorithm):
+        question = replace(question, memo=_checked_memo(decision.memo, (k, width)))
     if not feedback.loss_gradient and not feedback.constraint_gradient:
         return question
     return replace(
@@ -30,6 +40,24 @@ def question_of(decision: Decision, feedback: Feedback, round: int, seats: Agent
         loss_gradient=feedback.loss_gradient,
         constraint_gradient=feedback.constraint_gradient,
     )
+
+
+def _checked_memo(memo: Array, shape: tuple[int, int]) -> Array:
+    """Return a memo that can be asked with; one that no algorithm declares stays here, and may be anything."""
+    if memo.shape != shape or memo.dtype != np.float64:
+        raise ValueError(
+            f"a decision needs a memo (k, w) of float64 for the k agents of the host, w = {shape[1]} as its algorithm "
+            "declares in memo_width"
+        )
+    if not np.isfinite(memo).all():
+        raise ValueError("a decision needs a memo of finite numbers")
+    return memo
+
+
+def same_size(one: Question, other: Question) -> bool:
+    """Return whether two questions hold as many points and as large a memo of each agent."""
+    memos = [0 if each.memo is None else each.memo.shape[1] for each in (one, other)]
+    return one.points.shape[1] == other.points.shape[1] and memos[0] == memos[1]
 
 
 def check_answer(answer: Answer, question: Question) -> None:

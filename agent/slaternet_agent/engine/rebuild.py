@@ -14,7 +14,7 @@ from slaternet_agent.algorithms.base import Algorithm, Decision
 from slaternet_agent.engine import host_state
 from slaternet_agent.engine.host_state import HostState
 from slaternet_agent.engine.public_copies import PublicCopies
-from slaternet_agent.engine.questions import check_answer
+from slaternet_agent.engine.questions import check_answer, memo_width
 
 
 class StateRebuild:
@@ -71,11 +71,18 @@ class StateRebuild:
             raise Malformed("an answer that is recalled follows its question")
         question, self._question = self._question, None
         check_answer(message, question)
-        decision = Decision(np.ascontiguousarray(question.x), question.points, question.anchor)
+        decision = Decision(np.ascontiguousarray(question.x), question.points, question.anchor, self._memo(question))
         if self._rule is not None and self._rule.remembers:
             self._copies = self._offered(self._rule, message.round)
         self._state = self._algorithm.update(self._state, decision, message.values, message.round)
         self._round = message.round
+
+    def _memo(self, question: Question) -> Array:
+        """Return what the agents kept for their updates."""
+        memo = np.empty((len(self.missing), 0)) if question.memo is None else question.memo
+        if memo.shape[1] != memo_width(self._algorithm):
+            raise Malformed("a question that is recalled must hold as large a memo as the algorithm declares")
+        return memo
 
     def _offered(self, rule: PublicCopies, round: int) -> Array:
         """Return the public copies of the agents that are rebuilt, in the round after the last that is replayed."""

@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 from slaternet.limits import Limits
 from slaternet.model import Agents, Array
 from slaternet.numerics.randomness import stream
+from slaternet_agent.algorithms.base import Gossip
 from slaternet_agent.engine.round_plan import RoundPlan
 
 
@@ -135,21 +136,11 @@ def _factors(width: int) -> NDArray[np.uint64]:
 
 
 @dataclass(frozen=True, slots=True)
-class RoundGossip:
+class RoundGossip(Gossip):
     """The rows that an algorithm may read in one round; only what it reads is computed."""
 
     _matrix: csr_array
     _board: RowTable
-
-    @property
-    def matrix(self) -> csr_array:
-        """The host's rows of W_t, (k, n)."""
-        return self._matrix
-
-    @property
-    def known(self) -> Array:
-        """The rows that are mixed, each at its agent's index, (n, width)."""
-        return self._board.rows
 
     @property
     def mixed(self) -> Array:
@@ -168,6 +159,29 @@ class RoundGossip:
             raise ValueError('received is for the complete graph; use mixed, or set graph.name = "complete"')
         return self._board.rows
 
+    @property
+    def starts(self) -> Agents:
+        """Where each agent's in-neighbours begin, (k + 1,)."""
+        starts: Agents = self._matrix.indptr
+        return starts
+
+    @property
+    def columns(self) -> Agents:
+        """The in-neighbours of each agent, itself among them, in index order, (nnz,)."""
+        columns: Agents = self._matrix.indices
+        return columns
+
+    @property
+    def weights(self) -> Array:
+        """Their weights, (nnz,)."""
+        weights: Array = self._matrix.data
+        return weights
+
+    @property
+    def rows(self) -> Array:
+        """Their rows, (nnz, width)."""
+        return self._board.rows.take(self.columns, axis=0)
+
 
 class Mixer:
     """Makes a round's gossip from its plan and board."""
@@ -175,8 +189,12 @@ class Mixer:
     def __init__(self, seats: int, agents: int) -> None:
         self._matrix = csr_array((seats, agents))
 
-    def gossip(self, plan: RoundPlan, board: RowTable) -> RoundGossip:
-        """Return what the algorithm may read; valid until the next call."""
+    def matrix(self, plan: RoundPlan) -> csr_array:
+        """Return the host's rows of W_t, (k, n); valid until the next call."""
         # One matrix is refilled: building a csr_array anew costs three times the product itself.
         self._matrix.data, self._matrix.indices, self._matrix.indptr = plan.weights, plan.columns, plan.starts
-        return RoundGossip(self._matrix, board)
+        return self._matrix
+
+    def gossip(self, plan: RoundPlan, board: RowTable) -> RoundGossip:
+        """Return what the algorithm may read; valid until the next call."""
+        return RoundGossip(self.matrix(plan), board)

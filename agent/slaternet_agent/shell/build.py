@@ -5,8 +5,9 @@ from slaternet.model import Description
 from slaternet.spec import PublicSpec
 from slaternet.spec.plugins import load
 from slaternet_agent.algorithms import Algorithm, AlgorithmGame
+from slaternet_agent.code_registry import CODES, build_code
 from slaternet_agent.engine.public_copies import PublicCopies
-from slaternet_agent.registry import CODES, GROUP, build, build_code
+from slaternet_agent.registry import GROUP, build
 
 
 def build_algorithm(spec: PublicSpec, description: Description) -> Algorithm:

@@ -51,7 +51,7 @@ class RevealStream:
         assert asked is not None  # of a resolved spec, and the coordinator plays no other
         gradients = asked.loss_gradient, asked.constraint_gradient
         self._largest = max(
-            codec.question_bytes(seats, dimension, asked.points, anchored=any(gradients)),
+            codec.question_bytes(seats, dimension, asked.points, anchored=any(gradients), memo=asked.memo),
             codec.answer_bytes(seats, asked.points, constraints, gradients, dimension),
         )
         self._decoder = codec.RevealDownDecoder()

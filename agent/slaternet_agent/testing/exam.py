@@ -3,7 +3,8 @@
     for each in examine(AlgorithmSection(name="mine.py:Mine")):
         print(each.verdict, each.about, each.text)
 
-The algorithm plays a small game several times in different ways, and all must agree to the bit:
+The algorithm plays a small game several times in different ways, and all must agree to the bit; where it does not read
+`received`, also on a graph on which an agent hears only some of the others:
 
     plays      nothing raises                         rowwise    agents alone, in pairs and out of order
     state      is a dataclass of float64 arrays       restores   a new instance every few rounds, from the packed state
@@ -27,7 +28,8 @@ from slaternet.plugin_faults import PluginFault
 from slaternet.spec import AlgorithmSection
 from slaternet.spec.plugins import plugin_edge
 from slaternet_agent.algorithms import Algorithm, AlgorithmGame, Decision, Feedback, Values
-from slaternet_agent.algorithms.state_vector import pack, unpack
+from slaternet_agent.algorithms.state_vector import is_per_agent, pack, unpack
+from slaternet_agent.engine.questions import memo_width
 from slaternet_agent.registry import build, completed
 from slaternet_agent.testing.arena import AGENTS, DIMENSION, ROUNDS, Arena, ExamGossip, arenas, select_agents
 
@@ -36,8 +38,8 @@ Factory = Callable[[AlgorithmGame], Algorithm]
 CHECKS = {
     "plays": "it starts, decides and learns without raising",
     "state": "its state is a dataclass of float64 arrays",
-    "shapes": "rows, decisions, points and anchors have the shapes it declares",
-    "finite": "rows, decisions, points and anchors are finite",
+    "shapes": "rows, decisions, points, anchors and memos have the shapes it declares",
+    "finite": "rows, decisions, points, anchors and memos are finite",
     "inside": "decisions, points and anchors lie in the set",
     "pure": "calling it twice gives the same bits and changes nothing it is given",
     "rowwise": "an agent's bits do not depend on the agents computed beside it",
@@ -88,15 +90,22 @@ class _Fault(Exception):
         self.about = about
         self.fault = fault
 
+    def on_a_sparse_graph(self) -> "_Fault":
+        return _Fault(self.about, f"{self} (where an agent hears only some of the others)", self.fault)
+
 
 def examine(target: AlgorithmSection | Factory) -> list[AlgorithmFinding]:
     """Return one finding for each of CHECKS; BadSpec where a section cannot be built at all."""
     section = target if isinstance(target, AlgorithmSection) else None
     silent = section is not None and completed(section).mode == "local"
     faults: dict[str, _Fault] = {}
+    read: set[str] = set()
     for arena in arenas(silent=silent):
-        for fault in _faults(_maker(target, arena.game), arena):
-            faults.setdefault(fault.about, fault)
+        if not arena.complete and "received" in read:
+            continue
+        for fault in _faults(_maker(target, arena.game), arena, read):
+            if fault.about not in faults:
+                faults[fault.about] = fault if arena.complete else fault.on_a_sparse_graph()
     broken = any(each in faults for each in _PLAYED)
     return [_finding(about, faults, broken) for about in CHECKS]
 
@@ -116,12 +125,13 @@ def _maker(target: AlgorithmSection | Factory, game: AlgorithmGame) -> Callable[
     return lambda: _Host(build(target, game))
 
 
-def _faults(host: Callable[[], "_Host"], arena: Arena) -> list[_Fault]:
-    """Return the faults on one set."""
+def _faults(host: Callable[[], "_Host"], arena: Arena, read: set[str]) -> list[_Fault]:
+    """Return the faults in one arena; add to `read` what the algorithm has read of its gossip."""
     try:
         played = _play(host(), arena)
     except _Fault as fault:
         return [fault]
+    read.update(*(each.heard.read for each in played))
     found = []
     for about, check in (("rowwise", _rowwise), ("restores", _restores), ("rebuilds", _rebuilds)):
         try:
@@ -137,6 +147,7 @@ class _Host:
     def __init__(self, algorithm: Algorithm) -> None:
         self.algorithm = algorithm
         self.feedback = getattr(algorithm, "feedback", None) or Feedback()
+        self.memo_width = memo_width(algorithm)
 
     def start(self, agents: Agents) -> Any:  # noqa: ANN401  the state is the algorithm's own type
         return _frozen(_guarded("start", self.algorithm.start, agents.copy()))
@@ -178,7 +189,7 @@ def _play(host: _Host, arena: Arena) -> list[_Round]:
     for t in range(1, ROUNDS + 1):
         before = _packed(state)
         outgoing = _checked_rows(host, state, arena, t)
-        heard = _frozen(arena.gossip(outgoing))
+        heard = _frozen(arena.gossip(outgoing, t))
         decision, again = host.decide(state, heard, t), host.decide(state, heard, t)
         _check_decision(host, decision, arena, t)
         _check_pure(f"decide of round {t}", _same(decision, again), _packed(state), before)
@@ -212,10 +223,15 @@ def _check_decision(host: _Host, decision: Decision, arena: Arena, t: int) -> No
     if decision.anchor is not None:
         _check_shape(f"decide returns an anchor in round {t}", decision.anchor, (AGENTS, DIMENSION), "(k, p)")
         arrays["an anchor"] = decision.anchor
-    for name, array in arrays.items():
+    memo = {}
+    if host.memo_width:
+        shape = AGENTS, host.memo_width
+        _check_shape(f"decide returns a memo in round {t}", decision.memo, shape, "(k, w), w as in its memo_width")
+        memo["a memo"] = decision.memo
+    for name, array in (arrays | memo).items():
         if not np.isfinite(array).all():
             raise _Fault("finite", f"decide returns {name} in round {t} that is not finite; keep its steps bounded")
-        if not arena.game.set.encloses(array):
+        if name in arrays and not arena.game.set.encloses(array):
             remedy = "project onto (1 - xi) X and explore no farther than r(X) xi"
             raise _Fault("inside", f"decide returns {name} in round {t} outside the {arena.name}; {remedy}")
 
@@ -249,10 +265,10 @@ def _difference(host: Callable[[], _Host], player: _Host, played: list[_Round], 
                 raise _Fault("restores", "its state changes shape; keep the shapes that start returns") from error
         if player.outgoing(state, t).tobytes() != was.outgoing[batch].tobytes():
             return f"outgoing of round {t}"
-        heard = _frozen(ExamGossip(was.heard.mixed[batch], was.heard.received))
-        decision = player.decide(state, heard, t)
+        decision = player.decide(state, _frozen(was.heard.part(batch)), t)
         anchor = None if was.decision.anchor is None else was.decision.anchor[batch]
-        if not _same(decision, Decision(was.decision.x[batch], was.decision.points[batch], anchor, was.decision.memo)):
+        memo = was.decision.memo[batch] if player.memo_width else was.decision.memo
+        if not _same(decision, Decision(was.decision.x[batch], was.decision.points[batch], anchor, memo)):
             return f"decide of round {t}"
         state = player.update(state, decision, _frozen(select_agents(batch, was.seen)), t)
     return ""
@@ -262,13 +278,18 @@ def _rebuilds(host: Callable[[], _Host], played: list[_Round]) -> None:
     """Rebuild states as an adopting host does, from x, points, anchor and memo of each decision alone."""
     player = host()
     state = player.start(_EVERYONE)
+    # a memo that is not declared is in no journal; one learner for all has its own from its checkpoint
+    kept = player.memo_width or not _guarded("start", is_per_agent, player.algorithm)
     for t, was in enumerate(played, 1):
+        memo = was.decision.memo if kept else np.empty(0)
         asked = player.feedback.loss_gradient or player.feedback.constraint_gradient
         anchor = was.decision.x if was.decision.anchor is None else was.decision.anchor
-        journalled = Decision(was.decision.x, was.decision.points, anchor if asked else None, was.decision.memo)
+        journalled = Decision(was.decision.x, was.decision.points, anchor if asked else None, memo)
         state = player.update(state, journalled, was.seen, t)
         if _packed(state).tobytes() != was.after.tobytes():
-            remedy = "let update use only the state, the values, and of a decision x, points, anchor and memo"
+            remedy = (
+                "let update use only the state, the values, and of a decision x, points, anchor and a declared memo"
+            )
             raise _Fault("rebuilds", f"update of round {t} leads elsewhere without decide before it; {remedy}")
 
 

@@ -51,7 +51,7 @@ class _Learners:
             self._agents, self._mixer = players, Mixer(len(players), matrix.agents)
         plan = RoundPlan(*rows_of(matrix, self._agents), self._agents[:0], ())
         decision = self._algorithm.decide(self._state, self._gossip(plan, matrix.agents, round), round)
-        expected = question_of(decision, self._algorithm.feedback, round, self._agents)
+        expected = question_of(decision, self._algorithm, round, self._agents)
         for record, purchase in purchases:
             if found := _difference(purchase.asked.question, expected, self._name):
                 agent, what = found
@@ -68,7 +68,8 @@ class _Learners:
             return self._mixer.gossip(plan, board)
         _, self._copies = self._rule.offer(rows, self._copies, self._agents, round)
         board.put(self._agents, self._copies)
-        return CodedGossip(self._mixer.gossip(plan, board), self._rule, rows, self._copies, round)
+        own, matrix = (self._agents, rows), self._mixer.matrix(plan)
+        return CodedGossip(matrix, board, rule=self._rule, own=own, round=round)
 
 
 class Decisions:
@@ -106,6 +107,8 @@ def _difference(question: Question, expected: Question, algorithm: str) -> tuple
     pairs = [("x", question.x, expected.x), ("a point", question.points, expected.points)]
     if question.anchor is not None and expected.anchor is not None:
         pairs.append(("the anchor", question.anchor, expected.anchor))
+    if question.memo is not None and expected.memo is not None:
+        pairs.append(("the memo", question.memo, expected.memo))
     for name, found, all_rows in pairs:
         due = all_rows[np.searchsorted(expected.agents, question.agents)]
         if found.shape != due.shape:

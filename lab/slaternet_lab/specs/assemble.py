@@ -15,6 +15,7 @@ from slaternet.spec.plugins import load
 from slaternet_adversary.plugin.data import folders, with_data
 from slaternet_adversary.plugin.makers import Maker, describe, isolation_of, plugin_maker, with_gradients
 from slaternet_agent.algorithms import Feedback, Schedule
+from slaternet_agent.engine.questions import memo_width
 from slaternet_agent.registry import GROUP, completed, needs_horizon, schedule
 from slaternet_agent.shell.build import build_algorithm, game_of
 from slaternet_coordinator.graphs import Graph, check_departures
@@ -61,8 +62,8 @@ def _assembled(spec: Spec, feasible: FeasibleSet, maker: Maker) -> Parts:
             f"run.rounds must be at most {most}, the rounds that {spec.adversary.plugin} has data for; lower it, or "
             "set adversary.options.repeat = true"
         )
-    algorithm = load(GROUP, spec.algorithm.name, key="algorithm.name")
-    spec = _hashed(spec, "algorithm", spec.algorithm.name, algorithm.sha256)
+    code = load(GROUP, spec.algorithm.name, key="algorithm.name").sha256
+    spec = _hashed(spec, "algorithm", spec.algorithm.name, code)
     spec = _hashed(spec, "graph", spec.graph.name, digest(spec.graph))
     spec = _hashed(spec, "adversary", with_data(spec), adversary.code)
     for folder in folders(spec):
@@ -74,7 +75,8 @@ def _assembled(spec: Spec, feasible: FeasibleSet, maker: Maker) -> Parts:
             "is played with the code that is there"
         )
         spec = spec.replace(**{"adversary.segments": None})
-    spec = _granted(spec, build_algorithm(spec, adversary).feedback)
+    algorithm = build_algorithm(spec, adversary)
+    spec = _granted(spec, algorithm.feedback, memo_width(algorithm))
     adversary = with_gradients(spec, maker, adversary)
     graph = build_graph(spec.graph, spec.run.agents, spec.run.seed)
     if spec.departures:
@@ -101,10 +103,10 @@ def _hashed(spec: Spec, section: str, target: str, sha256: str) -> Spec:
     return spec.replace(**{f"{section}.sha256": sha256})
 
 
-def _granted(spec: Spec, needed: Feedback) -> Spec:
+def _granted(spec: Spec, needed: Feedback, memo: int) -> Spec:
     """Fill [question] with what the algorithm declares, and [feedback] too; what a user grants must cover that."""
     declared = {name: getattr(needed, name) for name in _FEEDBACK}
-    spec = spec.replace(question=declared)
+    spec = spec.replace(question={**declared, "memo": memo})
     if spec.feedback is None:
         return spec.replace(feedback=declared)
     for name, need in declared.items():

@@ -39,12 +39,14 @@ def encode_reveal_up(head: model.Head, body: model.RevealUp) -> list[bytes]:
 
 def _questions(body: model.Question) -> list[pb.Question]:
     agents, points, first = body.agents.astype(wire.ID).tobytes(), body.points.shape[1], body.x_is_first_point
-    if body.anchor is None and first and body.points.nbytes <= LIMITS.part_bytes:
+    if body.anchor is None and body.memo is None and first and body.points.nbytes <= LIMITS.part_bytes:
         data = body.points.astype(wire.NUMBER, copy=False).tobytes()
         return [pb.Question(agents=agents, points=points, data=data, x_is_first_point=True)]
     numbers = [body.points] if first else [body.x, body.points]
     if body.anchor is not None:
         numbers.append(body.anchor)
+    if body.memo is not None:
+        numbers.append(body.memo)
     pieces = split(wire.write_numbers(*numbers))
     return [
         pb.Question(
@@ -56,6 +58,7 @@ def _questions(body: model.Question) -> list[pb.Question]:
             loss_gradient=body.loss_gradient,
             constraint_gradient=body.constraint_gradient,
             x_is_first_point=first,
+            memo=0 if body.memo is None else body.memo.shape[1],
         )
         for part, piece in enumerate(pieces)
     ]
@@ -100,9 +103,9 @@ def _answers(body: model.Answer) -> list[pb.Answer]:
     ]
 
 
-def question_bytes(agents: int, dimension: int, points: int, *, anchored: bool) -> int:
-    """Return the payload of a question, at most: of each agent a decision, points, and an anchor for gradients."""
-    return 8 * agents * dimension * (1 + points + anchored)
+def question_bytes(agents: int, dimension: int, points: int, *, anchored: bool, memo: int = 0) -> int:
+    """Return the payload of a question, at most: of each agent a decision, points, an anchor for gradients, a memo."""
+    return 8 * agents * (dimension * (1 + points + anchored) + memo)
 
 
 def answer_bytes(agents: int, points: int, constraints: int, gradients: tuple[bool, bool], dimension: int) -> int:
@@ -125,18 +128,21 @@ class _QuestionReader:
         agents = self._seats.read(seats)
         k, s, p = agents.size, message.points, self._dimension
         flags, first = (message.loss_gradient, message.constraint_gradient), message.x_is_first_point
-        if s > LIMITS.points or (first and not s):
+        w = message.memo
+        if s > LIMITS.points or w > LIMITS.memo or (first and not s):
             raise Malformed("a count is above its limit, or a decision that is the first point has none")
-        shape, rows = (head, seats, s, flags, first), (not first) + s + (True in flags)
-        payload = self._assembly.take(message.data, message.part, message.parts, shape, 8 * k * p * rows)
+        shape, rows = (head, seats, s, flags, first, w), (not first) + s + (True in flags)
+        payload = self._assembly.take(message.data, message.part, message.parts, shape, 8 * k * (p * rows + w))
         if payload is None:
             return None
         numbers, begin = wire.read_numbers(payload), 0 if first else k * p
         last = begin + k * s * p
         points = numbers[begin:last].reshape(k, s, p)
         x = points[:, 0] if first else numbers[:begin].reshape(k, p)
-        anchor = numbers[last:].reshape(k, p) if True in flags else None
-        return head, model.Question(head.round or wire.from_round_one(head), agents, x, points, anchor, *flags, first)
+        anchor = numbers[last : last + k * p].reshape(k, p) if True in flags else None
+        memo = numbers[numbers.size - k * w :].reshape(k, w) if w else None
+        round = head.round or wire.from_round_one(head)
+        return head, model.Question(round, agents, x, points, anchor, *flags, first, memo)
 
 
 class RevealUpDecoder:

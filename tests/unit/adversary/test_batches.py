@@ -32,12 +32,15 @@ from slaternet_adversary.journal.query import merge_purchases, purchases_of
 RNG = np.random.default_rng(3)
 
 
-def asked(host: str, agents: Sequence[int], *, first: bool = False, anchored: bool = False, round: int = 4) -> Asked:
+def asked(
+    host: str, agents: Sequence[int], *, first: bool = False, anchored: bool = False, round: int = 4, memo: int = 0
+) -> Asked:
     ids = np.array(agents)
     points = RNG.uniform(-1.0, 1.0, (len(ids), 2, P))
     x = points[:, 0] if first else RNG.uniform(-1.0, 1.0, (len(ids), P))
     anchor = RNG.uniform(-1.0, 1.0, (len(ids), P)) if anchored else None
-    return Asked(host, Question(round, ids, x, points, anchor, anchored, anchored, first), RNG.uniform())
+    kept = RNG.standard_normal((len(ids), memo)) if memo else None
+    return Asked(host, Question(round, ids, x, points, anchor, anchored, anchored, first, kept), RNG.uniform())
 
 
 def values(count: int, *, tangents: bool = False) -> Values:
@@ -48,17 +51,18 @@ def values(count: int, *, tangents: bool = False) -> Values:
 
 
 def bits(question: Question) -> list[bytes]:
-    arrays = [question.agents, question.x, question.points, question.anchor]
+    arrays = [question.agents, question.x, question.points, question.anchor, question.memo]
     return [b"" if array is None else array.tobytes() for array in arrays]
 
 
 @pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize("anchored", [False, True])
+@pytest.mark.parametrize("memo", [0, 3])
 @pytest.mark.parametrize("seats", [([0, 1], [2], [5, 7]), ([1, 6], [0, 3, 9], [4])])
 def test_questions_are_joined_in_the_order_of_agents_whoever_came_first(
-    seats: tuple[list[int], ...], anchored: bool, first: bool
+    seats: tuple[list[int], ...], anchored: bool, first: bool, memo: int
 ) -> None:
-    each = [asked(f"host-{i}", agents, first=first, anchored=anchored) for i, agents in enumerate(seats)]
+    each = [asked(f"host-{i}", agents, first=first, anchored=anchored, memo=memo) for i, agents in enumerate(seats)]
 
     batches = [joined(order) for order in itertools.permutations(each)]
 

@@ -10,7 +10,7 @@ import pytest
 from tests.support.specs import small_spec
 from tests.support.telling import Telling, Told
 
-from slaternet.errors import AlreadyAsked, Malformed, OutsideSet, OverBudget, PluginFailed
+from slaternet.errors import AlreadyAsked, Malformed, OutsideSet, OverBudget, PluginFailed, Refused
 from slaternet.model import Agents, Answer, Array, Question, Usage, ValueAndGradient, Values
 from slaternet.numerics.sets import Box
 from slaternet_adversary import Adversary, Game, History
@@ -137,6 +137,20 @@ def test_less_than_is_declared_is_malformed(kinds: tuple[bool, bool], before: bo
 
     with pytest.raises(Malformed, match="all the gradients"):
         referee.handle(Asked("a", question(1, kinds=kinds)))
+
+
+def remembering(memo: int) -> Question:
+    return replace(question(1, kinds=(False, False)), memo=np.zeros((N, memo)) if memo else None)
+
+
+@pytest.mark.parametrize(("memo", "error"), [(0, Malformed), (2, Malformed), (4, OverBudget)])
+def test_a_question_comes_with_exactly_the_memo_that_is_declared(memo: int, error: type[Refused]) -> None:
+    referee = Referee(N, BOX, points=1, constraints=M, rounds=None, memo=3)
+    referee.seat([("a", np.arange(N))])
+
+    with pytest.raises(error, match="memo"):
+        referee.handle(Asked("a", remembering(memo)))
+    assert referee.handle(Asked("a", remembering(3)))
 
 
 def test_an_anchor_lies_in_the_feasible_set() -> None:

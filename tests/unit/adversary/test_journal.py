@@ -62,7 +62,7 @@ def bits(entry: Purchase) -> list[object]:
     tangents = [each for each in (values.loss, values.constraint) if each is not None]
     question = asked.question
     arrays = [question.agents, question.x, question.points, values.f, values.g]
-    arrays += [] if question.anchor is None else [question.anchor]
+    arrays += [each for each in (question.anchor, question.memo) if each is not None]
     arrays += [array for each in tangents for array in (each.value, each.gradient)]
     flags = question.loss_gradient, question.constraint_gradient, values.loss is None, values.constraint is None
     told = asked.host, asked.at, question.round, *flags
@@ -78,6 +78,25 @@ def test_a_purchase_comes_back_to_the_bit(points: int, gradients: tuple[bool, bo
 
     assert isinstance(back, Purchase)
     assert bits(back) == bits(entry)
+
+
+@pytest.mark.parametrize("gradients", [(False, False), (True, True)])
+def test_a_purchase_with_a_memo_comes_back_to_the_bit_and_says_how_wide_it_is(gradients: tuple[bool, bool]) -> None:
+    plain = purchase(2, *gradients)
+    memo = np.arange(5.0 * K).reshape(K, 5)
+    entry = replace(plain, asked=replace(plain.asked, question=replace(plain.asked.question, memo=memo)))
+
+    back = again(entry)
+
+    assert isinstance(back, Purchase)
+    assert back.asked.question.memo is not None
+    assert bits(back) == bits(entry)
+    without, with_memo = written(plain)[2], written(entry)[2]
+    flags = struct.calcsize("<IIII")
+    assert with_memo[flags] == without[flags] + 8
+    head = struct.calcsize("<IIIIBd")
+    assert with_memo[head : head + 4] == struct.pack("<I", 5)
+    assert with_memo[head + 4 :] == without[head:] + memo.tobytes()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -196,3 +197,20 @@ def test_a_large_page_that_is_settled_keeps_no_points_and_still_knows_a_question
     other[1, 1, -1] = np.nextafter(other[1, 1, -1], 9.0)
     with pytest.raises(AlreadyAsked):
         ledger.grant(Question(1, agents, x, other))
+
+
+def remembering(memo: float) -> Question:
+    return replace(question(1, range(AGENTS)), memo=np.full((AGENTS, 3), memo))
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_a_question_asked_again_has_the_same_memo_to_the_bit(settled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slaternet_adversary.engine.ledger.LIMITS", replace(LIMITS, chunk_bytes=1))
+    ledger = Ledger(AGENTS, DIMENSION, points=POINTS, constraints=CONSTRAINTS, window=WINDOW, rounds=ROUNDS, memo=3)
+    ledger.grant(remembering(0.0))
+    if settled:
+        ledger.settle(1)
+
+    assert ledger.grant(remembering(0.0)) is None
+    with pytest.raises(AlreadyAsked):
+        ledger.grant(remembering(-0.0))

