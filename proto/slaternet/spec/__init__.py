@@ -224,7 +224,7 @@ class PublicSpec(Section):
     feedback: FeedbackSection | None = None
     question: QuestionSection | None = None
     graph: GraphSection
-    gossip: GossipSection = GossipSection()
+    gossip: GossipSection = Field(default_factory=GossipSection)
     departures: list[DepartureSection] = []
 
     @model_validator(mode="after")
