@@ -1,4 +1,4 @@
-"""Frames in a gossip code: what is sent comes back, and what no sender writes is refused before anything is allocated."""
+"""Frames in a gossip code: what is sent comes back, and what no sender writes is refused before it takes memory."""
 
 import tracemalloc
 from collections.abc import Callable
