@@ -2,8 +2,8 @@
 
 from slaternet.spec import GossipSection
 from slaternet_agent.algorithms import Algorithm, AlgorithmGame
-from slaternet_agent.engine.public_copies import PublicCopies
 from slaternet_agent.code_registry import build_code
+from slaternet_agent.engine.public_copies import PublicCopies
 
 SECTIONS = {
     "exact triggered": GossipSection(code="exact", difference=False, trigger=2.0, step=1.0),

@@ -98,6 +98,7 @@ class World:
         self.sent: dict[tuple[object, ...], bytes] = {}
         self.full = 0  # frames of copies as they are
         self.mark = 0
+        self._down = set[tuple[int, int]]()  # from whom to whom frames are dropped: a stream has broken
         self._published = 0
         self._under_way: list[tuple[int, Event | Checkpoint]] = []
 
@@ -121,6 +122,8 @@ class World:
                 assert life.disk.setdefault(event.round, event.payload) == event.payload
                 life.mark = max(life.mark, event.round)
             else:
+                if isinstance(event, PeerWants):
+                    self._down.discard((to, event.peer + (event.peer >= to)))
                 for effect in self.lives[to].host.handle(event):
                     self._execute(to, effect)
             self._publish()
@@ -142,6 +145,8 @@ class World:
         match effect:
             case Send(peer, frame):
                 to = peer + (peer >= by)
+                if (by, to) in self._down:
+                    return
                 if isinstance(frame, Frame):
                     self.full += 1
                     bits: tuple[object, ...] = ("full", *frame.agents.tolist()), frame.rows.tobytes()
@@ -213,7 +218,7 @@ class World:
             if to == i:
                 continue
             broken = isinstance(event, FrameArrived | PeerWants) and event.peer == i - (i > to)
-            if broken and (to in lost or self._chance.random() < 0.3):
+            if broken and (to in lost or isinstance(event, PeerWants) or self._chance.random() < 0.3):
                 lost.add(to)  # of a stream that breaks the beginning may still arrive
             else:
                 kept.append(item)
@@ -225,6 +230,7 @@ class World:
         self._tell(i, mark + 1)
         for other, life in enumerate(self.lives):
             if other != i:
+                self._down |= {(i, other), (other, i)}
                 self._under_way.append((other, PeerWants(i - (i > other), host.wanted)))
                 self._under_way.append((i, PeerWants(other - (other > i), life.host.wanted)))
 

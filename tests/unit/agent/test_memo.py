@@ -137,7 +137,7 @@ def test_who_asks_as_before_updates_with_the_memo_of_then() -> None:
 
 def test_a_state_is_rebuilt_from_memos_and_from_nothing_less() -> None:
     host, question = asking(Keeping())
-    rebuild = StateRebuild(Keeping(), None, AGENTS, 1)
+    rebuild = StateRebuild(Keeping(), None, None, AGENTS, 1)
     rebuild.apply(question)
     rebuild.apply(answer(question))
     host.handle(answer(question))
