@@ -123,7 +123,9 @@ class GossipStreams:
         self._stated[index] = agents
         if frame is not self._frame or states != self._states:  # several peers may get the same
             self._frame, self._states = frame, states
-            self._parts = codec.encode_gossip(self._membership.head(frame.round), frame, stated=states)
+            self._parts = codec.encode_gossip(
+                self._membership.head(frame.round), frame, layout=self._layout, stated=states
+            )
         rows = len(frame.rows) if isinstance(frame, Frame) else len(frame.symbols.numbers)
         self._on_sent(rows, sum(map(len, self._parts)) + PREFIX * len(self._parts))
         return self._parts

@@ -143,8 +143,8 @@ def test_a_state_is_rebuilt_from_memos_and_from_nothing_less() -> None:
     host.handle(answer(question))
 
     assert question.memo is not None
-    assert rebuild.state.x.tolist() == (question.memo[:, :P] - 2.0 * question.x[:, :1]).tolist()
-    lacking = StateRebuild(Keeping(), None, AGENTS, 1)
+    assert rebuild.state.algorithm.x.tolist() == (question.memo[:, :P] - 2.0 * question.x[:, :1]).tolist()
+    lacking = StateRebuild(Keeping(), None, None, AGENTS, 1)
     lacking.apply(replace(question, memo=None))
     with pytest.raises(Malformed, match="memo"):
         lacking.apply(answer(question))
