@@ -1,5 +1,6 @@
 """A sound message of every kind that travels, and who takes it in."""
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -104,6 +105,12 @@ def _with_head(encode: Callable[..., bytes | list[bytes]]) -> Encode:
 CONTROL_UP = Kind("ControlUp", lambda: codec.decode_control_up, _with_head(codec.encode_control_up))
 CONTROL_DOWN = Kind("ControlDown", lambda: codec.ControlDownDecoder().decode, _with_head(codec.encode_control_down))
 GOSSIP = Kind("GossipMessage", lambda: codec.GossipDecoder(P).decode, _with_head(codec.encode_gossip))
+LAYOUT = model.Layout("levels", scales=1, numbers=P)
+CODED = Kind(
+    "GossipMessage",
+    lambda: codec.GossipDecoder(P, layout=LAYOUT).decode,
+    _with_head(functools.partial(codec.encode_gossip, layout=LAYOUT)),
+)
 REVEAL_UP = Kind("RevealUp", lambda: codec.RevealUpDecoder(P).decode, _with_head(codec.encode_reveal_up))
 REVEAL_DOWN = Kind("RevealDown", lambda: codec.RevealDownDecoder(P).decode, _with_head(codec.encode_reveal_down))
 JOIN = Kind("JoinRequest", lambda: codec.decode_join, _with_head(codec.encode_join))
@@ -173,6 +180,13 @@ _GOSSIP: list[model.Gossip] = [
     model.Heartbeat(),
     model.Frame(7, SEATS, _X),
 ]
+_SYMBOLS = model.Symbols(_X[:, :1].astype(np.float32), _RANDOM.integers(0, 7, (3, P), np.uint64))
+CODED_FRAMES: list[model.CodedFrame] = [
+    model.CodedFrame(7, SEATS, _SYMBOLS),
+    model.CodedFrame(7, SEATS, model.Symbols(_SYMBOLS.scales[:2], _SYMBOLS.numbers[:2]), np.array([True, False, True])),
+    model.CodedFrame(7, SEATS, model.Symbols(_SYMBOLS.scales[:0], _SYMBOLS.numbers[:0]), np.zeros(3, np.bool_)),
+    model.CodedFrame(7, SEATS, model.Symbols(np.zeros((3, 1), np.float32), np.zeros((3, P), np.uint64))),
+]
 _REVEAL_UP: list[model.RevealUp] = [
     model.Opening(1, TICKET),
     model.Heartbeat(),
@@ -225,11 +239,18 @@ def _whole(kind: Kind, decoded: Any) -> Sample:
     return Sample(kind, data)
 
 
+def _unstated() -> Sample:
+    """Return a frame that leaves its agents out, as only the second of a stream may."""
+    [first] = codec.encode_gossip(HEAD, _GOSSIP[-1])
+    [data] = codec.encode_gossip(HEAD, CODED_FRAMES[1], layout=LAYOUT, stated=False)
+    return Sample(CODED, data, (first,))
+
+
 def _in_parts(kind: Kind, generated: Any, body: str, payload: str) -> list[Sample]:
     """Return the first and the last part of a message that travels in two."""
     whole = bytes(getattr(getattr(generated, body), payload))
     parts = []
-    for part, piece in enumerate((whole[:24], whole[24:])):
+    for part, piece in enumerate((whole[:16], whole[16:])):
         message = type(generated).FromString(generated.SerializeToString())
         for name, value in ((payload, piece), ("part", part), ("parts", 2)):
             setattr(getattr(message, body), name, value)
@@ -243,6 +264,7 @@ def _parts() -> list[Sample]:
     split = [
         (CONTROL_DOWN, coordinator_pb2.ControlDown, TOPOLOGY, "topology", "data"),
         (GOSSIP, agent_pb2.GossipMessage, _GOSSIP[-1], "frame", "rows"),
+        (CODED, agent_pb2.GossipMessage, CODED_FRAMES[0], "frame", "rows"),
         (REVEAL_UP, adversary_pb2.RevealUp, _QUESTION, "question", "data"),
         (REVEAL_DOWN, adversary_pb2.RevealDown, _ANSWER, "answer", "data"),
     ]
@@ -257,6 +279,8 @@ SAMPLES: list[Sample] = [
     *(_whole(CONTROL_UP, (HEAD, body)) for body in _UP),
     *(_whole(CONTROL_DOWN, (HEAD, body)) for body in _DOWN),
     *(_whole(GOSSIP, (HEAD, body)) for body in _GOSSIP),
+    *(_whole(CODED, (HEAD, body)) for body in CODED_FRAMES),
+    _unstated(),
     *(_whole(REVEAL_UP, (HEAD, body)) for body in _REVEAL_UP),
     *(_whole(REVEAL_DOWN, (HEAD, body)) for body in _REVEAL_DOWN),
     *(_whole(kind, decoded) for kind, decoded in (*_UNARY, *_PLUGIN)),

@@ -5,7 +5,18 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from tests.malformed.samples import BREACHES, DESCRIPTION, HEAD, PEER, SEATS, STRANGER, TICKET, TOPOLOGY
+from tests.malformed.samples import (
+    BREACHES,
+    CODED_FRAMES,
+    DESCRIPTION,
+    HEAD,
+    LAYOUT,
+    PEER,
+    SEATS,
+    STRANGER,
+    TICKET,
+    TOPOLOGY,
+)
 
 from slaternet import codec, model
 from slaternet.model import Frame, Head, Question
@@ -128,6 +139,10 @@ SOUND: list[tuple[bytes, Callable[[], Decode]]] = [
     *((codec.encode_control_up(HEAD, body), lambda: codec.decode_control_up) for body in CONTROL_UP),
     *((codec.encode_control_down(HEAD, body)[0], lambda: codec.ControlDownDecoder().decode) for body in CONTROL_DOWN),
     *((codec.encode_gossip(HEAD, body)[0], lambda: codec.GossipDecoder(5).decode) for body in GOSSIP),
+    *(
+        (codec.encode_gossip(HEAD, body, layout=LAYOUT)[0], lambda: codec.GossipDecoder(5, layout=LAYOUT).decode)
+        for body in CODED_FRAMES
+    ),
     *((codec.encode_reveal_up(HEAD, body)[0], lambda: codec.RevealUpDecoder(5).decode) for body in REVEAL_UP),
     *((codec.encode_reveal_down(HEAD, body)[0], lambda: codec.RevealDownDecoder(5).decode) for body in REVEAL_DOWN),
 ]
@@ -136,6 +151,7 @@ DECODERS: list[Callable[[], Decode]] = [
     lambda: codec.decode_control_up,
     lambda: codec.ControlDownDecoder().decode,
     lambda: codec.GossipDecoder(5).decode,
+    lambda: codec.GossipDecoder(5, layout=LAYOUT).decode,
     lambda: codec.RevealUpDecoder(5).decode,
     lambda: codec.RevealDownDecoder(5).decode,
 ]

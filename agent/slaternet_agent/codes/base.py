@@ -33,11 +33,17 @@ class Code(abc.ABC):
     def decode(self, symbols: Symbols, agents: Agents, t: int) -> Array:
         """Return C(v), (k, w); Malformed where no encoder makes these symbols."""
 
+    def bits_per_row(self) -> int | None:
+        """Return the bits of a row, without the heads of a frame; None where they depend on the rows."""
+        layout = self.layout
+        fixed = layout.bits or not layout.numbers
+        return 32 * layout.scales + layout.bits * layout.numbers if fixed else None
+
     def contraction(self) -> float | None:
         """Return omega where E|C(v) - v|^2 <= (1 - omega) |v|^2; None where the code does not promise that."""
         return None
 
     def error(self, t: int) -> float | None:
-        """Return how far a coordinate of C(v) may be off in round t, on average over its random numbers or always."""
+        """Return a bound on the coordinates of C(v) - v in round t, for v in X or the difference of two points of X."""
         del t
         return None

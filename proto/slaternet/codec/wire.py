@@ -215,6 +215,12 @@ class SeatReader:
             self._data, self._agents = data, agents
         return self._agents
 
+    def again(self) -> Agents:
+        """Return the agents of the message before, for one that may leave them out."""
+        if not self._agents.size:
+            raise Malformed("the first message of a stream must name its agents")
+        return self._agents
+
 
 def write_numbers(*arrays: Array) -> bytes:
     """Return arrays one after the other as little-endian float64, each in C order."""
