@@ -15,11 +15,14 @@ from slaternet.spec.plugins import load
 from slaternet_adversary.plugin.data import folders, with_data
 from slaternet_adversary.plugin.makers import Maker, describe, isolation_of, plugin_maker, with_gradients
 from slaternet_agent.algorithms import Feedback, Schedule
+from slaternet_agent.code_registry import CODES
 from slaternet_agent.registry import GROUP, completed, needs_horizon, schedule
 from slaternet_agent.shell.build import build_algorithm, game_of
 from slaternet_coordinator.graphs import Graph, check_departures
 from slaternet_coordinator.registry import build as build_graph
 from slaternet_coordinator.registry import digest
+from slaternet_lab.specs import gossip
+from slaternet_lab.specs.gossip import CodedRows
 
 _GRAPHS = {"local": "none", "central": "complete"}
 """The graph that a mode implies: separate agents exchange nothing, one learner for all receives everything."""
@@ -36,6 +39,8 @@ class Parts:
     set: FeasibleSet
     schedule: Schedule
     graph: Graph
+    rows: CodedRows | None
+    """How rows travel; None: as they are."""
     adversary: Description
 
 
@@ -61,9 +66,10 @@ def _assembled(spec: Spec, feasible: FeasibleSet, maker: Maker) -> Parts:
             f"run.rounds must be at most {most}, the rounds that {spec.adversary.plugin} has data for; lower it, or "
             "set adversary.options.repeat = true"
         )
-    algorithm = load(GROUP, spec.algorithm.name, key="algorithm.name")
-    spec = _hashed(spec, "algorithm", spec.algorithm.name, algorithm.sha256)
+    code = load(GROUP, spec.algorithm.name, key="algorithm.name").sha256
+    spec = _hashed(spec, "algorithm", spec.algorithm.name, code)
     spec = _hashed(spec, "graph", spec.graph.name, digest(spec.graph))
+    spec = _hashed(spec, "gossip", spec.gossip.code, load(CODES, spec.gossip.code, key="gossip.code").sha256)
     spec = _hashed(spec, "adversary", with_data(spec), adversary.code)
     for folder in folders(spec):
         log.warning(f"{folder} is a folder, and its content is not hashed; a change of it will not be noticed")
@@ -74,7 +80,8 @@ def _assembled(spec: Spec, feasible: FeasibleSet, maker: Maker) -> Parts:
             "is played with the code that is there"
         )
         spec = spec.replace(**{"adversary.segments": None})
-    spec = _granted(spec, build_algorithm(spec, adversary).feedback)
+    algorithm = build_algorithm(spec, adversary)
+    spec = _granted(spec, algorithm.feedback)
     adversary = with_gradients(spec, maker, adversary)
     graph = build_graph(spec.graph, spec.run.agents, spec.run.seed)
     if spec.departures:
@@ -82,7 +89,8 @@ def _assembled(spec: Spec, feasible: FeasibleSet, maker: Maker) -> Parts:
     game = game_of(spec, adversary)
     if needs_horizon(spec.algorithm, game):
         spec = spec.replace(**{"algorithm.horizon": game.rounds})
-    return Parts(spec, feasible, schedule(spec.algorithm, game), graph, adversary)
+    spec, rows = gossip.completed(spec, algorithm, game, graph)
+    return Parts(spec, feasible, schedule(spec.algorithm, game), graph, rows, adversary)
 
 
 def _with_mode(spec: Spec) -> Spec:
