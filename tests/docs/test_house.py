@@ -21,7 +21,7 @@ PACKAGES = (
     "lab/slaternet_lab",
 )
 GENERATED, TEMPLATES = "v1", "templates"
-MODULE_LINES, SOURCE_LINES = 400, 39_300
+MODULE_LINES, SOURCE_LINES = 400, 41_500
 PHRASES = {
     "take down": r"\b(?:tak(?:e|es|en|ing)|took) (?:it |them |that )?down\b",
     "aloud": r"\baloud\b",
@@ -149,15 +149,21 @@ PUBLIC = {
     "slaternet_agent": [
         "Algorithm",
         "AlgorithmGame",
+        "Code",
         "Decision",
         "Directions",
+        "Draws",
         "Feedback",
         "Gossip",
+        "Layout",
         "Schedule",
+        "Symbols",
         "ValueAndGradient",
         "Values",
         "forward",
         "forward_points",
+        "unzigzag",
+        "zigzag",
     ],
     "slaternet_adversary": ["Adversary", "CannotPlay", "Game", "History", "Round"],
     "slaternet_adversary.testing": ["CHECKS", "AdversaryContract", "Line", "Subject", "examine", "subject_of"],
