@@ -48,6 +48,9 @@ def theorems(parts: Parts, figures: Figures, findings: Sequence[Finding]) -> lis
     if algorithm.mode in ("local", "central"):
         text = f"speak of agents that gossip, not of algorithm.mode = {algorithm.mode}"
         return [Finding("note", "Theorems 1 to 4", text)]
+    if parts.rows is not None:
+        text = f"speak of rows that arrive as they are, not of {parts.rows.named}"
+        return [Finding("note", "Theorems 1 to 4", text)]
     state = _state(figures, findings)
     exponent = float(str(algorithm.numbers.get("c", 0.5)))
     # where no point at all is feasible, every theorem lacks that

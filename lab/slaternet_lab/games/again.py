@@ -20,6 +20,7 @@ import numpy as np
 from slaternet.errors import BadSpec
 from slaternet.spec.paths import data_files, located
 from slaternet.spec.plugins import ADVERSARIES, files
+from slaternet_agent.code_registry import CODES
 from slaternet_agent.registry import GROUP as ALGORITHMS
 from slaternet_coordinator.registry import GROUP as GRAPHS
 from slaternet_lab.specs.resolve import read
@@ -71,6 +72,7 @@ class Watched:
             yield Path(path)
         yield from files(ADVERSARIES, spec.adversary.plugin, key="adversary.plugin")
         yield from files(ALGORITHMS, spec.algorithm.name, key="algorithm.name")
+        yield from files(CODES, spec.gossip.code, key="gossip.code")
         yield from files(GRAPHS, spec.graph.name, key="graph.name")
 
 

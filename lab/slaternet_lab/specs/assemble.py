@@ -15,12 +15,15 @@ from slaternet.spec.plugins import load
 from slaternet_adversary.plugin.data import folders, with_data
 from slaternet_adversary.plugin.makers import Maker, describe, isolation_of, plugin_maker, with_gradients
 from slaternet_agent.algorithms import Feedback, Schedule
+from slaternet_agent.code_registry import CODES
 from slaternet_agent.engine.questions import memo_width
 from slaternet_agent.registry import GROUP, completed, needs_horizon, schedule
 from slaternet_agent.shell.build import build_algorithm, game_of
 from slaternet_coordinator.graphs import Graph, check_departures
 from slaternet_coordinator.registry import build as build_graph
 from slaternet_coordinator.registry import digest
+from slaternet_lab.specs import gossip
+from slaternet_lab.specs.gossip import CodedRows
 
 _GRAPHS = {"local": "none", "central": "complete"}
 """The graph that a mode implies: separate agents exchange nothing, one learner for all receives everything."""
@@ -37,6 +40,8 @@ class Parts:
     set: FeasibleSet
     schedule: Schedule
     graph: Graph
+    rows: CodedRows | None
+    """How rows travel; None: as they are."""
     adversary: Description
 
 
@@ -65,6 +70,7 @@ def _assembled(spec: Spec, feasible: FeasibleSet, maker: Maker) -> Parts:
     code = load(GROUP, spec.algorithm.name, key="algorithm.name").sha256
     spec = _hashed(spec, "algorithm", spec.algorithm.name, code)
     spec = _hashed(spec, "graph", spec.graph.name, digest(spec.graph))
+    spec = _hashed(spec, "gossip", spec.gossip.code, load(CODES, spec.gossip.code, key="gossip.code").sha256)
     spec = _hashed(spec, "adversary", with_data(spec), adversary.code)
     for folder in folders(spec):
         log.warning(f"{folder} is a folder, and its content is not hashed; a change of it will not be noticed")
@@ -84,7 +90,8 @@ def _assembled(spec: Spec, feasible: FeasibleSet, maker: Maker) -> Parts:
     game = game_of(spec, adversary)
     if needs_horizon(spec.algorithm, game):
         spec = spec.replace(**{"algorithm.horizon": game.rounds})
-    return Parts(spec, feasible, schedule(spec.algorithm, game), graph, adversary)
+    spec, rows = gossip.completed(spec, algorithm, game, graph)
+    return Parts(spec, feasible, schedule(spec.algorithm, game), graph, rows, adversary)
 
 
 def _with_mode(spec: Spec) -> Spec:

@@ -47,6 +47,7 @@ def protocol(parts: Parts, look: int) -> Iterator[Finding]:
     yield Finding("ok", "Assumption 1 (set)", f"r(X) = {parts.set.inner:g}, R(X) = {parts.set.outer:g}")
     yield from _graph(parts, look)
     yield from _schedule(parts)
+    yield from _gossip(parts)
     if parts.adversary.history > 0:
         text = f"the plugin reads {parts.adversary.history} rounds of decisions: every round waits for all agents"
         yield Finding("warning", "Adversary", text)
@@ -94,6 +95,36 @@ def _graph(parts: Parts, look: int) -> Iterator[Finding]:
     else:
         text = f'graph.name = "{name}" never connects the {run.agents} agents within {last} rounds; give it more edges'
     yield Finding(verdict, "Assumption 4 (window)", text)
+
+
+def _gossip(parts: Parts) -> Iterator[Finding]:
+    """Yield what the code promises, what a row takes, and whether the step is within its bound."""
+    rows, section = parts.rows, parts.spec.gossip
+    if rows is None:
+        return
+    about, omega, error, bits = "Gossip code", rows.omega, rows.error, rows.bits
+    if omega is not None:
+        yield Finding("ok", about, f"{section.code} is a contraction with omega = {omega:g}", {"omega": omega})
+    elif error is not None:
+        text = f"{section.code} is off by at most {error:g} in a coordinate in round 1"
+        yield Finding("ok", about, text, {"error": error})
+    else:
+        yield Finding("note", about, f"{section.code} does not say what it promises: no bound on gossip.step is known")
+    if bits is None:
+        yield Finding("note", about, "how many bits a row takes depends on the rows of its frame")
+    else:
+        whole = 64 * rows.width
+        text = f"{bits} bits per row, where its {rows.width} numbers take {whole}: {bits / whole:.3g} of them"
+        yield Finding("note", about, text, {"bits": bits})
+    if rows.bound is None or section.step is None:
+        return
+    formula = f"min(1, 2 omega / |I - W_t|) with omega = {1.0 if omega is None else omega:g}, |I - W_t| = {rows.norm:g}"
+    figures = {"step": section.step, "bound": rows.bound, "norm": rows.norm}
+    if section.step <= rows.bound:
+        yield Finding("ok", "Gossip step", f"{section.step:g} <= {rows.bound:g} = {formula}", figures)
+    else:
+        text = f"gossip.step = {section.step:g} is above {rows.bound:g} = {formula}, and agents may drift apart"
+        yield Finding("warning", "Gossip step", f"{text}; set it to {rows.bound:g} or leave it out", figures)
 
 
 def _schedule(parts: Parts) -> Iterator[Finding]:

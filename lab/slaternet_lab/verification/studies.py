@@ -127,6 +127,15 @@ def verify(
     return folder, studies
 
 
+def _check_game(spec: Spec) -> None:
+    if spec.record.score_every != 1:
+        raise BadSpec("record.score_every must be 1, because rates are fitted through every round's score; correct it")
+    if spec.departures:
+        raise BadSpec("departures must be none, because the theorems speak of games that all agents play; remove them")
+    if not spec.gossip.plain:
+        raise BadSpec("[gossip] must be left out, because the theorems speak of rows as they are; remove it")
+
+
 def _plan(theorem: int, game: str, seeds: int, settings: Sequence[str]) -> _Plan:
     """Return the contestants of a theorem, resolved and checked before anything is played.
 
@@ -144,10 +153,7 @@ def _plan(theorem: int, game: str, seeds: int, settings: Sequence[str]) -> _Plan
     rounds = spec.run.rounds or 0
     if rounds % (1 << _OCTAVES) or rounds < 1 << (_OCTAVES + 1):
         raise BadSpec(f"run.rounds must be a multiple of {1 << _OCTAVES}, for its horizons, not {rounds}")
-    if spec.record.score_every != 1:
-        raise BadSpec("record.score_every must be 1, because rates are fitted through every round's score; correct it")
-    if spec.departures:
-        raise BadSpec("departures must be none, because the theorems speak of games that all agents play; remove them")
+    _check_game(spec)
     if spec.adversary.seed is not None:
         settings = [*settings, f"adversary.seed={spec.adversary.seed}"]  # rivals play on the same functions
     horizons = np.array([rounds >> octave for octave in range(_OCTAVES, -1, -1)])

@@ -12,6 +12,7 @@ _NAMING: dict[str, Callable[[Collection[str]], Collection[str]]] = {
     "algorithm.name": lambda keys: ("sha256", "mode", "horizon"),
     "adversary.plugin": lambda keys: ("options", "sha256", "isolation", "segments"),
     "graph.name": lambda keys: keys,
+    "gossip.code": lambda keys: {*keys} - {"trigger", "trigger_power"},
     "set.kind": lambda keys: keys,
 }
 """The keys that name code or a kind, and the other keys of their section that belong to it."""
@@ -76,8 +77,8 @@ def _parsed(text: str) -> dict[str, object]:
 def override(spec: str | Mapping[str, object], settings: Sequence[str], *, source: str = "spec") -> dict[str, object]:
     """Apply `key=value` settings to a spec given as text or tables.
 
-    A value is TOML, or else a plain string; an empty value removes the key. Naming another graph, set or adversary
-    drops the numbers of the old one; the numbers of algorithms are handled where algorithms are known.
+    A value is TOML, or else a plain string; an empty value removes the key. Naming another graph, set, code of rows or
+    adversary drops the numbers of the old one; the numbers of algorithms are handled where algorithms are known.
     """
     tables: dict[str, object] = read(spec, source=source) if isinstance(spec, str) else dict(spec)
     pairs = [_pair(setting) for setting in settings]

@@ -11,7 +11,7 @@ from pathlib import Path
 from slaternet.spec import Spec
 from slaternet.spec.plugins import ADVERSARIES, absolute, files_of
 
-_CODE = ("algorithm.name", "graph.name", "adversary.plugin")
+_CODE = ("algorithm.name", "graph.name", "gossip.code", "adversary.plugin")
 _OPTIONS = "adversary.options"
 
 
@@ -47,6 +47,7 @@ def _values(spec: Spec, base: Path) -> dict[str, str]:
         "algorithm.name": spec.algorithm.name,
         "graph.name": spec.graph.name,
         "graph.path": spec.graph.numbers.get("path"),
+        "gossip.code": spec.gossip.code,
         "adversary.plugin": spec.adversary.plugin,
         **data_files(spec, base),
     }
