@@ -53,9 +53,10 @@ class _Rounded(Code):
     def decode(self, symbols: Symbols, agents: Agents, t: int) -> Array:
         """Return the rounded vectors."""
         del agents, t
-        vectors: Array = symbols.numbers.astype(self.pattern).view(self.kind).astype(np.float64)
-        if not np.isfinite(vectors).all():
+        rounded = symbols.numbers.astype(self.pattern).view(self.kind)
+        if not np.isfinite(rounded).all():
             raise Malformed("numbers must be finite")
+        vectors: Array = rounded.astype(np.float64)
         return vectors
 
     def error(self, t: int) -> float:
