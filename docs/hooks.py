@@ -184,6 +184,7 @@ def _literal(text: str) -> str:
 SECTIONS: dict[str, Callable[[], str]] = {
     "<!-- rules of the algorithms -->": functools.partial(rules, "slaternet.algorithms", of_module),
     "<!-- rules of the graphs -->": functools.partial(rules, "slaternet.graphs", of_class),
+    "<!-- rules of the codes -->": functools.partial(rules, "slaternet.codes", of_module),
     "<!-- rules of the adversaries -->": functools.partial(rules, "slaternet.adversaries", of_module),
 }
 """What stands in a page where its section is made from docstrings."""
