@@ -38,8 +38,8 @@ async def test_every_code_gives_one_digest_on_any_number_of_hosts(hosts: int, gr
 
 
 async def test_games_in_different_codes_are_different_games(tmp_path: Path) -> None:
-    specs = {name: small_spec(*settings, rounds=10) for name, settings in GAMES.items()}
+    specs = {name: small_spec(*settings, "run.dimension=10", rounds=10) for name, settings in GAMES.items()}
     digests = {name: reference(spec, tmp_path / name) for name, spec in specs.items()}
-    digests["exact"] = reference(small_spec(rounds=10), tmp_path / "exact")
+    digests["exact"] = reference(small_spec("run.dimension=10", rounds=10), tmp_path / "exact")
 
     assert len(set(digests.values())) == len(digests)
