@@ -41,7 +41,7 @@ class Levels(Code):
 
     def __init__(self, game: AlgorithmGame, width: int, *, levels: Count) -> None:
         super().__init__(game, width)
-        self.layout = Layout("", scales=1, numbers=width)
+        self.layout = Layout(scales=1, numbers=width)
         self._levels = levels
         self._tau = 1.0 + min(width / (levels * levels), math.sqrt(width) / levels)
         self._dither: Draws[np.float64] = Draws(game, width, lambda uniform: uniform)

@@ -27,7 +27,7 @@ class Sign(Code):
 
     def __init__(self, game: AlgorithmGame, width: int) -> None:
         super().__init__(game, width)
-        self.layout = Layout("", scales=1, numbers=width, bits=1)
+        self.layout = Layout(scales=1, numbers=width, bits=1)
 
     def encode(self, vectors: Array, agents: Agents, t: int) -> Symbols:
         """Return the mean sizes and the signs."""
