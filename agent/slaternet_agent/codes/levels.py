@@ -7,7 +7,7 @@
     C(v)_j = |v| n_j / (s tau),   tau = 1 + min(w / s^2, sqrt(w) / s)        E|C(v) - v|^2 <= (1 - 1/tau) |v|^2
 
 up to the rounding of float32. Source: D. Alistarh, D. Grubic, J. Li, R. Tomioka, M. Vojnovic, "QSGD:
-communication-efficient SGD via gradient quantization and encoding", NeurIPS 2017, Lemma 3.1; divided by tau,
+communication-efficient SGD via gradient quantization and encoding", NeurIPS 2017; divided by tau,
 A. Koloskova, S. U. Stich, M. Jaggi, ICML 2019.
 
 32 + w b bits per row, where b is the smallest number of bits that holds the largest number of the frame, at most
