@@ -1,7 +1,7 @@
 """What `make docs` adds to the pages of this folder: pages made from the code, and the documents of the project's root.
 
-Pages made from the code cannot become wrong: the commands with their options, and the rules of algorithms, graphs and
-built-in adversaries as their docstrings state them.
+Pages made from the code cannot become wrong: the commands with their options, and the rules of algorithms, graphs,
+gossip codes and built-in adversaries as their docstrings state them.
 """
 
 import enum
@@ -184,6 +184,7 @@ def _literal(text: str) -> str:
 SECTIONS: dict[str, Callable[[], str]] = {
     "<!-- rules of the algorithms -->": functools.partial(rules, "slaternet.algorithms", of_module),
     "<!-- rules of the graphs -->": functools.partial(rules, "slaternet.graphs", of_class),
+    "<!-- rules of the codes -->": functools.partial(rules, "slaternet.codes", of_module),
     "<!-- rules of the adversaries -->": functools.partial(rules, "slaternet.adversaries", of_module),
 }
 """What stands in a page where its section is made from docstrings."""

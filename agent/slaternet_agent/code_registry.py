@@ -1,7 +1,6 @@
 """Builds the gossip code that `[gossip]` of a spec names, with its numbers."""
 
 import dataclasses
-from typing import Any
 
 from slaternet.errors import BadSpec
 from slaternet.fields import options_of
@@ -19,7 +18,7 @@ _MOST_BITS = 64
 
 def completed_gossip(section: GossipSection) -> GossipSection:
     """Return the section with `difference` as its code needs it, or where both make sense, false unless given."""
-    needed, given = getattr(_code_class(section), "difference", None), section.difference
+    needed, given = _code_class(section).difference, section.difference
     if needed is not None and given is not None and needed != given:
         of, other = ("differences", "true") if needed else ("rows as they are", "false")
         raise BadSpec(
@@ -33,12 +32,14 @@ def build_code(section: GossipSection, game: AlgorithmGame, width: int) -> Code:
     """Return the code for rows of `width` numbers; BadSpec names the key at fault."""
     if len(section.code.encode()) > LIMITS.text_bytes:
         raise BadSpec(f"gossip.code is longer than {LIMITS.text_bytes} bytes; frames name it, so use a shorter path")
+    if not width and not section.plain:
+        raise BadSpec(f"gossip.code = {section.code} codes what agents send, and they send nothing; leave out [gossip]")
     factory = _code_class(section)
     options = options_of(factory, given=2)
     options.check(section.numbers, key="gossip", of=section.code)
     numbers = options.read(section.numbers, key="gossip")
     with plugin_edge("code", section.code, "constructor"):
-        code: Code = factory(game, width, **numbers)
+        code = factory(game, width, **numbers)
     layout = getattr(code, "layout", None)
     if not isinstance(layout, Layout):
         raise BadSpec(
@@ -55,5 +56,11 @@ def build_code(section: GossipSection, game: AlgorithmGame, width: int) -> Code:
     return code
 
 
-def _code_class(section: GossipSection) -> type[Any]:
-    return load(CODES, section.code, key="gossip.code").factory
+def _code_class(section: GossipSection) -> type[Code]:
+    factory = load(CODES, section.code, key="gossip.code").factory
+    if not issubclass(factory, Code):
+        raise BadSpec(
+            f"gossip.code = {section.code!r} is not a gossip code; make {factory.__name__} a subclass of "
+            "slaternet_agent.Code"
+        )
+    return factory

@@ -21,6 +21,7 @@ from slaternet_lab.commands import (
     adversary_call,
     algorithm,
     certs,
+    code,
     compare,
     debugging,
     graph,
@@ -85,6 +86,7 @@ _register(specs.check, _LOOK, "slaternet check mine.toml")
 _register(graph.graph, _LOOK, "slaternet graph paper --rounds 1:100 --out W.npz")
 _register(record.record, _LOOK, "slaternet record paper --out paper.npz --set run.rounds=200")
 _register(algorithm.algorithm_check, _LOOK, "slaternet algorithm-check mine.py:Mine --set algorithm.gamma0=0.1")
+_register(code.code_check, _LOOK, "slaternet code-check mine.py:Mine --set gossip.width=0.1")
 _register(adversaries.adversaries, _LOOK, "slaternet adversaries moving-target")
 _register(adversary.adversary_check, _LOOK, "slaternet adversary-check mine.py:Mine --set adversary.options.b=1")
 _register(adversary_call.adversary_call, _LOOK, "slaternet adversary-call mine.py:Mine runs/mine")
