@@ -21,7 +21,7 @@ def test_every_shipped_spec_says_on_its_first_line_what_it_is() -> None:
     adversaries = ["data-center", "economic-dispatch", "logistic", "moving-target", "resource-fair"]
     theorems = ["theorem1", "theorem2", "theorem3", "theorem4"]
 
-    assert shipped.names() == [*adversaries[:4], "paper", "paper-short", adversaries[4], *theorems]
+    assert shipped.names() == [*adversaries[:4], "paper", "paper-compressed", "paper-short", adversaries[4], *theorems]
     assert all(shipped.shipped(name).title for name in shipped.names())
 
 
