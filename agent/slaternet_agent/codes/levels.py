@@ -58,7 +58,6 @@ class Levels(Code):
         np.divide(shares, scales, out=shares, where=scales > 0.0)
         shares *= self._levels
         shares += self._dither.at(agents, t)
-        shares[scales[:, 0] == 0.0] = 0.0
         numbers = np.copysign(np.floor(shares), vectors).astype(np.int64)
         return Symbols(scales, zigzag(numbers))
 
