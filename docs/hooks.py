@@ -1,7 +1,7 @@
 """What `make docs` adds to the pages of this folder: pages made from the code, and the documents of the project's root.
 
-Pages made from the code cannot become wrong: the commands with their options, and the rules of algorithms, graphs and
-built-in adversaries as their docstrings state them.
+Pages made from the code cannot become wrong: the commands with their options, and the rules of algorithms, graphs,
+gossip codes and built-in adversaries as their docstrings state them.
 """
 
 import enum

@@ -5,8 +5,10 @@ Authors of algorithms and gossip codes import what they need from here.
 
 TYPE_CHECKING = False  # as in `typing`: nothing is imported before `__main__` has dropped the working directory
 if TYPE_CHECKING:
-    from slaternet.model import Layout, Symbols, ValueAndGradient, Values
+    from slaternet.errors import Malformed
+    from slaternet.model import ValueAndGradient, Values
     from slaternet.numerics.bits import unzigzag, zigzag
+    from slaternet.symbols import Layout, Symbols
     from slaternet_agent.algorithms.base import Algorithm, Decision, Feedback, Gossip
     from slaternet_agent.algorithms.estimators import Directions, forward, forward_points
     from slaternet_agent.algorithms.game import AlgorithmGame
@@ -24,6 +26,7 @@ __all__ = [
     "Feedback",
     "Gossip",
     "Layout",
+    "Malformed",
     "Schedule",
     "Symbols",
     "ValueAndGradient",
@@ -47,7 +50,9 @@ def __getattr__(name: str) -> object:
             "slaternet_agent.algorithms.schedules": "Schedule",
             "slaternet_agent.codes.base": "Code",
             "slaternet_agent.codes.draws": "Draws",
-            "slaternet.model": "Layout Symbols ValueAndGradient Values",
+            "slaternet.errors": "Malformed",
+            "slaternet.model": "ValueAndGradient Values",
             "slaternet.numerics.bits": "unzigzag zigzag",
+            "slaternet.symbols": "Layout Symbols",
         },
     )(name)

@@ -32,6 +32,8 @@ def build_code(section: GossipSection, game: AlgorithmGame, width: int) -> Code:
     """Return the code for rows of `width` numbers; BadSpec names the key at fault."""
     if len(section.code.encode()) > LIMITS.text_bytes:
         raise BadSpec(f"gossip.code is longer than {LIMITS.text_bytes} bytes; frames name it, so use a shorter path")
+    if not width and not section.plain:
+        raise BadSpec(f"gossip.code = {section.code} codes what agents send, and they send nothing; leave out [gossip]")
     factory = _code_class(section)
     options = options_of(factory, given=2)
     options.check(section.numbers, key="gossip", of=section.code)

@@ -156,6 +156,7 @@ PUBLIC = {
         "Feedback",
         "Gossip",
         "Layout",
+        "Malformed",
         "Schedule",
         "Symbols",
         "ValueAndGradient",

@@ -13,9 +13,11 @@ from typer.testing import CliRunner
 from slaternet import errors
 from slaternet.fields import options_of
 from slaternet.numerics.sets import Box, make_set
-from slaternet.spec import AlgorithmSection, DepartureSection, FeedbackSection, QuestionSection, Spec
+from slaternet.spec import AlgorithmSection, DepartureSection, FeedbackSection, GossipSection, QuestionSection, Spec
 from slaternet_adversary.shell.run_folder import COLUMNS
 from slaternet_agent.algorithms import Algorithm, AlgorithmGame, Feedback
+from slaternet_agent.code_registry import build_code
+from slaternet_agent.codes.base import Code
 from slaternet_agent.registry import build, completed, numbers_of_schedule, schedules_named
 from slaternet_lab.cli import app
 from slaternet_lab.hindsight.regret import COLUMNS as REGRET_COLUMNS
@@ -125,6 +127,37 @@ def test_the_table_of_algorithms_says_what_each_is() -> None:
         assert re.findall("`(.*?)`", schedules) == list(schedules_named(chosen))[:-1]  # and explicit
         assert what.startswith("*centralised*") == (completed(chosen).mode == "local")
         assert asks == ASKS[algorithm.feedback]
+
+
+def test_the_table_of_codes_says_what_each_is() -> None:
+    rows = re.findall(r"^\| `(.*?)` \| (.*?) ?\| .* \| (.*?) \|$", table("docs/codes.md", "name"), re.MULTILINE)
+    classes = {entry.name: entry.load() for entry in entry_points(group="slaternet.codes")}
+
+    assert {name: tuple(re.findall("`(.*?)`", numbers)) for name, numbers, _ in rows} == {
+        name: tuple(options_of(factory, given=2).parameters) for name, factory in classes.items()
+    }
+    of = {True: "differences", False: "rows", None: "either"}
+    assert {name: kind for name, _, kind in rows} == {name: of[each.difference] for name, each in classes.items()}
+
+
+def test_the_bits_of_a_row_are_those_of_the_table_of_codes() -> None:
+    rows = re.findall(r"^\| `(.*?)` .* \| (.*?) \| \w+ \|$", table("docs/codes.md", "name"), re.MULTILINE)
+    game = AlgorithmGame(1, 200, 1, None, 1, Box(200, -1, 1))
+    numbers = {"grid": {"width": 0.1}, "levels": {"levels": 4}, "top-k": {"keep": 7}, "random-k": {"keep": 7}}
+    for name, formula in rows:
+        code = build_code(GossipSection(code=name, **numbers.get(name, {})), game, 200)
+        product = re.sub(r"([\dk]) (\w|\()", r"\1 * \2", formula.replace("ceil(log2 w)", "8"))
+        told = None if "b" in formula else eval(product, {"w": 200, "k": 7})
+        assert code.bits_per_row() == told, name
+
+
+def test_the_guide_to_codes_has_every_member_of_one() -> None:
+    rows = re.findall(r"^\| `(\w+)", section("docs/writing-codes.md", "What a class must have"), re.MULTILINE)
+
+    assert {*rows} == {
+        "__init__",
+        *(name for name in (*Code.__annotations__, *vars(Code)) if not name.startswith("_")),
+    }
 
 
 def test_the_guide_to_algorithms_has_every_member_of_one() -> None:

@@ -192,6 +192,7 @@ _REVEAL_UP: list[model.RevealUp] = [
     model.Heartbeat(),
     _QUESTION,
     replace(_QUESTION, anchor=_X, loss_gradient=True, constraint_gradient=True),
+    replace(_QUESTION, memo=_X),
     model.Usage(7, 1, 2, 4, 3.0, 5, 6),
     model.HistoryRequest(7, 64, SEATS),
     model.HistoryRequest(7, 64, SEATS, TICKET),

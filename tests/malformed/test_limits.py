@@ -58,6 +58,7 @@ REACHED = {
     "agents": (_CONTROL, "test_a_faulty_topology_is_malformed"),
     "dimension": (_PLUGIN, "test_what_breaks_a_rule_is_malformed"),
     "points": (_MALFORMED, "test_a_faulty_question_is_malformed"),
+    "memo": (_MALFORMED, "test_a_faulty_question_is_malformed"),
     "constraints": (_MALFORMED, "test_a_faulty_answer_is_malformed"),
     "hosts": (_CONTROL, "test_half_a_million_empty_messages_inside_one_are_refused_before_they_are_looked_at"),
     "spares": (f"{_COORDINATOR}roster.py", "test_there_are_so_many_spares_and_no_more"),

@@ -18,6 +18,7 @@ CENTRAL = (
     "agarwal2010-multi",
     "zinkevich2003",
     "yi2023",
+    "tracking",
 )
 
 
@@ -32,6 +33,15 @@ async def ends_alike(hosts: int, folder: Path, *settings: str) -> None:
 @pytest.mark.parametrize("name", BUILT_IN)
 async def test_a_built_in_algorithm_ends_in_the_digest_of_its_simulation(name: str, hosts: int, tmp_path: Path) -> None:
     await ends_alike(hosts, tmp_path, f"algorithm.name={name}")
+
+
+@pytest.mark.parametrize("graph", ["paper", "ring"])
+@pytest.mark.parametrize("hosts", [1, 2, 5])
+@pytest.mark.parametrize("name", ["tracking", "clipped"])
+async def test_memos_and_neighbours_give_one_digest_on_any_hosts(
+    name: str, hosts: int, graph: str, tmp_path: Path
+) -> None:
+    await ends_alike(hosts, tmp_path, f"algorithm.name={name}", f"graph.name={graph}")
 
 
 @pytest.mark.parametrize("hosts", [1, 3])

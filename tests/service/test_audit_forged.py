@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.audits import T, differing, of
-from tests.support.journals import Change, altering, change_purchase, forged, nth
+from tests.support.audits import T, differing, of, play
+from tests.support.journals import Change, altering, change_purchase, forged, nth, nudged
 
 from slaternet.errors import BadSpec, Diverged
 from slaternet.model import Array
@@ -328,3 +328,23 @@ def test_a_flipped_bit_anywhere_is_found(flips: int, played: Run, tmp_path: Path
             assert place < 200  # in the title: there is nothing to read
         else:
             assert of(report, "journal").differences, place
+
+
+@pytest.mark.parametrize(
+    ("width", "check", "words"), [(None, "decisions", "the memo has a coordinate"), (2, "budgets", "memo")]
+)
+def test_a_forged_memo_is_named(width: int | None, check: str, words: str, tmp_path: Path) -> None:
+    run = play(tmp_path / "played", "algorithm.name=tracking")
+
+    def other(entry: Purchase) -> Purchase:
+        question = entry.asked.question
+        assert question.memo is not None
+        memo = nudged(question.memo, 1e-12)[:, :width]
+        return replace(entry, asked=replace(entry.asked, question=replace(question, memo=memo)))
+
+    report = forged(run, tmp_path / "forged", lambda entries: change_purchase(entries, 5, other)).audit()
+
+    first = of(report, check).differences[0]
+    assert words in first.what
+    assert first.round == 5
+    assert run.audit().verdict == "ok"

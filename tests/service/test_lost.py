@@ -124,8 +124,10 @@ async def playing(
 
 
 @pytest.mark.slow
-async def test_a_spare_takes_the_place_of_a_host_that_never_comes_back(tmp_path: Path) -> None:
-    async with playing(tmp_path, Policy.REPLACE, spares=("agent-9",)) as (game, hosts, gathered):
+@pytest.mark.parametrize("name", ["zhang2024", "tracking"])
+async def test_a_spare_takes_the_place_of_a_host_that_never_comes_back(name: str, tmp_path: Path) -> None:
+    setting = f"algorithm.name={name}"
+    async with playing(tmp_path, Policy.REPLACE, setting, spares=("agent-9",)) as (game, hosts, gathered):
         await game.comes_to(C + 10)
         await hosts.end("agent-2")
         status = await game.until(lambda status: any(each.lost for each in status.hosts))
@@ -142,7 +144,11 @@ async def test_a_spare_takes_the_place_of_a_host_that_never_comes_back(tmp_path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", [(), ("algorithm.name=yi2023",)], ids=["zhang2024", "yi2023"])
+@pytest.mark.parametrize(
+    "settings",
+    [(), ("algorithm.name=yi2023",), ("algorithm.name=tracking",)],
+    ids=["zhang2024", "yi2023", "tracking"],
+)
 async def test_agents_leave_with_their_host_and_it_is_refused_when_it_comes_back(
     settings: tuple[str, ...], tmp_path: Path
 ) -> None:

@@ -8,7 +8,7 @@ from unittest import mock
 import numpy as np
 from tests.simulation.mutants import instead, mutant
 
-from slaternet.numerics import bits
+from slaternet.codec import coded
 from slaternet_agent.engine.events import Send
 from slaternet_agent.engine.host import Host
 from slaternet_agent.engine.public_copies import PeerCopies, PublicCopies
@@ -80,9 +80,9 @@ def width_too_small() -> Iterator[Any]:
     def careless(numbers: Any, width: int) -> bytes:
         return pack(numbers & np.uint64((1 << width) - 1), width)
 
-    true, pack = bits.width_of, bits.pack
-    yield mock.patch.object(bits, "width_of", narrow)
-    yield mock.patch.object(bits, "pack", careless)
+    true, pack = coded.width_of, coded.pack
+    yield mock.patch.object(coded, "width_of", narrow)
+    yield mock.patch.object(coded, "pack", careless)
 
 
 @mutant("The public copies in a checkpoint are not those of its round.", coded=True)

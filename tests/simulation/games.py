@@ -30,6 +30,10 @@ KINDS = {
         "paper-short",
         ("run.agents=4", "run.dimension=2", "adversary.options.constraints=2", "algorithm.name=yi2023"),
     ),
+    "tracking": (
+        "paper-short",
+        ("run.agents=5", "run.dimension=2", "adversary.options.constraints=1", "algorithm.name=tracking"),
+    ),
     "adaptive": ("resource-fair", ("run.agents=4", "run.dimension=2", "graph.degree=2.0")),
     "stopped": ("paper-short", ("run.agents=6", "run.dimension=2", "adversary.options.constraints=1")),
 }

@@ -46,6 +46,14 @@ def losses_forgotten() -> Iterator[Any]:
     yield instead(Member, "entry", make)
 
 
+@mutant("Who takes seats over finds every memo in the journal to be 0.", losing=True)
+def memos_forgotten() -> Iterator[Any]:
+    def make(memo: Any) -> Any:
+        return lambda rebuild, question: 0.0 * memo(rebuild, question)
+
+    yield instead(StateRebuild, "_memo", make)
+
+
 @mutant("Who takes seats over plays their agents as if they had seen nothing.", losing=True)
 def adopted_from_scratch() -> Iterator[Any]:
     def make(init: Any) -> Any:

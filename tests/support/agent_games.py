@@ -15,13 +15,17 @@ from slaternet_adversary import Game as AdversaryGame
 from slaternet_adversary.builtin.forms import Functions
 from slaternet_adversary.builtin.linear_regression import LinearRegression
 from slaternet_agent.algorithms import Algorithm, AlgorithmGame, Decision, Values
+from slaternet_agent.algorithms.neighbours import neighbour_sums
 from slaternet_agent.registry import GROUP, build
 from slaternet_coordinator.graphs.erdos_renyi import Paper
 
 Array = NDArray[np.float64]
 Agents = NDArray[np.intp]
 
-DISTRIBUTED = ("zhang2024", "yi2023", "yi2023-full", "yi2024", "yuan2022", "yuan2022-full", "yuan2021", "zero")
+DISTRIBUTED = (
+    *("zhang2024", "yi2023", "yi2023-full", "yi2024", "yuan2022", "yuan2022-full", "yuan2021", "zero"),
+    *("tracking", "clipped"),
+)
 PAPER = Box(10, -5, 5)
 CLASSES = {each.name: each.value for each in entry_points(group=GROUP)}  # looked up once, for it is slow
 
@@ -31,6 +35,38 @@ class Mixed(NamedTuple):
 
     mixed: Array
     received: Array
+
+
+class Heard(NamedTuple):
+    """Gossip of some agents: their rows of W_t, and what everybody sends; `received` on any graph."""
+
+    matrix: csr_array
+    received: Array
+
+    @property
+    def mixed(self) -> Array:
+        mixed: Array = self.matrix @ self.received
+        return mixed
+
+    @property
+    def starts(self) -> Agents:
+        return self.matrix.indptr.astype(np.intp)  # type: ignore[no-any-return]
+
+    @property
+    def columns(self) -> Agents:
+        return self.matrix.indices.astype(np.intp)  # type: ignore[no-any-return]
+
+    @property
+    def weights(self) -> Array:
+        weights: Array = self.matrix.data
+        return weights
+
+    @property
+    def rows(self) -> Array:
+        return self.received[self.columns]
+
+    def sum(self, values: Array) -> Array:
+        return neighbour_sums(self.starts, values)
 
 
 class Round(NamedTuple):
@@ -83,7 +119,7 @@ def played(algorithm: Algorithm, of: AlgorithmGame, rounds: int, **options: floa
         sent = algorithm.outgoing(state, t)
         matrix = graph.matrix(t)
         weights = csr_array((matrix.weights, matrix.columns, matrix.starts), shape=(n, n))
-        decision = algorithm.decide(state, Mixed(weights @ sent, sent), t)
+        decision = algorithm.decide(state, Heard(weights, sent), t)
         functions = adversary.play(t)
         state = algorithm.update(state, decision, seen_by(algorithm, functions, agents, decision), t)
         yield Round(t, sent, decision, functions, state)

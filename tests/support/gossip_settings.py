@@ -11,7 +11,7 @@ CODES = {
     "sign": ("gossip.code=sign",),
     "levels": ("gossip.code=levels", "gossip.levels=16"),
 }
-TRIGGER = ("gossip.trigger=2.0",)
+TRIGGER = ("gossip.trigger=20.0",)
 GRAPHS = {
     "paper": ("graph.name=paper",),
     "ring": ("graph.name=ring",),

@@ -110,6 +110,7 @@ REVEAL_UP: list[model.RevealUp] = [
         constraint_gradient=True,
     ),
     Question(7, SEATS, POINTS[:, 0], POINTS, x_is_first_point=True),
+    Question(7, SEATS, POINTS[:, 0], POINTS, x_is_first_point=True, memo=RANDOM.standard_normal((3, 6))),
     model.Usage(7, 2, 1 << 40, 9, 0.125, 1 << 41, 8),
     model.Usage(7),
     model.HistoryRequest(7, 64, SEATS),

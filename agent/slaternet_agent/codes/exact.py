@@ -21,14 +21,14 @@ class Exact(Code):
 
     def __init__(self, game: AlgorithmGame, width: int) -> None:
         super().__init__(game, width)
-        self.layout = Layout("", numbers=width, bits=64)
+        self.layout = Layout(numbers=width, bits=64)
 
     def encode(self, vectors: Array, agents: Agents, t: int) -> Symbols:
         """Return the bits of the vectors."""
         del agents, t
         if not np.isfinite(vectors).all():
             raise ValueError("a row is not finite")
-        return Symbols(np.empty((len(vectors), 0), np.float32), vectors.astype(np.float64, "C").view(np.uint64))
+        return Symbols.of_numbers(vectors.astype(np.float64, "C").view(np.uint64))
 
     def decode(self, symbols: Symbols, agents: Agents, t: int) -> Array:
         """Return the vectors."""

@@ -38,7 +38,7 @@ class _Rounded(Code):
                 f"gossip.code = {name} holds numbers up to {float(self._limits.max):g}, and points of the set may be "
                 f"{self._farthest:g} apart; choose a wider code, or units in which the set is smaller"
             )
-        self.layout = Layout("", numbers=width, bits=self._limits.bits)
+        self.layout = Layout(numbers=width, bits=self._limits.bits)
 
     def encode(self, vectors: Array, agents: Agents, t: int) -> Symbols:
         """Return the bits of the rounded vectors."""
@@ -48,7 +48,7 @@ class _Rounded(Code):
         if not np.isfinite(rounded).all():
             raise ValueError(f"a row has a coordinate beyond {self._limits.max:g}, the largest {self.kind.__name__}")
         numbers = np.ascontiguousarray(rounded).view(self.pattern).astype(np.uint64)
-        return Symbols(np.empty((len(vectors), 0), np.float32), numbers)
+        return Symbols.of_numbers(numbers)
 
     def decode(self, symbols: Symbols, agents: Agents, t: int) -> Array:
         """Return the rounded vectors."""

@@ -37,7 +37,7 @@ class Grid(Code):
 
     def __init__(self, game: AlgorithmGame, coordinates: int, /, *, width: Width, power: Power = 0.0) -> None:
         super().__init__(game, coordinates)
-        self.layout = Layout("", numbers=coordinates)
+        self.layout = Layout(numbers=coordinates)
         self._first, self._power = width, power
         self._dither: Draws[np.float64] = Draws(game, coordinates, lambda uniform: uniform)
 
@@ -49,7 +49,7 @@ class Grid(Code):
         np.floor(points, out=points)
         if not (np.abs(points) <= _LARGEST).all():
             raise ValueError("a row is more than 2^52 widths of the grid away from 0")
-        return Symbols(np.empty((len(vectors), 0), np.float32), zigzag(points.astype(np.int64)))
+        return Symbols.of_numbers(zigzag(points.astype(np.int64)))
 
     def decode(self, symbols: Symbols, agents: Agents, t: int) -> Array:
         """Return the points of the grid."""

@@ -7,7 +7,7 @@
     C(v)_j = |v| n_j / (s tau),   tau = 1 + min(w / s^2, sqrt(w) / s)        E|C(v) - v|^2 <= (1 - 1/tau) |v|^2
 
 up to the rounding of float32. Source: D. Alistarh, D. Grubic, J. Li, R. Tomioka, M. Vojnovic, "QSGD:
-communication-efficient SGD via gradient quantization and encoding", NeurIPS 2017, Lemma 3.1; divided by tau,
+communication-efficient SGD via gradient quantization and encoding", NeurIPS 2017; divided by tau,
 A. Koloskova, S. U. Stich, M. Jaggi, ICML 2019.
 
 32 + w b bits per row, where b is the smallest number of bits that holds the largest number of the frame, at most
@@ -41,7 +41,7 @@ class Levels(Code):
 
     def __init__(self, game: AlgorithmGame, width: int, *, levels: Count) -> None:
         super().__init__(game, width)
-        self.layout = Layout("", scales=1, numbers=width)
+        self.layout = Layout(scales=1, numbers=width)
         self._levels = levels
         self._tau = 1.0 + min(width / (levels * levels), math.sqrt(width) / levels)
         self._dither: Draws[np.float64] = Draws(game, width, lambda uniform: uniform)
@@ -58,7 +58,6 @@ class Levels(Code):
         np.divide(shares, scales, out=shares, where=scales > 0.0)
         shares *= self._levels
         shares += self._dither.at(agents, t)
-        shares[scales[:, 0] == 0.0] = 0.0
         numbers = np.copysign(np.floor(shares), vectors).astype(np.int64)
         return Symbols(scales, zigzag(numbers))
 

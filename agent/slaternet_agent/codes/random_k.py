@@ -29,14 +29,14 @@ class RandomK(Code):
         super().__init__(game, width)
         check_keep(keep, width)
         self._keep = keep
-        self.layout = Layout("", scales=keep)
+        self.layout = Layout(scales=keep)
         # the places of the k largest of w independent uniform numbers are every set of k with the same probability
         self._places: Draws[np.intp] = Draws(game, width, lambda uniform: largest(uniform, keep))
 
     def encode(self, vectors: Array, agents: Agents, t: int) -> Symbols:
         """Return the coordinates drawn for the round."""
         values = np.take_along_axis(vectors, self._places.at(agents, t), axis=1)
-        return Symbols(shortened(values), np.empty((len(vectors), 0), np.uint64))
+        return Symbols.of_scales(shortened(values))
 
     def decode(self, symbols: Symbols, agents: Agents, t: int) -> Array:
         """Return the coordinates at the places drawn for the round, and zeros."""

@@ -6,7 +6,7 @@
     |C(v) - v|^2 = |v|^2 - |v|_1^2 / w <= (1 - 1/w) |v|^2
 
 up to the rounding of float32. Source: S. P. Karimireddy, Q. Rebjock, S. U. Stich, M. Jaggi, "Error feedback fixes
-SignSGD and other gradient compression schemes", ICML 2019, Lemma 8.
+SignSGD and other gradient compression schemes", ICML 2019.
 
 32 + w bits per row. For differences alone: what is lost stays in the next difference.
 """
@@ -27,7 +27,7 @@ class Sign(Code):
 
     def __init__(self, game: AlgorithmGame, width: int) -> None:
         super().__init__(game, width)
-        self.layout = Layout("", scales=1, numbers=width, bits=1)
+        self.layout = Layout(scales=1, numbers=width, bits=1)
 
     def encode(self, vectors: Array, agents: Agents, t: int) -> Symbols:
         """Return the mean sizes and the signs."""

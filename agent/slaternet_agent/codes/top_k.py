@@ -30,7 +30,7 @@ class TopK(Code):
         super().__init__(game, width)
         check_keep(keep, width)
         self._keep = keep
-        self.layout = Layout("", scales=keep, numbers=keep, bits=(width - 1).bit_length())
+        self.layout = Layout(scales=keep, numbers=keep, bits=(width - 1).bit_length())
 
     def encode(self, vectors: Array, agents: Agents, t: int) -> Symbols:
         """Return the largest coordinates and their places."""

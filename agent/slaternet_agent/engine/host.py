@@ -17,7 +17,6 @@ Agents that depart in round E are forgotten after round E - 1; a host none of wh
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -32,7 +31,7 @@ from slaternet_agent.algorithms.base import Algorithm, Decision, Gossip
 from slaternet_agent.engine import events
 from slaternet_agent.engine.host_state import HostState, saved, taken
 from slaternet_agent.engine.public_copies import CodedGossip, PeerCopies, PublicCopies
-from slaternet_agent.engine.questions import check_answer, question_of, same_size
+from slaternet_agent.engine.questions import check_answer, decided_before, question_of, same_size
 from slaternet_agent.engine.round_plan import RoundPlan, round_plans
 from slaternet_agent.engine.row_check import RowCheck
 from slaternet_agent.engine.rows import Mixer, RowTable, sendable
@@ -294,16 +293,7 @@ class Host:
             return []
         if not np.isin(asked.agents, self._seats).all() or not same_size(asked, self.pending):
             raise Malformed("what was asked before must be about the agents seated here, and as many numbers")
-        at, decision = self._place[asked.agents], self._decision
-        x, points, anchor, memo = decision.x.copy(), decision.points.copy(), decision.anchor, decision.memo
-        x[at], points[at] = asked.x, asked.points
-        if asked.anchor is not None:
-            anchor = (decision.x if anchor is None else anchor).copy()
-            anchor[at] = asked.anchor
-        if asked.memo is not None:
-            memo = memo.copy()
-            memo[at] = asked.memo
-        self._decision = replace(decision, x=x, points=points, anchor=anchor, memo=memo)
+        self._decision = decided_before(self._decision, asked, self._place[asked.agents])
         self.pending = question_of(self._decision, self._algorithm, self.round, self._seats)
         return [model.Disturbed(self.round, asked.agents), events.Ask(self.pending)]
 

@@ -60,6 +60,19 @@ def same_size(one: Question, other: Question) -> bool:
     return one.points.shape[1] == other.points.shape[1] and memos[0] == memos[1]
 
 
+def decided_before(decision: Decision, asked: Question, places: Agents) -> Decision:
+    """Return a decision in which what some agents have asked before stands at their places."""
+    x, points, anchor, memo = decision.x.copy(), decision.points.copy(), decision.anchor, decision.memo
+    x[places], points[places] = asked.x, asked.points
+    if asked.anchor is not None:
+        anchor = (decision.x if anchor is None else anchor).copy()
+        anchor[places] = asked.anchor
+    if asked.memo is not None:
+        memo = memo.copy()
+        memo[places] = asked.memo
+    return Decision(x, points, anchor, memo)
+
+
 def check_answer(answer: Answer, question: Question) -> None:
     """Refuse an answer that holds less or more than was asked for."""
     values = answer.values

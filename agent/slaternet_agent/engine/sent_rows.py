@@ -40,7 +40,7 @@ class SentRows:
 
     def begin(self, wanted: int) -> int:
         """Return the round whose copies a stream begins with, for a peer that wants the rounds after it."""
-        return max(wanted, min(self._rows))
+        return max(wanted, min(self._rows, default=0))
 
     def forget(self, round: int) -> None:
         """Forget a round that nobody asks for again."""

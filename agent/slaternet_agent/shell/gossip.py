@@ -18,12 +18,13 @@ from slaternet.errors import (
     SlaternetError,
     Superseded,
 )
-from slaternet.model import Accusation, CodedFrame, Frame, Heartbeat, Layout, Opening, Peer, ResendFrom, Seating
+from slaternet.model import Accusation, CodedFrame, Frame, Heartbeat, Opening, Peer, ResendFrom, Seating
 from slaternet.network.reconnecting import ReconnectingStream
 from slaternet.network.stream import Stream
 from slaternet.network.traffic import PREFIX
 from slaternet.service.membership import Membership
 from slaternet_agent.engine.events import FrameArrived, PeerWants
+from slaternet_agent.engine.public_copies import PublicCopies
 
 _GOSSIP = "/slaternet.v1.Agent/Gossip"
 
@@ -32,7 +33,7 @@ class GossipStreams:
     """The streams to all peers.
 
     `on_event` handles what they bring, `on_sent` counts the rows and bytes of a frame that is put on one, and `wanted`
-    returns the first round lacked. A `layout` is that of the game's code.
+    returns the first round lacked. `copies` is the rule of a game with a code.
     """
 
     def __init__(
@@ -41,14 +42,15 @@ class GossipStreams:
         seating: Seating,
         width: int,
         *,
-        layout: Layout | None = None,
+        copies: PublicCopies | None = None,
         on_event: Callable[[FrameArrived | PeerWants], None],
         on_sent: Callable[[int, int], None],
         wanted: Callable[[], int],
     ) -> None:
         self._membership = membership
         self._width = width
-        self._layout = layout
+        self._layout = None if copies is None else copies.code.layout
+        self._remembers = copies is not None and copies.remembers
         self._on_event = on_event
         self._on_sent = on_sent
         self._wanted = wanted
@@ -117,9 +119,12 @@ class GossipStreams:
                 sender.send(part)
 
     def _encoded(self, index: int, frame: Frame | CodedFrame) -> list[bytes]:
-        """Return the messages of a frame; coded, without the agents where they are those of the frame before."""
-        agents = frame.agents.tobytes() if self._layout is not None else b""
-        states = not isinstance(frame, CodedFrame) or agents != self._stated[index]
+        """Return the messages of a frame, without the agents where a receiver knows them from the frame before.
+
+        It does where the code remembers: then no frame can be missing between the two.
+        """
+        agents = frame.agents.tobytes() if self._remembers else b""
+        states = not self._remembers or isinstance(frame, Frame) or agents != self._stated[index]
         self._stated[index] = agents
         if frame is not self._frame or states != self._states:  # several peers may get the same
             self._frame, self._states = frame, states

@@ -160,7 +160,7 @@ class HostSession:
             self._membership,
             self._seating,
             self._algorithm.width,
-            layout=None if self._copies is None else self._copies.code.layout,
+            copies=self._copies,
             on_event=self.handle,
             on_sent=self._tally.count_frame,
             wanted=lambda: host.wanted,

@@ -101,7 +101,7 @@ class Frame(_message.Message):
     agents: _builtins.bytes
     """uint32 little-endian, ascending, all seated at the sender; empty (absent): those of the"""
     rows: _builtins.bytes
-    """frame before on this stream, and only with a code
+    """frame before on this stream, which was of the round before
     of this part: without a code (agents, width) float64 little-endian, finite; with one,
     """
     part: _builtins.int

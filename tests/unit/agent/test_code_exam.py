@@ -30,14 +30,14 @@ class Halves(Code):
 
     def __init__(self, game: AlgorithmGame, width: int) -> None:
         super().__init__(game, width)
-        self.layout = Layout("", numbers=width)
+        self.layout = Layout(numbers=width)
         self.draws = Draws(game, width, lambda uniform: uniform)
 
     def encode(self, vectors: Array, agents: Agents, t: int) -> Symbols:
         halves = np.rint(vectors * 2.0)
         if not (np.abs(halves) < 1e9).all():
             raise ValueError("a row is too large")
-        return Symbols(np.empty((len(vectors), 0), np.float32), zigzag(halves.astype(np.int64)))
+        return Symbols.of_numbers(zigzag(halves.astype(np.int64)))
 
     def decode(self, symbols: Symbols, agents: Agents, t: int) -> Array:
         halves = unzigzag(symbols.numbers)
@@ -119,13 +119,13 @@ class Flattens(Halves):
 class Misstates(Halves):
     def __init__(self, game: AlgorithmGame, width: int) -> None:
         super().__init__(game, width)
-        self.layout = Layout("", scales=1, numbers=width)
+        self.layout = Layout(scales=1, numbers=width)
 
 
 class Narrow(Halves):
     def __init__(self, game: AlgorithmGame, width: int) -> None:
         super().__init__(game, width)
-        self.layout = Layout("", numbers=width, bits=3)
+        self.layout = Layout(numbers=width, bits=3)
 
 
 class Signed(Halves):
@@ -158,11 +158,11 @@ class Lengths(Code):
 
     def __init__(self, game: AlgorithmGame, width: int) -> None:
         super().__init__(game, width)
-        self.layout = Layout("", scales=1)
+        self.layout = Layout(scales=1)
 
     def encode(self, vectors: Array, agents: Agents, t: int) -> Symbols:
         size = np.sqrt(np.sum(vectors * vectors, axis=-1, keepdims=True) / self.width)
-        return Symbols(size.astype(np.float32), np.empty((len(vectors), 0), np.uint64))
+        return Symbols.of_scales(size.astype(np.float32))
 
     def decode(self, symbols: Symbols, agents: Agents, t: int) -> Array:
         return np.tile(symbols.scales.astype(np.float64), (1, self.width))
@@ -177,7 +177,7 @@ class Directions(Lengths):
     def encode(self, vectors: Array, agents: Agents, t: int) -> Symbols:
         with np.errstate(all="ignore"):
             share = vectors[:, :1] / np.sqrt(np.sum(vectors * vectors, axis=-1, keepdims=True))
-        return Symbols(share.astype(np.float32), np.empty((len(vectors), 0), np.uint64))
+        return Symbols.of_scales(share.astype(np.float32))
 
 
 class Refuses(Halves):
@@ -302,7 +302,7 @@ def test_a_mean_that_keeps_the_promise_is_not_refused_for_its_noise() -> None:
     class Rarely(Lengths):
         def __init__(self, game: AlgorithmGame, width: int) -> None:
             super().__init__(game, width)
-            self.layout = Layout("", scales=width, numbers=1, bits=1)
+            self.layout = Layout(scales=width, numbers=1, bits=1)
             self.draws = Draws(game, 1, lambda uniform: uniform)
 
         def encode(self, vectors: Array, agents: Agents, t: int) -> Symbols:

@@ -95,6 +95,12 @@ def test_a_code_without_a_layout_is_refused(tmp_path: Path, body: str, said: str
     assert said in str(refused.value)
 
 
+def test_agents_that_send_nothing_need_no_code() -> None:
+    with pytest.raises(BadSpec, match=r"gossip\.code = sign codes what agents send, and they send nothing; leave out"):
+        build_code(GossipSection(code="sign"), GAME, 0)
+    assert build_code(GossipSection(), GAME, 0).layout.numbers == 0
+
+
 def test_a_class_that_is_no_code_is_refused_with_the_remedy() -> None:
     for use in (completed_gossip, lambda section: build_code(section, GAME, 13)):
         with pytest.raises(BadSpec, match=r"is not a gossip code; make Directions a subclass of slaternet_agent\.Code"):

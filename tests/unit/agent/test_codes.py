@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from slaternet import codec
 from slaternet.errors import BadSpec, Malformed
 from slaternet.model import Array, CodedFrame, Head, Symbols
+from slaternet.numerics.bits import unzigzag
 from slaternet.numerics.randomness import block_length, stream
 from slaternet.numerics.sets import Box
 from slaternet.spec import GossipSection
@@ -313,7 +314,40 @@ def test_places_have_as_few_bits_as_the_row_allows(width: int, bits: int) -> Non
     assert build("top-k", width, keep=1).layout.bits == bits
 
 
-@pytest.mark.parametrize(("name", "radius"), [("float16", 7e4), ("float32", 1e39)])
+def test_a_norm_is_rounded_up_so_that_no_coordinate_is_above_it() -> None:
+    rows = np.random.default_rng(6).uniform(-5, 5, (AGENTS, 2))
+    rows[::2, 1] = 0.0
+    symbols = build("levels", 2).encode(rows, np.arange(AGENTS), 1)
+
+    squares = [sum(Fraction(each) ** 2 for each in row) for row in rows.tolist()]
+    assert all(Fraction(norm) ** 2 >= square for [norm], square in zip(symbols.scales.tolist(), squares, strict=True))
+    assert np.abs(unzigzag(symbols.numbers)).max() <= 4
+
+
+def test_a_row_below_the_normal_floats_is_coded_as_zero() -> None:
+    code, agents = build("levels"), np.arange(3)
+
+    assert not sent(code, np.full((3, 13), 1e-39), agents, 1).any()
+    assert sent(code, np.full((3, 13), 1e-37), agents, 1).any()
+
+
+def test_a_size_of_zero_has_no_sign() -> None:
+    got = sent(build("sign"), np.full((3, 13), -1e-60), np.arange(3), 1)
+
+    assert not got.any()
+    assert not np.signbit(got).any()
+
+
+@pytest.mark.parametrize("radius", [1e3, 9e3])
+def test_a_set_whose_differences_a_float_can_hold_is_taken(radius: float) -> None:
+    rows = np.full((2, 13), 2.0 * radius)
+    code = build_code(GossipSection(code="float16"), game(13, radius=radius), 13)
+
+    assert np.isfinite(sent(code, rows, np.arange(2), 1)).all()
+
+
+# of differences, which are twice as large: |x| <= sqrt(13) radius
+@pytest.mark.parametrize(("name", "radius"), [("float16", 1e4), ("float16", 7e4), ("float32", 1e39)])
 def test_a_set_that_a_float_cannot_hold_is_refused_with_the_key(name: str, radius: float) -> None:
     with pytest.raises(BadSpec, match=r"gossip\.code"):
         build_code(GossipSection(code=name), game(13, radius=radius), 13)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.agent_games import DISTRIBUTED, PAPER, Agents, Array, Mixed, game, made, played, seen_by
+from scipy.sparse import csr_array
+from tests.support.agent_games import DISTRIBUTED, PAPER, Agents, Array, Heard, Mixed, game, made, played, seen_by
 
 from slaternet.model import ValueAndGradient
 from slaternet.numerics.sets import Ball, Box, FeasibleSet, Simplex
@@ -53,16 +54,19 @@ def remembered(state: Any) -> list[Array]:
 def test_an_agent_s_rounds_do_not_depend_on_its_batch(name: str, seed: int, t: int) -> None:
     rng, of = np.random.default_rng(seed), game(Box(13, -5, 5), N, constraints=M)
     host = made(name, of)
-    mixed = 2.0 * rng.standard_normal((N, host.width))
+    matrix = np.where(rng.random((N, N)) < 0.3, rng.random((N, N)), 0.0) + np.eye(N)
+    matrix /= matrix.sum(axis=1, keepdims=True)
+    sent = 2.0 * rng.standard_normal((N, host.width))
     seen = [seen_at_random(host, rng, N, M, 13) for _ in range(2)]
 
     def play(rows: Agents) -> list[Array]:
         state, bits = host.start(rows), []
         for later, each in enumerate(seen):
             own = Values(each.f[rows], each.g[rows], rows_of(each.loss, rows), rows_of(each.constraint, rows))
-            decision = host.decide(state, Mixed(mixed[rows], mixed), t + later)
+            decision = host.decide(state, Heard(csr_array(matrix[rows]), sent), t + later)
             state = host.update(state, decision, own, t + later)
-            bits += [decision.x, decision.points, host.outgoing(state, t + later + 1), *remembered(state)]
+            memo = decision.memo if host.memo_width else decision.x
+            bits += [decision.x, decision.points, memo, host.outgoing(state, t + later + 1), *remembered(state)]
         return bits
 
     whole = play(np.arange(N))
@@ -185,7 +189,7 @@ def test_whatever_is_played_and_asked_lies_in_the_set(
     host = made(name, of)
     state = host.start(np.arange(8))
     for now in (t, t + 1, t + 2):
-        decision = host.decide(state, Mixed(host.outgoing(state, now), host.outgoing(state, now)), now)
+        decision = host.decide(state, Heard(csr_array(np.eye(8)), host.outgoing(state, now)), now)
         anchor = decision.x if decision.anchor is None else decision.anchor
         for asked in (decision.x, decision.points, anchor):
             assert np.all(feasible.contains(asked))
@@ -210,7 +214,8 @@ def test_a_state_is_rebuilt_from_what_is_journalled(name: str) -> None:
     for each in rounds:
         asked = each.decision
         anchor = asked.x if asked.anchor is None else asked.anchor
-        journalled = Decision(asked.x.copy(), asked.points.copy(), anchor.copy())
+        memo = asked.memo if adopter.memo_width else np.empty(0)
+        journalled = Decision(asked.x.copy(), asked.points.copy(), anchor.copy(), memo.copy())
         rebuilt = adopter.update(rebuilt, journalled, seen_by(adopter, each.functions, agents, journalled), each.t)
 
     assert pack(rebuilt).tobytes() == pack(rounds[-1].state).tobytes()

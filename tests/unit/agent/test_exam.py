@@ -165,7 +165,85 @@ class Loose(Good):
         return {"agents": agents}
 
 
+class Keeps(Good):
+    """What Peeks should do: the memo tells update what decide has heard."""
+
+    def __init__(self, game: AlgorithmGame) -> None:
+        super().__init__(game)
+        self.memo_width = game.dimension
+
+    def decide(self, state: Any, gossip: Gossip, t: int) -> Decision:
+        return Decision(gossip.mixed, gossip.mixed[:, None], memo=0.5 * gossip.mixed)
+
+    def update(self, state: Any, decision: Decision, seen: Values, t: int) -> Any:
+        return super().update(state, replace(decision, x=decision.memo), seen, t)
+
+
+class Conceals(Keeps):
+    memo_width = 0
+
+    def __init__(self, game: AlgorithmGame) -> None:
+        Good.__init__(self, game)
+
+
+class Skimps(Keeps):
+    def decide(self, state: Any, gossip: Gossip, t: int) -> Decision:
+        decision = super().decide(state, gossip, t)
+        return replace(decision, memo=decision.memo[:, 1:])
+
+
+class Overflows(Keeps):
+    def decide(self, state: Any, gossip: Gossip, t: int) -> Decision:
+        decision = super().decide(state, gossip, t)
+        return replace(decision, memo=np.full_like(decision.memo, np.inf))
+
+
+class Blends(Keeps):
+    def decide(self, state: Any, gossip: Gossip, t: int) -> Decision:
+        decision = super().decide(state, gossip, t)
+        return replace(decision, memo=decision.memo + len(decision.memo))
+
+
+class Loops(Good):
+    """Reads what its neighbours send: itself among five on a complete graph, among fewer elsewhere."""
+
+    def decide(self, state: Any, gossip: Gossip, t: int) -> Decision:
+        x = gossip.sum(gossip.weights[:, None] * gossip.rows)
+        return Decision(x, x[:, None])
+
+
+class Assumes(Good):
+    """Takes it that everybody hears everybody."""
+
+    def decide(self, state: Any, gossip: Gossip, t: int) -> Decision:
+        x = np.add.reduce(gossip.rows.reshape(len(state.agents), 5, -1).transpose(0, 2, 1).copy(), axis=-1) / 5.0
+        return Decision(x, x[:, None])
+
+
+class Gathers(Good):
+    """Reads the rows of all, which only a complete graph has."""
+
+    def decide(self, state: Any, gossip: Gossip, t: int) -> Decision:
+        x = np.tile(np.add.reduce(gossip.received.T.copy(), axis=-1) / 5.0, (len(state.agents), 1))
+        return Decision(x, x[:, None])
+
+
+class Repairs(Good):
+    """Writes into the weights it is given."""
+
+    def decide(self, state: Any, gossip: Gossip, t: int) -> Decision:
+        weights = gossip.weights
+        weights *= 0.5
+        return super().decide(state, gossip, t)
+
+
 BREACHES = [
+    (Conceals, "rebuilds", "update of round 1 raised "),
+    (Skimps, "shapes", "decide returns a memo in round 1 of shape (5, 12), not (5, 13); return (k, w)"),
+    (Overflows, "finite", "decide returns a memo in round 1 that is not finite; keep its steps bounded"),
+    (Blends, "rowwise", "decide of round 1 differs where 1 of the 5 agents are computed together"),
+    (Assumes, "plays", "cannot reshape array of size 221 into shape (5,5,newaxis)"),
+    (Repairs, "pure", "decide of round 1 writes into an array it is given or has given away"),
     (
         Counts,
         "pure",
@@ -201,6 +279,15 @@ def test_every_built_in_algorithm_passes(name: str) -> None:
 @pytest.mark.parametrize("name", ["cao2019", "mahdavi2012", "zhang2024"])
 def test_one_learner_for_all_passes(name: str) -> None:
     assert errors(AlgorithmSection(name=name, mode="central")) == {}
+
+
+@pytest.mark.parametrize("kind", [Keeps, Loops, Gathers])
+def test_memos_neighbours_and_the_rows_of_all_may_be_used(kind: type[Good]) -> None:
+    assert errors(kind) == {}
+
+
+def test_a_fault_on_a_sparse_graph_alone_says_so() -> None:
+    assert errors(Assumes)["plays"].endswith("(where an agent hears only some of the others)")
 
 
 def test_every_check_is_reported_of_an_algorithm_that_keeps_the_contract() -> None:

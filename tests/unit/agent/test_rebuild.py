@@ -60,6 +60,7 @@ class Story:
                     anchor=anchor,
                     loss_gradient=flags[0],
                     constraint_gradient=flags[1],
+                    memo=None if question.memo is None else question.memo[wish.agents],
                 )
             )
             some = select_agents(wish.agents, seen)
@@ -67,7 +68,7 @@ class Story:
         return told
 
 
-@pytest.mark.parametrize("name", ["zhang2024", "yi2023", "yi2024"])
+@pytest.mark.parametrize("name", ["zhang2024", "yi2023", "yi2024", "tracking", "clipped"])
 @pytest.mark.parametrize("own", [OWN, np.empty(0, np.intp)], ids=["a survivor", "a spare"])
 def test_what_an_adopter_rebuilds_is_what_the_lost_host_had(name: str, own: Agents) -> None:
     story = Story(name)

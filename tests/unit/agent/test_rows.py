@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from slaternet.errors import Malformed
 from slaternet.model import Agents, Array, Topology
+from slaternet_agent.algorithms.neighbours import neighbour_sums
 from slaternet_agent.engine.round_plan import round_plans
 from slaternet_agent.engine.rows import Mixer, RowTable, row_hashes
 
@@ -52,6 +53,56 @@ def test_mixing_is_the_dense_product_summed_in_index_order(seed: int, n: int, wi
             for j in range(n):
                 expected[row] += matrix[i, j] * z[j]
         assert mixer.gossip(plan, board).mixed.tobytes() == expected.tobytes()
+
+
+@given(seed=st.integers(0, 9999), n=st.integers(1, 20), width=st.integers(0, 9), apart=st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_neighbours_are_listed_in_index_order_with_their_rows_and_weights(
+    seed: int, n: int, width: int, apart: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    seats, matrix = some(rng, n), stochastic(rng, n)
+    z, own = rng.standard_normal((n, width)), rng.standard_normal((n, width))[seats]
+    board = RowTable(n, width)
+    board.put(np.arange(n), z)
+    (plan,) = round_plans(rows_of([matrix], seats), seats, n, 3)
+    gossip = Mixer(len(seats), n).gossip(plan, board, (seats, own) if apart else None)
+
+    listed, starts, rows = [], [0], []
+    for place, i in enumerate(seats):
+        listed += [(j, matrix[i, j]) for j in range(n) if matrix[i, j]]
+        rows += [own[place] if apart and i == j else z[j] for j in range(n) if matrix[i, j]]
+        starts.append(len(listed))
+
+    assert gossip.starts.tolist() == starts
+    assert list(zip(gossip.columns.tolist(), gossip.weights.tolist(), strict=True)) == listed
+    assert gossip.rows.tobytes() == np.array(rows).tobytes()
+    if not apart:
+        assert gossip.sum(gossip.weights[:, None] * gossip.rows).tobytes() == gossip.mixed.tobytes()
+
+
+@pytest.mark.parametrize("width", [0, 1, 3, 12, 40])
+def test_a_sum_over_neighbours_is_the_plain_loop_s_whatever_else_the_host_sums(width: int) -> None:
+    n, rng = 100, np.random.default_rng(width)
+    counts = rng.integers(1, 60, n)
+    starts = np.concatenate(([0], np.cumsum(counts)))
+    shape = (starts[-1], width) if width else (starts[-1],)
+    values = rng.standard_normal(shape) * 2.0 ** rng.integers(-30, 30, shape)
+    whole = neighbour_sums(starts, values)
+    for agent in range(n):
+        total = np.zeros(shape[1:])
+        for each in values[starts[agent] : starts[agent + 1]]:
+            total = total + each
+        assert whole[agent].tobytes() == total.tobytes()
+
+    for k in (1, 2, 33, n):
+        agents = rng.permutation(n)[:k]
+        some_values = np.concatenate([values[starts[each] : starts[each + 1]] for each in agents])
+        own = neighbour_sums(np.concatenate(([0], np.cumsum(counts[agents]))), some_values)
+        assert own.tobytes() == whole[agents].tobytes()
+        if width:
+            turned = neighbour_sums(np.concatenate(([0], np.cumsum(counts[agents]))), np.asfortranarray(some_values))
+            assert turned.tobytes() == own.tobytes()
 
 
 @given(seed=st.integers(0, 9999), n=st.integers(2, 12))
