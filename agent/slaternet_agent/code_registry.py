@@ -56,6 +56,11 @@ def build_code(section: GossipSection, game: AlgorithmGame, width: int) -> Code:
     return code
 
 
+def code_numbers(section: GossipSection) -> set[str]:
+    """Return the names of all numbers that the code takes."""
+    return {*options_of(_code_class(section), given=2).parameters}
+
+
 def _code_class(section: GossipSection) -> type[Code]:
     factory = load(CODES, section.code, key="gossip.code").factory
     if not issubclass(factory, Code):

@@ -52,6 +52,9 @@ TOTALS = ("cumulative_loss", "cumulative_violation", "zero_loss", "zero_violatio
 _PASSING = (*COSTS, "skew", "seconds")
 """Columns of metrics.csv about the network, which may differ between two plays of the same game."""
 
+ROWS = "gossip.csv"
+"""What the rows of a simulation would take on the wire, which the simulation writes."""
+
 _SPEC = "spec.toml"
 _SUMMARY = "summary.json"
 _DECISIONS = "decisions.f64"
@@ -62,7 +65,17 @@ _JSON = TypeAdapter(dict[str, Any])
 
 _CONCLUSIONS = (_SUMMARY, _PACKED, "assumptions.txt", "loss.png", "violation.png", "regret.csv", "regret.png")
 """Files that are written when a game is over."""
-_FILES = (_SPEC, "metrics.csv", "commitments.csv", INCIDENTS, FAILED_CALL, str(JOURNAL), _DECISIONS, *_CONCLUSIONS)
+_FILES = (
+    _SPEC,
+    "metrics.csv",
+    "commitments.csv",
+    ROWS,
+    INCIDENTS,
+    FAILED_CALL,
+    str(JOURNAL),
+    _DECISIONS,
+    *_CONCLUSIONS,
+)
 _STATE = "state"
 """States of the processes of a run. It alone does not make a run: `slaternet run` creates it first."""
 

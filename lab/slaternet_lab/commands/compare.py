@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.filesize import decimal
 
 from slaternet.errors import BadSpec, PluginFailed
 from slaternet.texts import printable
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from slaternet_lab.comparison.standings import Spread, Standing
 
 _HOSTS = 2
+_BYTES = "bytes of rows"
 _INTERRUPTED = 130
 
 
@@ -80,7 +82,10 @@ def _show(found: "Comparison", *, as_json: bool) -> None:
     if as_json:
         print_json({**found.tables(), "folder": str(found.folder)})
         return
-    columns = {heading: [cell(each) for each in found.standings] for heading, cell in _COLUMNS.items()}
+    shown = {**_COLUMNS}
+    if all(each.plain for each in found.standings):  # what rows cost follows from the algorithm's width
+        del shown[_BYTES]
+    columns = {heading: [cell(each) for each in found.standings] for heading, cell in shown.items()}
     known = {heading: cells for heading, cells in columns.items() if any(cells)}
     if found.standings:
         print_table(list(known), zip(*known.values(), strict=True), numbers=set(known) - {"algorithm"}, width=WIDE)
@@ -122,6 +127,7 @@ _COLUMNS: dict[str, Callable[["Standing"], str]] = {
     "violation": lambda each: _spread(each.violation),
     "regret": lambda each: _spread(each.regret),
     "disagreement": lambda each: _spread(each.disagreement),
+    _BYTES: lambda each: "" if each.gossip_bytes is None else decimal(int(each.gossip_bytes.mean)),
     "asks": _asked,
     "rounds/s": lambda each: f"{each.rounds_per_second:.0f}",
 }

@@ -2,7 +2,8 @@
 
 An item is NAME, or NAME+key=value+key=value: settings of [algorithm] for this contestant alone, such as
 `yi2023+dual_linearised=false`; a key with a dot is one of another section. A grid lists values of a key,
-`algorithm.gamma0=0.05,0.15`, and each combination of them makes a contestant of every item that takes the key.
+`algorithm.gamma0=0.05,0.15`, and each combination of them makes a contestant of every item that takes the key. A value
+may have settings of its own, too, of the same section: `gossip.code=exact,grid+width=0.1`.
 
 A spec that is moved from its own algorithm to another keeps its schedule where it means the same to the other, and then
 the numbers that the other takes. Each is granted the feedback that it declares, unless the user grants something else.
@@ -16,13 +17,16 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from slaternet.errors import BadSpec
-from slaternet.spec import AlgorithmSection, FeedbackSection, Spec
+from slaternet.errors import BadSpec, SlaternetError
+from slaternet.model import Description
+from slaternet.spec import AlgorithmSection, FeedbackSection, GossipSection, Spec
 from slaternet.spec.overrides import override
 from slaternet.spec.paths import located
 from slaternet.spec.plugins import absolute
 from slaternet.suggestions import suggestion
-from slaternet_agent.registry import numbers_taken, same_rule
+from slaternet_agent.code_registry import code_numbers
+from slaternet_agent.registry import completed, numbers_taken, same_rule
+from slaternet_agent.shell.build import build_algorithm
 from slaternet_lab.specs.resolve import read, resolve
 
 PAPER = ("zhang2024", "yi2023", "yi2024", "zero")
@@ -96,11 +100,12 @@ def read_entries(
     if seeds < 1:
         raise BadSpec(f"seeds must be at least 1, not {seeds}")
     numbers = [setting for setting in settings if _is_number(setting)]
+    coding = [setting for setting in settings if _is_coding(setting) and _key(setting) != "gossip.code"]
     grants = [setting for setting in settings if _key(setting).startswith("feedback.")]
-    own, base = read(what, [setting for setting in settings if setting not in (*numbers, *grants)])
+    own, base = read(what, [setting for setting in settings if setting not in (*numbers, *coding, *grants)])
     own = located(own, base).with_drawn(secrets.randbits(63) if drawn is None else drawn)
-    points = list(itertools.product(*map(_values, grid)))
-    entries = _Entries(own, numbers)
+    points = [list(itertools.chain(*values)) for values in itertools.product(*map(_values, grid))]
+    entries = _Entries(own, numbers, coding)
     usual = PAPER if own.algorithm.name in PAPER else (own.algorithm.name, *PAPER)
     items = [_parsed(text) for text in dict.fromkeys(algorithms or usual)]
     shorts = [item.short for item in items]
@@ -109,7 +114,7 @@ def read_entries(
         for point in points:
             with _naming(item.text):
                 entries.add(item, label, point)
-    entries.check([*numbers, *itertools.chain.from_iterable(points)])
+    entries.check([*numbers, *coding, *itertools.chain.from_iterable(points)])
     folders = _folders(entries.specs)
     contestants = [enter(label, folders[label], spec, base, seeds, grants) for label, spec in entries.specs.items()]
     return Entries(tuple(contestants), entries.left_out)
@@ -128,11 +133,16 @@ def split(text: str) -> list[str]:
 
 
 class _Entries:
-    """The specs of all items at all points of the grid, before seeds; `numbers` go to every item that takes them."""
+    """The specs of all items at all points of the grid, before seeds.
 
-    def __init__(self, own: Spec, numbers: Sequence[str]) -> None:
+    `numbers` go to every item that takes them; `coding`, settings of [gossip], to every item that gossips, and of these
+    the numbers to the codes that take them.
+    """
+
+    def __init__(self, own: Spec, numbers: Sequence[str], coding: Sequence[str]) -> None:
         self._own = own
         self._numbers = numbers
+        self._coding = coding
         self._applied: set[str] = set()
         self._known: set[str] = set()
         self.specs: dict[str, Spec] = {}
@@ -144,21 +154,30 @@ class _Entries:
         section = _section(self._own, item.name, [*self._numbers, *point, *item.settings])
         taken = numbers_taken(section)
         point = [setting for setting in point if not _is_number(setting) or _number(setting) in taken]
-        contestant, label = label, label + "".join(f"+{setting.removeprefix('algorithm.')}" for setting in point)
-        if label in self.specs:
-            return  # the grid is of a number that it does not take
         shared = [setting for setting in self._numbers if _number(setting) in taken]
-        settings = [*shared, *point, *item.settings]
+        moved = self._moved(section, taken, label)
+        gossips = _gossips(moved, [*shared, *point, *item.settings])
+        codes = _numbers_of_code(self._own, [*point, *item.settings]) if gossips else set()
+        coding = [*self._coding, *point]
+        left = {each for each in coding if _is_coding(each) and not (gossips and _fits(each, codes))}
+        point = [setting for setting in point if setting not in left]
+        contestant, label = label, label + _suffix(point)
+        if label in self.specs:
+            return  # the grid is of a key that it does not take
+        settings = [*shared, *(each for each in self._coding if each not in left), *point, *item.settings]
         keys = {_key(setting) for setting in settings}
         self._applied |= keys
-        self._known |= taken
-        spec = Spec.load(override(self._moved(section, taken, contestant).tables(), settings), source="spec")
+        self._known |= taken | codes
+        if not gossips and not moved.gossip.plain:
+            moved = moved.replace(gossip=None)
+            self._leave_out("gossip", contestant)
+        spec = Spec.load(override(moved.tables(), settings), source="spec")
         self.specs[label] = located(spec, Path.cwd(), keys)
 
     def check(self, settings: Sequence[str]) -> None:
         """Refuse numbers that no contestant takes."""
         for setting in settings:
-            if _is_number(setting) and _key(setting) not in self._applied:
+            if (_is_number(setting) or _is_code_number(setting)) and _key(setting) not in self._applied:
                 remedy = suggestion(_number(setting), self._known)
                 raise BadSpec(f"{_key(setting)} is a number of none of {', '.join(self.specs)}; {remedy}")
 
@@ -170,9 +189,47 @@ class _Entries:
         kept = {key: value for key, value in own.numbers.items() if same or key in shared}
         gone = ["schedule"] if own.schedule and not section.schedule else []
         for key in (*gone, *(key for key in own.numbers if key not in kept)):
-            labels = self.left_out.setdefault(key, [])
-            labels.extend({contestant}.difference(labels))
+            self._leave_out(key, contestant)
         return self._own.replace(algorithm={**section.model_dump(exclude_none=True), **kept}, feedback=None)
+
+    def _leave_out(self, key: str, contestant: str) -> None:
+        labels = self.left_out.setdefault(key, [])
+        labels.extend({contestant}.difference(labels))
+
+
+def _gossips(spec: Spec, settings: Sequence[str]) -> bool:
+    """Whether the agents of a contestant send each other rows, so that a code makes a difference."""
+    own = [setting for setting in settings if _key(setting).startswith("algorithm.")]
+    spec = Spec.load(override(spec.tables(), own), source="spec")
+    if completed(spec.algorithm).mode != "gossip":
+        return False
+    try:
+        return build_algorithm(spec, Description(constraints=1)).width > 0
+    except SlaternetError:
+        return True  # what is wrong with it is said when it is resolved
+
+
+def _numbers_of_code(own: Spec, settings: Sequence[str]) -> set[str]:
+    """Return the names of the numbers that a contestant's code takes."""
+    given = [setting for setting in settings if _key(setting) == "gossip.code"]
+    tables = override({"gossip": {"code": own.gossip.code}}, given)
+    section = GossipSection.model_validate(tables["gossip"])
+    return code_numbers(section.model_copy(update={"code": absolute(section.code, Path.cwd())}))
+
+
+def _fits(setting: str, numbers: Collection[str]) -> bool:
+    """Whether a code takes a setting of [gossip]."""
+    return not _is_code_number(setting) or _number(setting) in numbers
+
+
+def _suffix(point: Sequence[str]) -> str:
+    """Return what tells a contestant at a point of the grid from the item's others."""
+    pieces, before = [], "algorithm"
+    for setting in point:
+        section, _, rest = setting.partition(".")
+        pieces.append(f"+{rest if section == before else setting}")
+        before = section
+    return "".join(pieces)
 
 
 def _section(own: Spec, name: str, settings: Sequence[str]) -> AlgorithmSection:
@@ -216,13 +273,19 @@ def _parsed(text: str) -> _Item:
     return _Item(text, name, tuple(full))
 
 
-def _values(text: str) -> list[str]:
-    """Return a setting for each value of a grid's line."""
+def _values(text: str) -> list[list[str]]:
+    """Return for each value of a grid's line its setting, and those of its own."""
     values = split(text.partition("=")[2])
     if "." not in _key(text) or not all(values):
         raise BadSpec(f"--grid {text} is not section.key=value,value; write for example algorithm.gamma0=0.05,0.15")
-    _check_key(_key(text))
-    return [f"{_key(text)}={value}" for value in values]
+    section = _key(text).partition(".")[0]
+    found = []
+    for value in values:
+        first, *more = _PLUS.split(value)
+        found.append([f"{_key(text)}={first}", *(each if "." in _key(each) else f"{section}.{each}" for each in more)])
+    for setting in itertools.chain(*found):
+        _check_key(_key(setting))
+    return found
 
 
 def _check_key(key: str) -> None:
@@ -254,10 +317,20 @@ def _key(setting: str) -> str:
 
 
 def _number(setting: str) -> str:
-    return _key(setting).removeprefix("algorithm.").partition(".")[0]
+    return _key(setting).partition(".")[2].partition(".")[0]
 
 
 def _is_number(setting: str) -> bool:
     """Whether a setting gives the algorithm or its schedule a number; one without a value removes a key."""
     ours = _key(setting).startswith("algorithm.") and _number(setting) not in AlgorithmSection.model_fields
+    return ours and bool(setting.partition("=")[2].strip())
+
+
+def _is_coding(setting: str) -> bool:
+    return _key(setting).startswith("gossip.")
+
+
+def _is_code_number(setting: str) -> bool:
+    """Whether a setting gives the gossip code a number."""
+    ours = _is_coding(setting) and _number(setting) not in GossipSection.model_fields
     return ours and bool(setting.partition("=")[2].strip())

@@ -16,11 +16,19 @@ _SAME = 1e-9
 """Relative difference below which two curves are one."""
 
 
-def draw(means: Sequence[MeanCurves], folder: Path) -> None:
-    """Write loss.png and violation.png."""
+def draw(means: Sequence[MeanCurves], folder: Path, *, computed: bool) -> None:
+    """Write loss.png and violation.png; where a contestant has a gossip code, also over the bytes of rows.
+
+    Bytes are told by hosts, or else `computed`: each row once, without the heads of frames.
+    """
+    sending = [each for each in means if each.sent is not None and each.sent[-1] > 0.0]
+    over = "Bytes of rows, each counted once (computed)" if computed else "Bytes of gossip messages"
     for name, label in FIGURES:
         with rounds_figure(folder / f"{name}.png", label) as axes:
             _paint(axes, means, name)
+        if any(not each.plain for each in sending):
+            with rounds_figure(folder / f"{name}-bytes.png", label, over) as axes:
+                _paint_bytes(axes, sending, name)
 
 
 def _paint(axes: "Axes", means: Sequence[MeanCurves], name: str) -> None:
@@ -40,6 +48,15 @@ def _paint(axes: "Axes", means: Sequence[MeanCurves], name: str) -> None:
             _band(axes, curve, BASELINE, None if each.baseline in named else each.baseline)
             drawn.append(curve)
             named.add(each.baseline)
+
+
+def _paint_bytes(axes: "Axes", sending: Sequence[MeanCurves], name: str) -> None:
+    # on a logarithmic axis: contestants differ by factors, and what they have sent before the first round scored is 0
+    axes.set_xscale("log")
+    for i, each in enumerate(sending):
+        curve, sent = each.curves[f"cumulative_{name}"], each.sent
+        if sent is not None:
+            _band(axes, Curve(sent[curve.rounds - 1], curve.mean, curve.deviation), curve_style(i), each.label)
 
 
 def _band(axes: "Axes", curve: Curve, style: dict[str, Any], label: str | None) -> None:

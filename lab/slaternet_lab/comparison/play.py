@@ -88,7 +88,7 @@ def compare(
         playing.note(f"left out for those who do not take it: {', '.join(keys)}")
     try:
         playing.play(jobs or cores(), hosts, path / "log")
-        return _concluded(entries, playing, folder, figures=figures)
+        return _concluded(entries, playing, folder, hosts, figures=figures)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             f"interrupted after {playing.done} of {len(games)} runs; the same command with --out {path} goes on there"
@@ -182,12 +182,14 @@ def _play(game: ComparedRun, hosts: int, rounds: Rounds) -> SlaternetError | Non
 
 
 def _functions(spec: Spec) -> str:
-    """Return the digest of what decides a game's functions: the spec without algorithm and graph."""
+    """Return the digest of what decides a game's functions: the spec without algorithm, graph and gossip code."""
     bare = {"run.name": "game", "algorithm": {"name": ""}, "graph": {"name": ""}, "record": {}}
-    return spec.replace(**bare, feedback=None, question=None).digest()
+    return spec.replace(**bare, feedback=None, question=None, gossip=None).digest()
 
 
-def _concluded(entries: Entries, done: _Playing, folder: ComparisonFolder, *, figures: bool) -> Comparison:
+def _concluded(
+    entries: Entries, done: _Playing, folder: ComparisonFolder, hosts: int | None, *, figures: bool
+) -> Comparison:
     """Read the finished runs and write the results."""
     outcomes: list[Outcome] = []
     standings: list[Standing] = []
@@ -196,11 +198,12 @@ def _concluded(entries: Entries, done: _Playing, folder: ComparisonFolder, *, fi
         played = [game for game in done.games if game.label == contestant.label and game.name not in done.failures]
         read = [review(Run.open(game.folder), game.label, done.optima.get(_functions(game.spec))) for game in played]
         if read:
-            outcomes += (each for each, _ in read)
-            standings.append(standing(contestant, [each for each, _ in read]))
-            means.append(MeanCurves.from_runs(contestant, [curves for _, curves in read]))
+            ended, curves, sent = zip(*read, strict=True)
+            outcomes += ended
+            standings.append(standing(contestant, ended))
+            means.append(MeanCurves.from_runs(contestant, curves, sent))
     found = Comparison(folder.path, tuple(standings), tuple(outcomes), done.failures, tuple(done.notes))
     folder.write({**found.tables(), "optima": done.optima}, [asdict(each) for each in outcomes])
     if means and figures:
-        draw(means, folder.path)
+        draw(means, folder.path, computed=not hosts)
     return found

@@ -8,6 +8,7 @@ import numpy as np
 from slaternet.model import Array
 from slaternet_lab.comparison.entries import Contestant
 from slaternet_lab.runs.plots import FIGURES, baseline, thinned
+from slaternet_lab.runs.row_bytes import spent
 from slaternet_lab.runs.run import Run
 
 
@@ -25,6 +26,8 @@ class Outcome:
     """Of the last round that was scored."""
     frames: int
     bytes_sent: int
+    gossip_bytes: float | None
+    """Of rows, told by the hosts or computed; None where neither is known."""
     seconds: float
     digest: str
 
@@ -60,6 +63,9 @@ class Standing:
     loss_gradient: bool
     constraint_gradient: bool
     rounds_per_second: float
+    plain: bool
+    """Whether rows travel as they are."""
+    gossip_bytes: Spread | None
 
 
 @dataclass(frozen=True)
@@ -83,21 +89,33 @@ class MeanCurves:
     baseline: str
     """What the baseline does, as `slaternet_lab.runs.plots.baseline` says it."""
     curves: dict[str, Curve]
+    sent: Array | None = None
+    """Bytes of rows up to each of the rounds of its curves; None where they are not known."""
+    plain: bool = True
+    """Whether rows travel as they are."""
 
     @classmethod
-    def from_runs(cls, contestant: Contestant, runs: Sequence[Curves]) -> "MeanCurves":
-        """Return the means of at least one run; all were scored in the same rounds."""
+    def from_runs(
+        cls, contestant: Contestant, runs: Sequence[Curves], sent: Sequence[Array | None] = ()
+    ) -> "MeanCurves":
+        """Return the means of at least one run, and of the bytes `sent`; all were scored in the same rounds."""
         means = {}
         for column, (rounds, _) in runs[0].items():
             values = np.stack([run[column][1] for run in runs])
             deviation = values.std(axis=0, ddof=1) if len(runs) > 1 else np.zeros(values.shape[1])
             means[column] = Curve(rounds, values.mean(axis=0), deviation)
-        return cls(contestant.label, baseline(contestant.specs[0]), means)
+        known = [each for each in sent if each is not None]
+        spent = np.mean(known, axis=0) if known and len(known) == len(runs) else None
+        spec = contestant.specs[0]
+        return cls(contestant.label, baseline(spec), means, spent, spec.gossip.plain)
 
 
-def review(run: Run, label: str, optimum: float | None) -> tuple[Outcome, Curves]:
-    """Return the result of a finished run, and its curves for a figure; regret is the loss beyond `optimum`."""
-    summary, metrics = run.summary, run.metrics
+def review(run: Run, label: str, optimum: float | None) -> tuple[Outcome, Curves, Array | None]:
+    """Return the result of a finished run, its curves for a figure, and the bytes of rows up to each round.
+
+    Regret is the loss beyond `optimum`.
+    """
+    summary, metrics, sent = run.summary, run.metrics, spent(run)
     loss = summary["cumulative_loss"]
     ended = Outcome(
         label,
@@ -108,17 +126,19 @@ def review(run: Run, label: str, optimum: float | None) -> tuple[Outcome, Curves
         float(metrics["disagreement"][np.isfinite(metrics["disagreement"])][-1]),
         int(metrics["frames"].sum()),
         int(metrics["bytes_sent"].sum()),
+        None if sent is None else float(sent[-1]),
         summary["seconds"],
         summary["digest"],
     )
     columns = (f"{kind}_{name}" for name, _ in FIGURES for kind in ("cumulative", "zero"))
-    return ended, {column: thinned(run, column) for column in columns}
+    return ended, {column: thinned(run, column) for column in columns}, sent
 
 
 def standing(contestant: Contestant, outcomes: Sequence[Outcome]) -> Standing:
     """Return the results of a contestant over at least one finished run."""
     spec, asked = contestant.specs[0], contestant.feedback
     regrets = [each.regret for each in outcomes if each.regret is not None]
+    sent = [each.gossip_bytes for each in outcomes if each.gossip_bytes is not None]
     rounds = spec.run.rounds or 0
     return Standing(
         contestant.label,
@@ -132,4 +152,6 @@ def standing(contestant: Contestant, outcomes: Sequence[Outcome]) -> Standing:
         asked.loss_gradient,
         asked.constraint_gradient,
         float(np.mean([rounds / each.seconds for each in outcomes])),
+        spec.gossip.plain,
+        Spread.from_values(sent) if len(sent) == len(outcomes) else None,
     )

@@ -34,6 +34,8 @@ from slaternet_coordinator.engine.rules import Rules
 from slaternet_coordinator.registry import build as build_graph
 from slaternet_lab.games.finish import finish
 from slaternet_lab.games.progress import Watcher
+from slaternet_lab.runs import row_bytes
+from slaternet_lab.runs.row_bytes import CountedCode
 from slaternet_lab.runs.run import Run
 from slaternet_lab.specs.resolve import exchanged, load, resolve
 
@@ -134,6 +136,8 @@ class Simulation:
         )
         self._coordinator = Coordinator(graph, rules, bytes(32))
         self._host: Host | None = None
+        self._counted: CountedCode | None = None
+        self._folder = folder
         self._todo: deque[Effect | coordinator.Effect | model.Answer] = deque()
         self._over = False
         with ExitStack() as opening:
@@ -159,6 +163,8 @@ class Simulation:
                 self._execute(self._todo.popleft())
             while not self._adversary.idle:
                 completed(self._adversary.work())
+        if self._counted is not None:
+            row_bytes.write(self._counted.rounds, self._folder)
 
     @property
     def standing(self) -> tuple[int, float, float, str]:
@@ -241,6 +247,8 @@ class Simulation:
                 self._algorithm = algorithm = build_algorithm(self._spec, self._description)
                 self._seats = seats
                 copies = build_copies(self._spec, self._description, algorithm)
+                if copies is not None:
+                    copies.code = self._counted = CountedCode(copies.code)
                 with plugin_edge("algorithm", self._spec.algorithm.name, "start", agents=seats, of=algorithm):
                     self._host = Host(algorithm, body, self._spec.run.agents, self._spec.run.rounds, copies=copies)
                 completed(self._adversary.seat(1, [(HOST, seats)], body.departures))

@@ -81,8 +81,8 @@ def baseline(spec: Spec) -> str:
 
 
 @contextlib.contextmanager
-def rounds_figure(path: Path, label: str) -> Iterator["Axes"]:
-    """Yield axes over the rounds in the house style, and write the figure after the block."""
+def rounds_figure(path: Path, label: str, over: str = "") -> Iterator["Axes"]:
+    """Yield axes over the rounds, or `over` what the block scales, and write the figure after the block."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     with new_figure(path) as (figure, axes):
@@ -91,12 +91,14 @@ def rounds_figure(path: Path, label: str) -> Iterator["Axes"]:
         longest = max((len(each.replace("$", "")) for each in legends), default=0)
         columns = 3 if longest <= 20 else 2 if longest <= 34 else 1
         figure.set_figheight(_HEIGHT + 0.22 * max(0, -(-len(legends) // columns) - 2))
-        axes.set_xlabel("Round $t$")
+        axes.set_xlabel(over or "Round $t$")
         axes.set_ylabel(label)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+        if not over:
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}".replace(",", "\u2009")))
         axes.margins(x=0.0)
-        axes.set_xlim(left=0)
+        if not over:
+            axes.set_xlim(left=0)
         bottom, top = axes.get_ylim()
         axes.set_ylim(min(bottom, -0.02 * top), top)  # a baseline at 0 stays visible above the axis
         figure.legend(loc="outside upper left", ncols=columns)  # above the axes, where it hides no curve

@@ -38,7 +38,7 @@ class FileLimits:
     json_bytes: int = 1 << 23
     """summary.json and its like: a game of the most agents and hosts takes 2 MiB, and 8 MiB parse into 0.5 GB."""
     columns: int = 64
-    """Of metrics.csv; ours has 16."""
+    """Of metrics.csv; ours has 18."""
     row_bytes: int = 4096
     """A row of metrics.csv, which takes up to 300."""
     cell_letters: int = 64

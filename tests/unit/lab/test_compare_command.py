@@ -54,6 +54,23 @@ def test_a_table_is_printed_or_json(capsys: pytest.CaptureFixture[str], tmp_path
         assert any(line.startswith(each["label"]) and loss in line for line in table.splitlines())
 
 
+def test_the_bytes_of_rows_are_a_column_where_there_is_a_code(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    grid = ("--grid", "gossip.code=exact,grid+width=0.1")
+    common = ("compare", "--algorithms", "zhang2024", "--seeds", 1, *SETTINGS, "--no-figures", "--out")
+
+    code, table, _ = slaternet(capsys, *common, tmp_path / "a", *grid)
+    _, plain, _ = slaternet(capsys, *common, tmp_path / "b")
+
+    assert code == 0
+    lines = table.splitlines()
+    assert "bytes of rows" in next(line for line in lines if line.startswith("algorithm"))
+    assert any(line.startswith("zhang2024+gossip.code=exact ") and "1.7 kB" in line for line in lines)
+    assert any(line.startswith("zhang2024+gossip.code=grid+width=0.1 ") and " bytes " in line for line in lines)
+    assert "bytes of rows" not in plain
+
+
 @pytest.mark.slow
 def test_over_the_network_the_digests_are_the_same(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     common = ("compare", "--algorithms", "zhang2024", "--seeds", 1, *SETTINGS, "--json", "--out")

@@ -8,7 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from slaternet.errors import BadSpec, PluginFailed
-from slaternet_lab.comparison.figures import _paint
+from slaternet_lab.comparison.figures import _paint, _paint_bytes
 from slaternet_lab.comparison.play import Comparison, compare
 from slaternet_lab.comparison.standings import Curve, MeanCurves, Spread
 from slaternet_lab.games.simulation import simulate
@@ -108,6 +108,40 @@ def test_the_json_file_tells_all(played: Comparison) -> None:
 
 def test_figures_are_drawn(played: Comparison) -> None:
     assert {"loss.png", "violation.png"} <= {path.name for path in played.folder.iterdir()}
+
+
+def test_codes_are_compared_by_the_bytes_of_their_rows_too(tmp_path: Path) -> None:
+    grid = ["gossip.code=exact,sign"]
+    found = compare(algorithms=["zhang2024", "zero"], seeds=2, settings=SMALL, grid=grid, out=tmp_path / "out")
+
+    exact, sign, zero = found.standings
+    assert (exact.plain, sign.plain, zero.plain) == (True, False, True)
+    # 6 agents, 12 rounds: 3 float64, or one float32 and 3 bits, of all rows together
+    assert exact.gossip_bytes == Spread(12 * 6 * 24.0, 0.0)
+    assert sign.gossip_bytes == Spread(12 * (6 * 4 + 3.0), 0.0)
+    assert zero.gossip_bytes == Spread(0.0, 0.0)
+    assert [each.gossip_bytes for each in found.outcomes] == [1728.0] * 2 + [324.0] * 2 + [0.0] * 2
+    assert found.outcomes[0].regret == found.outcomes[0].cumulative_loss - offline(load("paper", SMALL)).value
+    drawn = {path.name for path in found.folder.glob("*.png")}
+    assert drawn == {"loss.png", "violation.png", "loss-bytes.png", "violation-bytes.png"}
+
+
+def test_without_a_code_nothing_is_drawn_over_bytes(played: Comparison) -> None:
+    assert {path.name for path in played.folder.glob("*.png")} == {"loss.png", "violation.png"}
+    assert all(each.plain for each in played.standings)
+
+
+def test_over_bytes_everyone_who_sends_has_a_curve_up_to_what_it_has_sent() -> None:
+    rounds = np.array([2, 4])
+    curve = Curve(rounds, np.array([1.0, 2.0]), np.zeros(2))
+    scores = {"cumulative_loss": curve, "zero_loss": curve}
+    sent = np.array([10.0, 20.0, 30.0, 40.0])
+
+    axes = Figure().add_subplot()
+    _paint_bytes(axes, [MeanCurves("a", "", scores, sent), MeanCurves("b", "", scores, 2.0 * sent, False)], "loss")
+
+    assert [line.get_label() for line in axes.lines] == ["a", "b"]
+    assert [np.asarray(line.get_xdata()).tolist() for line in axes.lines] == [[20.0, 40.0], [40.0, 80.0]]
 
 
 def test_what_is_finished_is_kept_what_is_not_is_begun_anew_and_seeds_are_added(

@@ -178,6 +178,71 @@ def test_a_setting_of_an_item_goes_before_the_grid() -> None:
     assert [numbers(each)["gamma0"] for each in found.values()] == [0.3, 0.05]
 
 
+def test_a_grid_of_codes_gives_each_its_own_numbers() -> None:
+    found = contestants("zhang2024", grid=("gossip.code=exact,grid+width=0.1,top-k+keep=2+step=0.5",))
+
+    assert list(found) == [
+        "zhang2024+gossip.code=exact",
+        "zhang2024+gossip.code=grid+width=0.1",
+        "zhang2024+gossip.code=top-k+keep=2+step=0.5",
+    ]
+    sections = [each.specs[0].gossip for each in found.values()]
+    assert [each.code for each in sections] == ["exact", "grid", "top-k"]
+    assert [each.numbers for each in sections] == [{}, {"width": 0.1}, {"keep": 2}]
+    assert [each.step for each in sections] == [1.0, 1.0, 0.5]
+    assert [each.difference for each in sections] == [False, False, True]
+
+
+def test_a_value_of_any_key_that_names_something_may_have_settings_of_its_own() -> None:
+    found = contestants("zhang2024", grid=("graph.name=ring,erdos-renyi+degree=3.0+gossip.code=sign",))
+
+    ring, random = found.values()
+    assert list(found) == ["zhang2024+graph.name=ring", "zhang2024+graph.name=erdos-renyi+degree=3.0+gossip.code=sign"]
+    assert (ring.specs[0].graph.name, ring.specs[0].gossip.code) == ("ring", "exact")
+    assert (random.specs[0].graph.numbers, random.specs[0].gossip.code) == ({"degree": 3.0}, "sign")
+
+
+def test_what_is_set_of_gossip_for_all_goes_to_the_codes_that_take_it() -> None:
+    settings = ("gossip.width=0.1", "gossip.levels=4", "gossip.step=0.25")
+    found = contestants("zhang2024", grid=("gossip.code=grid,levels,sign",), settings=settings)
+
+    sections = [each.specs[0].gossip for each in found.values()]
+    assert [each.numbers for each in sections] == [{"width": 0.1}, {"levels": 4}, {}]
+    assert [each.step for each in sections] == [0.25] * 3
+
+
+def test_a_grid_of_a_codes_numbers_multiplies_those_who_take_them() -> None:
+    found = contestants("zhang2024", grid=("gossip.code=exact,levels", "gossip.levels=4,16"))
+
+    assert list(found) == [
+        "zhang2024+gossip.code=exact",
+        "zhang2024+gossip.code=levels+levels=4",
+        "zhang2024+gossip.code=levels+levels=16",
+    ]
+
+
+def test_a_code_is_left_out_for_those_who_gossip_nothing() -> None:
+    algorithms = ["zhang2024", "zero", "cao2019+mode=central", "mahdavi2012"]
+    grid = ["gossip.code=sign,float16"]
+    field = read_entries("paper-compressed", algorithms, seeds=1, grid=grid, settings=["run.dimension=3"])
+
+    assert {each.label: each.specs[0].gossip.code for each in field.contestants} == {
+        "zhang2024+gossip.code=sign": "sign",
+        "zhang2024+gossip.code=float16": "float16",
+        "zero": "exact",
+        "cao2019+mode=central": "exact",
+        "mahdavi2012": "exact",
+    }
+    assert field.left_out["gossip"] == ["zero", "cao2019+mode=central", "mahdavi2012"]
+
+
+def test_an_item_may_have_a_code_of_its_own() -> None:
+    found = contestants("zhang2024+gossip.code=sign", "zhang2024", settings=("gossip.trigger=2",))
+
+    assert [each.specs[0].gossip.code for each in found.values()] == ["sign", "exact"]
+    assert [each.specs[0].gossip.trigger for each in found.values()] == [2.0, 2.0]
+
+
 def test_files_of_one_name_are_told_apart_by_their_folders(mine: Path) -> None:
     (mine.parent / "other").mkdir()
     (mine.parent / "other" / "mine.py").write_text(MINE)
@@ -207,6 +272,10 @@ def test_files_of_one_name_are_told_apart_by_their_folders(mine: Path) -> None:
         (["zhang2024"], ["algorithm.name=yi2023,yi2024"], (), ["algorithm.name", "--algorithms"]),
         (["zhang2024"], ["graph.nme=ring"], (), ["graph"]),
         (["yi2023", "zero"], ["algorithm.gamma0=0.1"], (), ["algorithm.gamma0 is a number of none of yi2023, zero"]),
+        (["zhang2024"], ["gossip.code=sign,grid"], (), ["gossip.width"]),
+        (["zhang2024"], ["gossip.code=sign,gird+width=0.1"], (), ["gossip.code", "did you mean grid?"]),
+        (["zhang2024"], ["gossip.code=sign,grid+width=1"], ["gossip.widht=1"], ["none of", "did you mean width?"]),
+        (["zhang2024"], ["graph.rho=0.1+run.seed=2"], (), ["run.seed", "--seeds"]),
         (["yi2023"], (), ["algorithm.delta9=0.1"], ["algorithm.delta9", "did you mean delta0?"]),
         (["zhang2024"], (), ["feedback.points=1"], ["feedback.points must be at least 2"]),
         (["zhang2024"], (), ["run.rounds="], ["run.rounds is missing"]),

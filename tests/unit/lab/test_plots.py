@@ -23,7 +23,7 @@ def write(
     for t in range(1, rounds + 1):
         (loss, away), last = (f"{slope},0.5", "0.25") if t % every == 0 else (",", ""), t - t % every
         totals = f"{slope * last},{0.5 * last},{1.0 * last},0.0"
-        lines.append(f"{t},{loss},{totals},{away},6,0,0,0,0.0,0.0,0.0,{t:016x}")
+        lines.append(f"{t},{loss},{totals},{away},6,0,0,0,0,0,0.0,0.0,0.0,{t:016x}")
     (folder / "metrics.csv").write_text("\n".join([*lines, ""]))
     return Run.open(folder)
 

@@ -12,9 +12,9 @@ from slaternet_lab.specs.shipped import shipped
 
 COLUMNS = (
     "round,loss,violation,cumulative_loss,cumulative_violation,zero_loss,zero_violation,"
-    "disagreement,agents,frames,bytes_sent,bytes_received,waited,skew,seconds,digest"
+    "disagreement,agents,frames,bytes_sent,bytes_received,rows_sent,gossip_bytes,waited,skew,seconds,digest"
 )
-OLD = COLUMNS.replace("bytes_received,", "").replace("skew,", "")
+OLD = COLUMNS.replace("bytes_received,rows_sent,gossip_bytes,", "").replace("skew,", "")
 
 
 @pytest.fixture(autouse=True)
