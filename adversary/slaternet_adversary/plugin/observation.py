@@ -6,7 +6,8 @@
 
 Rounds are looked at between replies, once they are scored: nobody is waiting for an answer about them, and no answer
 that was given changes. Chords and feasibility are about the functions that are scored. All this takes at most 2 % of
-the plugin's own time, by the clock of the process, and each kind is reported once.
+the plugin's own time, by the clock of the process, and each kind is reported once. What is not reproducible is looked
+at no more: functions that remember questions would make another game of every look.
 """
 
 from collections.abc import Callable, Sequence
@@ -120,7 +121,8 @@ class ObservedCalls(PluginCalls):
         self._observer = observer
         self._tell = tell
         self._clock = clock
-        self._kinds = [each for each in FINDINGS if each not in known]  # the one whose turn it is comes first
+        # the one whose turn it is comes first: at the beginning NOT_REPRODUCIBLE, which ends all others
+        self._kinds = [] if NOT_REPRODUCIBLE in known else [each for each in FINDINGS if each not in known]
         self._kept: tuple[Question, Values] | None = None
         self._turn = 0
         self.plugin_seconds = 0.0
@@ -183,6 +185,8 @@ class ObservedCalls(PluginCalls):
             self._kinds.append(kind)
         else:
             self._tell(found)
+            if kind == NOT_REPRODUCIBLE:
+                self._kinds.clear()
 
     async def _chords(self, effect: Score) -> PluginFinding | None:
         """Look at chords from a decision by the functions of an agent; all agents have their turns."""

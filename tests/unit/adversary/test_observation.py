@@ -118,6 +118,13 @@ def test_what_is_wrong_is_found_once_with_its_evidence(kind: type[broken.Good], 
     assert found[0].evidence
 
 
+def test_a_plugin_that_is_not_reproducible_is_looked_at_no_more() -> None:
+    found, observed, calls = played(broken.OrderDependent, 1000)
+
+    assert [each.kind for each in found] == [NOT_REPRODUCIBLE]
+    assert (observed.looking_seconds, calls.measured) == (1.0, 0)
+
+
 def test_nothing_is_found_of_a_plugin_that_keeps_its_contract() -> None:
     found, _, calls = played(broken.Good, 1000)
 
