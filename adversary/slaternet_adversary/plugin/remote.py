@@ -51,6 +51,9 @@ _CALLS: dict[type, tuple[str, Callable[[Any], bytes]]] = {
     messages.ScoreRequest: ("Score", messages.encode_score),
 }
 
+_OPTIONAL = ("loss_gradient", "constraint_gradient", "quadratic", "linear")
+"""The methods of a round of which an EvaluateRequest asks one, unless it asks for values."""
+
 T = TypeVar("T")
 Request = messages.DescribeRequest | messages.PlayRequest | messages.EvaluateRequest | messages.ScoreRequest
 R = TypeVar("R", messages.PlayRequest, messages.EvaluateRequest, messages.ScoreRequest)
@@ -369,8 +372,24 @@ class Remote(Adversary):
         if not fault.method and isinstance(request, messages.EvaluateRequest):
             agents = request.agents
             fault = replace(fault, agents=tuple(agents[: LIMITS.fault_agents].tolist()), asked=len(agents))
-        method, round = fault.method or _CALLS[type(request)][0], fault.round or getattr(request, "round", 0)
+        method, round = fault.method or self._method_of(request), fault.round or getattr(request, "round", 0)
         return kind.by(f"{KIND} {self.name}", replace(fault, method=method, round=round))
+
+    def _method_of(self, request: Request) -> str:
+        """Return what a call is about: methods of the author's, or where a program serves its own, that of the wire."""
+        if not self._address.startswith(FRAMES):
+            return _CALLS[type(request)][0]
+        match request:
+            case messages.DescribeRequest():
+                return "import or constructor"
+            case messages.PlayRequest():
+                return "play"
+            case messages.ScoreRequest():
+                return "scoring"
+            case messages.EvaluateRequest(values=True):
+                return "loss or constraint"
+            case _:
+                return next(name for name in _OPTIONAL if getattr(request, name))
 
     @property
     def _patient(self) -> bool:
