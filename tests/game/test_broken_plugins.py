@@ -7,6 +7,7 @@ tests.game.test_broken_plugins` prints what each way says.
 
 import asyncio
 import contextlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -157,6 +158,30 @@ def test_a_file_that_is_missing_is_told_with_the_remedy(tmp_path: Path) -> None:
 
     assert outcome.code == 2
     assert f"names the file {tmp_path}/none.py, which does not exist; correct the path" in outcome.err
+
+
+_GRAPH = """\
+from slaternet_coordinator.graphs.fixed import Ring
+
+class Mine:
+    def __init__(self, agents, seed):
+        self.ring = Ring(agents, seed)
+
+    def matrix(self, t):
+        return self.ring.matrix(1 // (t - 5) + 1)
+"""
+
+
+@pytest.mark.parametrize("command", ["simulate", "run"])
+def test_a_graph_that_fails_ends_the_game_with_its_line(command: str, tmp_path: Path) -> None:
+    path = tmp_path / "graph.py"
+    path.write_text(_GRAPH)
+
+    outcome = slaternet(command, "paper-short", "--set", f"graph.name={path}:Mine", "--out", tmp_path / "run")
+
+    assert outcome.code == {"simulate": 6, "run": 3}[command], outcome.err
+    raised = rf"matrix of round 5 raised ZeroDivisionError: .*, at {re.escape(str(path))}:8 `return"
+    assert re.search(raised, outcome.err), outcome.err
 
 
 @pytest.mark.parametrize("isolation", ["none", "process"])

@@ -241,3 +241,5 @@ class Simulation:
                 self._decide(body)
             case model.LowWater():
                 completed(self._adversary.handle(body))
+            case model.GameOver() if self._coordinator.cause is not None:  # the graph has failed
+                raise self._coordinator.cause
