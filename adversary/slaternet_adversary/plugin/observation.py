@@ -19,7 +19,7 @@ from slaternet.errors import PluginFailed
 from slaternet.model import Array, Question, Values
 from slaternet_adversary.api import Game
 from slaternet_adversary.engine.events import Play, Score
-from slaternet_adversary.plugin.calls import written
+from slaternet_adversary.plugin.calls import Unanswered, written
 from slaternet_adversary.plugin.plugin_calls import PluginCalls
 from slaternet_adversary.scoring import Scored
 
@@ -43,7 +43,9 @@ class PluginFinding:
     round: int
     sentence: str
     evidence: str
-    """Points and values."""
+    """Points and values, or why there are none."""
+    failed: bool = False
+    """Whether it has failed when it was looked at, so that nothing more is known."""
 
 
 class Observer:
@@ -158,6 +160,10 @@ class ObservedCalls(PluginCalls):
         """Ask a question again; Diverged where an answer is not, to the bit, what it was before."""
         await self._calls.compare(question, before, changed=changed)
 
+    async def renew(self) -> None:
+        """Have another process of the plugin serve the next call."""
+        await self._calls.renew()
+
     def forget(self, round: int) -> None:
         """Drop a round that is recorded."""
         if self._kept is not None and self._kept[0].round <= round:
@@ -180,7 +186,10 @@ class ObservedCalls(PluginCalls):
             else:
                 found = await self._chords(effect)
         except PluginFailed as error:
-            found = PluginFinding(kind, effect.round, "it fails when it is asked once more", str(error))
+            text = f"it fails when it is asked once more, so whether it is {kind.removeprefix('not ')} is not known"
+            found = PluginFinding(kind, effect.round, text, str(error), failed=True)
+            if isinstance(error, Unanswered):
+                await self._calls.renew()  # no question of the game has ended it
         if found is None:
             self._kinds.append(kind)
         else:
