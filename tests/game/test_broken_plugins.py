@@ -205,6 +205,17 @@ def test_the_failed_call_of_an_adaptive_plugin_is_asked_again(isolation: str, tm
     assert "loss of round 9 does not fail any more" in well.out
 
 
+def test_scoring_that_failed_with_play_is_asked_again(tmp_path: Path) -> None:
+    broken = CORPUS["raises in scoring"]
+    told = _simulated(spec_of(broken, tmp_path), tmp_path)
+
+    again = slaternet("adversary-call", f"{tmp_path}/mine.py:Mine", tmp_path / "run")
+
+    assert "scoring of round 9 raised Unscored" in told
+    assert again.code == 6
+    assert "scoring of round 9 raised Unscored" in again.err
+
+
 def test_run_shows_the_author_s_part_of_the_traceback_and_all_of_it_on_demand(tmp_path: Path) -> None:
     path = CORPUS["deep in numpy.linalg"].write(tmp_path)
     common = ("run", "paper-short", "--adversary", f"{path}:Mine", "--set", "run.rounds=12", "--hosts", "1")

@@ -107,6 +107,7 @@ def _asked(at: "CheckedRound", call: "FailedCall") -> "dict[str, Array]":
     from slaternet_adversary.scoring import NetworkScore, scored_points
 
     if call.method == "play":
+        at.scoring()  # a worker calls it with play
         return {}
     if call.method != "scoring":
         methods = ("loss", "constraint") if call.method == "values" else (call.method,)
