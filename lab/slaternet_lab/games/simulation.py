@@ -125,6 +125,7 @@ class Simulation:
         self._spec = spec
         self._watch = watch or (lambda *progress: None)
         graph = build_graph(spec.graph, spec.run.agents, spec.run.seed)
+        self._rounds = spec.run.rounds or 0
         rules = Rules(agents=spec.run.agents, hosts=1, rounds=spec.run.rounds, departures=spec.leaving)
         self._coordinator = Coordinator(graph, rules, bytes(32))
         self._host: Host | None = None
@@ -161,7 +162,8 @@ class Simulation:
         if fixing or scoring:
             doing = f"fixing functions of round {fixing}" if fixing else f"scoring round {scoring}"
         else:
-            doing = f"playing round {self._host.round}" if self._host else ""
+            # a host that is done stands one round further, while a plugin may still be looked at
+            doing = f"playing round {min(self._host.round, self._rounds)}" if self._host else ""
         return scored.round, scored.cumulative_loss, scored.cumulative_violation, doing
 
     def close(self) -> None:
