@@ -5,6 +5,7 @@
     calls     the calls of our own functions in a round (benchmarks/calls.py)
     start     from the command to the prompt, and until forty hosts play (benchmarks/start_up.py)
     loop      from a saved plugin to its result (benchmarks/loop.py)
+    codes     a gossip code beside rows as they are (benchmarks/codes.py)
     agents    more and more of them, up to 10 000 (benchmarks/scaling.py)
     dimension p = 100 000 (benchmarks/scaling.py)
     long      100 000 rounds: memory, and reading the result (benchmarks/long_run.py); only where asked for
@@ -18,7 +19,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks import calls, cpu_time, long_run, loop, race, scaling, start_up
+from benchmarks import calls, codes, cpu_time, long_run, loop, race, scaling, start_up
 from benchmarks.claims import Claim, console, judge
 from benchmarks.trees import GameFailed
 
@@ -32,7 +33,7 @@ def main() -> int:
     parser.add_argument(
         "--only",
         metavar="PARTS",
-        help="these parts alone, with commas: race,cpu,calls,start,loop,agents,dimension,long",
+        help="these parts alone, with commas: race,cpu,calls,start,loop,codes,agents,dimension,long",
     )
     options = parser.parse_args()
     parts: dict[str, Callable[[], Sequence[Claim]]] = {
@@ -41,6 +42,7 @@ def main() -> int:
         "calls": lambda: calls.report(options.before),
         "start": lambda: start_up.report(options.turns),
         "loop": lambda: loop.report(options.turns),
+        "codes": lambda: codes.report(options.turns),
         "agents": lambda: scaling.agents(options.turns),
         "dimension": scaling.dimension,
         "long": long_run.report,

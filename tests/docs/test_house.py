@@ -21,7 +21,7 @@ PACKAGES = (
     "lab/slaternet_lab",
 )
 GENERATED, TEMPLATES = "v1", "templates"
-MODULE_LINES, SOURCE_LINES = 400, 42_300
+MODULE_LINES, SOURCE_LINES = 400, 42_600
 PHRASES = {
     "take down": r"\b(?:tak(?:e|es|en|ing)|took) (?:it |them |that )?down\b",
     "aloud": r"\baloud\b",

@@ -21,6 +21,9 @@ u_t        u                  (k, p)    uniform on the unit sphere, one per agen
 
 The average of s over the agents is that of d in every round, so that an agent descends the loss of all rather than its
 own. The constraints' part c is not tracked: its dual has no memory, so what it was in the round before says nothing.
+Where agents leave, what they had put into s stays with the others. Tracking pays where losses differ between agents and
+last (`examples/bowl.toml`, a little); where they are drawn anew in every round, as in the paper's example, it tracks
+noise, and loses more than Algorithm 1 does.
 
 The first projection does nothing but where rows were changed on their way, by a gossip code or by a host that cheats.
 """

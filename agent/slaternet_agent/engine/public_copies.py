@@ -81,9 +81,9 @@ class PublicCopies:
 
     def mixed(self, matrix: csr_array, copies: Array, own: Array, own_copies: Array, t: int) -> Array:
         """Return the rows that the host's agents have mixed: its rows of W_t, all copies, its own rows and copies."""
-        # Row sums of products, in index order: exact under any batching. W_t's rows sum to 1 up to rounding.
+        # Sums of sparse rows, in index order: exact under any batching. W_t's rows sum to 1 up to rounding.
         drift: Array = matrix @ copies
-        drift -= np.add.reduceat(matrix.data, matrix.indptr[:-1])[:, None] * own_copies
+        drift -= (matrix @ np.ones(matrix.shape[1]))[:, None] * own_copies
         drift *= self._step
         drift += own
         scale = self._row_scale(t)

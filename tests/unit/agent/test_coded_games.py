@@ -23,6 +23,8 @@ from slaternet.model import (
     Array,
     CodedFrame,
     Departure,
+    Dispute,
+    DisputedRows,
     Frame,
     Peer,
     Question,
@@ -44,8 +46,9 @@ from slaternet_agent.engine.events import (
     Send,
 )
 from slaternet_agent.engine.host import Host
-from slaternet_agent.engine.host_state import restored
+from slaternet_agent.engine.host_state import restored, saved
 from slaternet_agent.engine.public_copies import PeerCopies
+from slaternet_agent.engine.rebuild import StateRebuild
 
 N, P, T = 6, 3, 13
 EVERYONE = np.arange(N)
@@ -96,6 +99,7 @@ class World:
         self.lives = [Life(self._host(i), {}) for i in range(len(seating))]
         self.x = np.full((T, N, P), np.nan)
         self.sent: dict[tuple[object, ...], bytes] = {}
+        self.journal: dict[tuple[int, int], tuple[Question, Answer]] = {}  # by host and round
         self.full = 0  # frames of copies as they are
         self.mark = 0
         self._down = set[tuple[int, int]]()  # from whom to whom frames are dropped: a stream has broken
@@ -158,7 +162,9 @@ class World:
                 self._under_way.append((to, FrameArrived(by - (by > to), frame)))
             case Ask(question):
                 self.x[question.round - 1, question.agents] = question.x
-                self._under_way.append((by, answer(question)))
+                values = answer(question)
+                self.journal[by, question.round] = question, values
+                self._under_way.append((by, values))
             case ReportRound(round):
                 self.lives[by].finished = round
             case Checkpoint():
@@ -267,6 +273,43 @@ def test_agents_leave_a_coded_game_and_the_others_play_on(
     world.play()
 
     assert world.x.tobytes() == reference(code, leave=True)
+
+
+@pytest.mark.parametrize("code", SECTIONS)
+def test_copies_follow_from_the_journal_for_who_adopts_agents_and_for_who_judges_their_rows(code: str) -> None:
+    world, mark = World(code, SEATINGS[0], random.Random(1)), 9
+    world.play()
+    host, algorithm = world.lives[1], made("zhang2024", GAME)
+    rebuild = StateRebuild(algorithm, rule_of(code, algorithm, GAME), None, SEATINGS[0][1], mark)
+
+    for t in range(1, mark + 1):
+        for message in world.journal[1, t]:
+            rebuild.apply(message)
+
+    assert saved(rebuild.state) == host.disk[mark]
+    assert rebuild.next_rows.tobytes() == host.host._sent.rows(mark + 1, SEATINGS[0][1]).tobytes()
+
+
+@pytest.mark.parametrize("code", [name for name, section in SECTIONS.items() if section.remembers])
+def test_copies_that_are_not_those_that_came_before_are_disputed_and_a_ruling_changes_what_is_not_mixed(
+    code: str,
+) -> None:
+    world = World(code, SEATINGS[0], random.Random(2))
+    world.play()
+    host, other = world.lives[0].host, world.lives[1].host
+    round = next(t for t in range(T, 0, -1) if host._plans[t].needed.size)
+    agents = host._plans[round].needed
+    right = other._sent.rows(round, agents)
+
+    host.handle(PeerWants(0, T))
+    assert host.handle(FrameArrived(0, Frame(round, agents, right))) == []
+    host.handle(PeerWants(0, T))
+    [dispute] = host.handle(FrameArrived(0, Frame(round, agents, right + 1.0)))
+
+    assert isinstance(dispute, Dispute)
+    assert (dispute.round, dispute.host, dispute.agents.tolist()) == (round, "host-1", agents.tolist())
+    assert dispute.rows.tobytes() == (right + 1.0).tobytes()
+    assert host.handle(DisputedRows(round, agents, right)) == []  # what was mixed is what is right
 
 
 def peer_copies(code: str) -> PeerCopies:

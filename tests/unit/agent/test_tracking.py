@@ -1,5 +1,7 @@
 """Gradient tracking against a loop over agents, and what tracking promises."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -7,6 +9,9 @@ from tests.support.agent_games import PAPER, Heard, game, made, played, seen_by
 
 from slaternet_agent.algorithms.estimators import Directions
 from slaternet_coordinator.graphs.erdos_renyi import Paper
+from slaternet_lab import load, simulate
+
+ROOT = Path(__file__).parents[3]
 
 N, P = 20, 10
 
@@ -61,3 +66,12 @@ def test_where_all_agree_every_agent_tracks_the_average() -> None:
     average = first.state.d.mean(axis=0)
     assert decision.memo == pytest.approx(np.tile(average, (N, 1)), rel=1e-9, abs=1e-9)
     assert after.s - after.d == pytest.approx(average - first.state.d, rel=1e-9, abs=1e-7)
+
+
+@pytest.mark.parametrize(("spec", "pays"), [("examples/bowl.toml", True), ("paper-short", False)])
+def test_it_pays_where_losses_differ_between_agents_and_last(spec: str, pays: bool, tmp_path: Path) -> None:
+    def lost(name: str) -> float:
+        game = load(str(ROOT / spec) if spec.endswith(".toml") else spec, [f"algorithm.name={name}"])
+        return float(simulate(game, out=tmp_path / name, figures=False).summary["cumulative_loss"])
+
+    assert (lost("tracking") < lost("zhang2024")) == pays
