@@ -42,6 +42,11 @@ class Departing(Batched):
         found = self._graph.audience
         if found is None:
             return None
+        if not isinstance(found, Matrix) or (found.agents, found.rounds) != (agents, 1):  # a user's own
+            raise BadSpec(
+                f"the graph's audience must be one matrix of all {agents} agents, like those of the rounds; correct "
+                "it, or remove `audience`"
+            )
         for players in self._attendance.stages()[1:]:
             graph = self._made(len(players))
             if graph is None:  # the edges of the first graph, but for those of agents that have departed

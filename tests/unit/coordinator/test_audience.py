@@ -170,6 +170,39 @@ def test_a_round_beyond_the_audience_is_refused_before_anyone_waits_for_it() -> 
         list(cutter.cut(1, 8, seats, 0))
 
 
+@pytest.mark.parametrize(
+    "wrong", [[(0, 1)], metropolis(N - 1, np.array([[0, 1]])), metropolis(N, np.array([[0, 1]]), 2)]
+)
+def test_an_audience_that_is_no_matrix_of_all_agents_is_refused(wrong: object) -> None:
+    class Wrong(Misled):
+        audience = wrong  # type: ignore[assignment]
+
+    cutter = Cutter(Wrong(), LIMITS, Attendance(N), remembers=True)
+
+    with pytest.raises(BadSpec, match="the graph's audience must be one matrix of all 9 agents"):
+        list(cutter.cut(1, 2, [np.arange(4), np.arange(4, N)], 0))
+
+
+def test_a_graph_of_ones_own_may_say_who_mixes_whom(tmp_path: Path) -> None:
+    (tmp_path / "pair.py").write_text(
+        "import numpy as np\n"
+        "from slaternet_coordinator.graphs.weights import metropolis\n\n\n"
+        "class Pair:\n"
+        "    def __init__(self, agents, seed):\n"
+        "        self.audience = metropolis(agents, np.array([[0, 5]]))\n\n"
+        "    def matrix(self, t):\n"
+        "        return self.audience\n"
+    )
+    graph = build(GraphSection(name=f"{tmp_path}/pair.py:Pair"), N, 1)
+
+    ((one, other), *_) = Cutter(graph, LIMITS, Attendance(N), remembers=True).cut(
+        1, 4, [np.arange(4), np.arange(4, N)], 0
+    )
+
+    assert one.debts.tolist() == [[0, 0, 0]]
+    assert other.debts.tolist() == [[0, 0, 5]]
+
+
 def test_a_host_repeats_the_debts_of_the_first_round_in_all_rounds_of_a_message(tmp_path: Path) -> None:
     seats = [np.array([0, 2, 4, 6]), np.array([8]), np.array([1, 3, 5, 7])]
     graph = graph_of("ring", tmp_path)

@@ -221,7 +221,7 @@ def test_the_norm_is_the_largest_singular_value(name: str) -> None:
 
 
 def test_of_very_many_agents_a_bound_of_the_norm_is_taken() -> None:
-    n = 2002
+    n = 1002
 
     assert mixing_norm(Ring(n, 1), n) == pytest.approx(4 / 3)
     assert mixing_norm(Complete(200, 1), 200) == pytest.approx(1.0)
