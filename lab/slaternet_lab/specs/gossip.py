@@ -91,16 +91,16 @@ def _named(section: GossipSection) -> str:
 
 
 def _coded(section: GossipSection, code: Code, width: int, norm: float) -> CodedRows:
-    # a user's class that does not inherit from Code may promise nothing
-    promises = [getattr(code, name, None) for name in ("contraction", "error")]
     with plugin_edge("code", section.code, "contraction", of=code):
-        omega = promises[0]() if promises[0] else None
+        omega = code.contraction()
     with plugin_edge("code", section.code, "error", 1, of=code):
-        error = promises[1](1) if promises[1] else None
+        error = code.error(1)
+    with plugin_edge("code", section.code, "bits_per_row", of=code):
+        bits = code.bits_per_row()
     for name, value, most in (("contraction", omega, 1.0), ("error", error, math.inf)):
         if value is not None and not (isinstance(value, int | float) and 0.0 <= value <= most):
             raise BadSpec(f"gossip.code = {section.code} has a {name} of {value}; return a number from 0 on, or None")
-    return CodedRows(_named(section), width, omega or None, error, Code.bits_per_row(code), norm)
+    return CodedRows(_named(section), width, omega or None, error, bits, norm)
 
 
 def mixing_norm(graph: Graph, agents: int) -> float:

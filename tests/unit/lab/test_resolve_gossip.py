@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slaternet.errors import BadSpec
+from slaternet.errors import BadSpec, PluginFailed
 from slaternet.spec import Spec
 from slaternet_coordinator.graphs.fixed import Complete, Ring
 from slaternet_coordinator.registry import build
@@ -21,12 +21,11 @@ from slaternet_lab.specs.shipped import find
 
 OWN = """
 import numpy as np
-from slaternet_agent import Layout, Symbols
+from slaternet_agent import Code, Layout, Symbols
 
-class Own:
-    difference = None
-
+class Own(Code):
     def __init__(self, game, width, *, omega: float = 0.0):
+        super().__init__(game, width)
         self.layout, self.omega = Layout('', scales=width), omega
 
     def encode(self, vectors, agents, t):
@@ -198,6 +197,12 @@ def test_a_promise_that_is_none_is_refused(tmp_path: Path) -> None:
     assert load("paper-short", ["graph.name=ring", code, "gossip.omega=0.5"]).gossip.step == 0.75
     with pytest.raises(BadSpec, match=r"has a contraction of 1\.5; return a number from 0 on, or None"):
         load("paper-short", [code, "gossip.omega=1.5"])
+    (tmp_path / "own.py").write_text(PROMISING.replace("return self.omega", "return str(self.omega)"))
+    with pytest.raises(BadSpec, match=r"has a contraction of 0\.5; return a number"):
+        load("paper-short", [code, "gossip.omega=0.5"])
+    (tmp_path / "own.py").write_text(PROMISING.replace("return self.omega", "return 1 / 0"))
+    with pytest.raises(PluginFailed, match="contraction"):
+        load("paper-short", [code])
 
 
 @pytest.mark.parametrize("name", ["ring", "paper", "erdos-renyi", "directed-circulant", "exponential", "none"])
