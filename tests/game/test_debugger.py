@@ -129,7 +129,8 @@ def test_a_call_that_hangs_is_asked_again_and_interrupted_at_its_line(tmp_path: 
         terminal.interrupt()
         assert terminal.ends() == 130, terminal.text
 
-    assert f"slaternet: it was at {PLUGIN}:{line}, in play\n" in terminal.text
+    # the line that hangs, or the one before it, where Ctrl-C is faster
+    assert any(f"slaternet: it was at {PLUGIN}:{each}, in play\n" in terminal.text for each in (line - 1, line))
 
 
 def refused(*arguments: object) -> str:
