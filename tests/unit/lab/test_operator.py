@@ -59,7 +59,7 @@ async def test_a_server_is_healthy_until_it_ends() -> None:
     reason = ""
     while (
         "connection refused" not in reason
-    ):  # gRPC may report an attempt that met the closing of the port as timed out
+    ):  # an attempt that meets the closing of the port may be timed out
         with pytest.raises(Unreachable, match=f"{server.address} does not serve us ") as refused:
             await asyncio.to_thread(ask, ask_health, server.address)
         reason = str(refused.value)
