@@ -93,9 +93,9 @@ def _named(section: GossipSection) -> str:
 def _coded(section: GossipSection, code: Code, width: int, norm: float) -> CodedRows:
     # a user's class that does not inherit from Code may promise nothing
     promises = [getattr(code, name, None) for name in ("contraction", "error")]
-    with plugin_edge("code", section.code, "contraction", of=code):
+    with plugin_edge("gossip code", section.code, "contraction", of=code):
         omega = promises[0]() if promises[0] else None
-    with plugin_edge("code", section.code, "error", 1, of=code):
+    with plugin_edge("gossip code", section.code, "error", 1, of=code):
         error = promises[1](1) if promises[1] else None
     for name, value, most in (("contraction", omega, 1.0), ("error", error, math.inf)):
         if value is not None and not (isinstance(value, int | float) and 0.0 <= value <= most):
