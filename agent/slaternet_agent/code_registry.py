@@ -38,7 +38,7 @@ def build_code(section: GossipSection, game: AlgorithmGame, width: int) -> Code:
     options = options_of(factory, given=2)
     options.check(section.numbers, key="gossip", of=section.code)
     numbers = options.read(section.numbers, key="gossip")
-    with plugin_edge("code", section.code, "constructor"):
+    with plugin_edge("gossip code", section.code, "constructor"):
         code = factory(game, width, **numbers)
     layout = getattr(code, "layout", None)
     if not isinstance(layout, Layout):

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.sparse import csr_array
 
-from slaternet.errors import Malformed
+from slaternet.errors import Malformed, PluginFailed
 from slaternet.model import Agents, Array, CodedFrame, Frame, Symbols
 from slaternet.numerics.portable import power
 from slaternet.numerics.sets import FeasibleSet
@@ -61,7 +61,13 @@ class PublicCopies:
         some = agents if sent is None else agents[sent]
         symbols = self.code.encode(np.ascontiguousarray(vectors if sent is None else vectors[sent]), some, t)
         message = CodedFrame(t, agents, symbols, sent)
-        return message, self.apply(message, before)
+        try:
+            return message, self.apply(message, before)
+        except Malformed as refused:
+            raise PluginFailed(
+                f"the gossip code {self.code.layout.code} failed: decode of round {t} refuses what encode has made, as "
+                f"if it were malformed: {refused}; correct its code"
+            ) from refused
 
     def apply(self, message: CodedFrame, before: Array) -> Array:
         """Return the public copies that a message makes of those of the round before."""

@@ -8,6 +8,7 @@ from slaternet_agent.algorithms import Algorithm, AlgorithmGame
 from slaternet_agent.code_registry import CODES, build_code
 from slaternet_agent.engine.public_copies import PublicCopies
 from slaternet_agent.registry import GROUP, build
+from slaternet_agent.shell.guarded_code import GuardedCode
 
 
 def build_algorithm(spec: PublicSpec, description: Description) -> Algorithm:
@@ -34,7 +35,7 @@ def build_copies(spec: PublicSpec, description: Description, algorithm: Algorith
             "bring the same file, and what it imports, to every host"
         )
     code = build_code(section, game_of(spec, description), algorithm.width)
-    return PublicCopies(code, section, algorithm, spec.feasible_set())
+    return PublicCopies(GuardedCode(code, algorithm.width), section, algorithm, spec.feasible_set())
 
 
 def game_of(spec: PublicSpec, description: Description) -> AlgorithmGame:

@@ -319,7 +319,12 @@ class HostSession:
         """Use an entry of the journal."""
         try:
             with plugin_edge(
-                "algorithm", self._membership.spec.algorithm.name, "", body.round, body.agents, passing=_WRONG_INPUT
+                "algorithm",
+                self._membership.spec.algorithm.name,
+                "",
+                body.round,
+                body.agents,
+                passing=(*_WRONG_INPUT, PluginFailed),
             ):
                 self._recalls.apply(body)
         except PluginFailed as error:

@@ -4,14 +4,12 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from slaternet.errors import Malformed, PluginFailed
 from slaternet.model import Agents, Array, Layout, Symbols
-from slaternet.numerics.bits import width_of
 from slaternet.plugin_faults import PluginFault
 from slaternet.spec.plugins import plugin_edge
 from slaternet_agent.codes.base import Code
+from slaternet_agent.codes.contract import rows_breach, symbols_breach
 
 HUGE = "very large rows"
 """The rows that a code may refuse as too large for it."""
@@ -63,7 +61,8 @@ class CodeSubject:
             if kind == HUGE and isinstance(getattr(fault.__cause__, "__cause__", None), ValueError):
                 raise TooLarge from fault
             raise
-        _check_symbols(where, symbols, self.layout, len(rows))
+        if breach := symbols_breach(symbols, self.layout, len(rows)):
+            raise CodeFault("finite" if "finite" in breach else "layout", f"{where} {breach}")
         for each in (symbols.scales, symbols.numbers):
             each.setflags(write=False)
         return symbols
@@ -78,11 +77,9 @@ class CodeSubject:
     def receive(self, symbols: Symbols, agents: Agents, t: int) -> Array:
         """Decode what a peer may have sent; Malformed where the code refuses it."""
         where = f"decode of round {t}"
-        rows = guarded(where, self._code.decode, symbols, agents, t, passing=(Malformed,))
-        shape = (len(agents), self._width)
-        if not isinstance(rows, np.ndarray) or rows.dtype != np.float64 or rows.shape != shape:
-            got = f"{rows.dtype} of shape {rows.shape}" if isinstance(rows, np.ndarray) else type(rows).__name__
-            raise CodeFault("layout", f"{where} returns {got}, not float64 of shape {shape}; return (k, width)")
+        rows: Array = guarded(where, self._code.decode, symbols, agents, t, passing=(Malformed,))
+        if breach := rows_breach(rows, (len(agents), self._width)):
+            raise CodeFault("layout", f"{where} {breach}")
         return rows
 
 
@@ -103,21 +100,3 @@ def guarded(
             text = f"{where} writes into an array it is given or has given away; make a new one"
             raise CodeFault("pure", text) from failure
         raise CodeFault("works", f"{where}{what} raised {raised}", failure.fault) from failure
-
-
-def _check_symbols(where: str, symbols: object, layout: Layout, count: int) -> None:
-    if not isinstance(symbols, Symbols):
-        raise CodeFault("layout", f"{where} returns a {type(symbols).__name__}; return Symbols(scales, numbers)")
-    wanted = (("scales", np.float32, (count, layout.scales)), ("numbers", np.uint64, (count, layout.numbers)))
-    for name, kind, shape in wanted:
-        array = getattr(symbols, name)
-        if not isinstance(array, np.ndarray) or array.dtype != kind or array.shape != shape:
-            got = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
-            text = f"{where} returns {name} as {got}; its layout says {kind.__name__} of shape {shape}"
-            raise CodeFault("layout", text)
-    if not np.isfinite(symbols.scales).all():
-        raise CodeFault("finite", f"{where} returns scales that are not finite; raise ValueError for such rows")
-    if layout.bits and width_of(symbols.numbers) > layout.bits:
-        raise CodeFault(
-            "layout", f"{where} returns a number that does not fit into the {layout.bits} bits of its layout"
-        )

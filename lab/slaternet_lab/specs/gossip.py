@@ -91,11 +91,11 @@ def _named(section: GossipSection) -> str:
 
 
 def _coded(section: GossipSection, code: Code, width: int, norm: float) -> CodedRows:
-    with plugin_edge("code", section.code, "contraction", of=code):
+    with plugin_edge("gossip code", section.code, "contraction", of=code):
         omega = code.contraction()
-    with plugin_edge("code", section.code, "error", 1, of=code):
+    with plugin_edge("gossip code", section.code, "error", 1, of=code):
         error = code.error(1)
-    with plugin_edge("code", section.code, "bits_per_row", of=code):
+    with plugin_edge("gossip code", section.code, "bits_per_row", of=code):
         bits = code.bits_per_row()
     for name, value, most in (("contraction", omega, 1.0), ("error", error, math.inf)):
         if value is not None and not (isinstance(value, int | float) and 0.0 <= value <= most):
