@@ -16,15 +16,18 @@ from slaternet_agent.engine.sent_rows import SentRows
 from slaternet_agent.shell import session
 
 
+def trusting(take: Any) -> Any:
+    """Return `PeerCopies.take` for which no round is ever missing."""
+
+    def take_all(copies: PeerCopies, frame: Any) -> Any:
+        copies._round = frame.round - 1
+        return take(copies, frame)
+
+    return take_all
+
+
 @mutant("A new stream goes on with the copies of the one before it.", coded=True)
 def copies_not_reset() -> Iterator[Any]:
-    def make(take: Any) -> Any:
-        def trusting(copies: PeerCopies, frame: Any) -> Any:
-            copies._round = frame.round - 1
-            return take(copies, frame)
-
-        return trusting
-
     def silent(host: Host, peer: int, first: int) -> Any:
         return [
             each for each in offer(host, peer, first) if not (isinstance(each, Send) and hasattr(each.frame, "rows"))
@@ -32,7 +35,7 @@ def copies_not_reset() -> Iterator[Any]:
 
     offer = Host._offer_again
     yield mock.patch.object(PeerCopies, "reset", reset_once)
-    yield instead(PeerCopies, "take", make)
+    yield instead(PeerCopies, "take", trusting)
     yield mock.patch.object(Host, "_offer_again", silent)
 
 
@@ -44,17 +47,10 @@ def reset_once(copies: PeerCopies) -> None:
 
 @mutant("A difference that is missed is not missed: the next one is added all the same.", coded=True)
 def gap_not_seen() -> Iterator[Any]:
-    def make_take(take: Any) -> Any:
-        def trusting(copies: PeerCopies, frame: Any) -> Any:
-            copies._round = frame.round - 1
-            return take(copies, frame)
-
-        return trusting
-
     def make_offer(offer: Any) -> Any:
         return lambda host, peer, first: offer(host, peer, first + 1)
 
-    yield instead(PeerCopies, "take", make_take)
+    yield instead(PeerCopies, "take", trusting)
     yield instead(Host, "_offer_again", make_offer)
 
 

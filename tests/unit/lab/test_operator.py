@@ -57,9 +57,7 @@ async def test_a_server_is_healthy_until_it_ends() -> None:
 
     await nobody_listens(server.address)
     reason = ""
-    while (
-        "connection refused" not in reason
-    ):  # an attempt that meets the closing of the port may be timed out
+    while "connection refused" not in reason:  # an attempt that meets the closing of the port may be timed out
         with pytest.raises(Unreachable, match=f"{server.address} does not serve us ") as refused:
             await asyncio.to_thread(ask, ask_health, server.address)
         reason = str(refused.value)
