@@ -29,7 +29,7 @@ def build(section: GraphSection, agents: int, seed: int) -> Graph:
             built: Graph = factory(agents, source, **numbers)
             return built
         calling = functools.partial(plugin_edge, "graph", section.name)
-        return Foreign(section.name, calling, lambda: factory(agents, source, **numbers))
+        return Foreign(section.name, agents, calling, lambda: factory(agents, source, **numbers))
 
     graph = make(agents)
     if not is_file:

@@ -13,7 +13,7 @@ from tests.support.coordinator_games import Play
 
 from slaternet import codec
 from slaternet.attendance import Attendance
-from slaternet.errors import BadSpec, Malformed
+from slaternet.errors import BadSpec, Malformed, PluginFailed
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Departure, Head, Topology
 from slaternet.spec import GraphSection
@@ -168,6 +168,38 @@ def test_a_round_beyond_the_audience_is_refused_before_anyone_waits_for_it() -> 
 
     with pytest.raises(BadSpec, match="in round 3 agent 4 mixes the row of agent 6, and the graph's audience has no"):
         list(cutter.cut(1, 8, seats, 0))
+
+
+WRONG = {
+    "a list": "[1, 2]",
+    "an array": "np.eye(agents)",
+    "of fewer agents": "Matrix(2, np.array([0, 1, 2]), np.array([0, 1]), np.ones(2))",
+    "empty": "Matrix(agents, np.zeros(agents + 1, int), np.empty(0, int), np.empty(0))",
+    "of other agents": "Matrix(agents, np.arange(agents + 1), np.arange(agents) + 5, np.ones(agents))",
+    "without a diagonal": "Matrix(agents, np.arange(agents + 1), np.zeros(agents, int), np.ones(agents))",
+    "of descending columns": "Matrix(2, np.array([0, 2, 4]), np.array([1, 0, 1, 0]), np.ones(4))",
+    "of numbers with a point": "Matrix(agents, np.arange(agents + 1), np.arange(agents) * 1.0, np.ones(agents))",
+}
+OWN = """
+import numpy as np
+from slaternet_coordinator.graphs import Matrix
+
+class Own:
+    def __init__(self, agents, seed):
+        self.audience = {audience}
+
+    def matrix(self, t):
+        raise AssertionError
+"""
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_an_audience_that_is_no_matrix_of_the_game_is_refused_with_the_graphs_name(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(OWN.format(audience=WRONG[kind]))
+    graph = build(GraphSection(name=f"{tmp_path / 'own.py'}:Own"), 2 if "columns" in kind else N, 1)
+
+    with pytest.raises(PluginFailed, match=r"own\.py:Own failed: its audience is no Matrix of one round for \d agents"):
+        Departing(graph, Attendance(2 if "columns" in kind else N)).audience_in(1)
 
 
 def test_a_host_repeats_the_debts_of_the_first_round_in_all_rounds_of_a_message(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from slaternet.errors import BadSpec
 from slaternet.spec import Spec
+from slaternet_coordinator.graphs import Matrix
 from slaternet_coordinator.graphs.fixed import Complete, Ring
 from slaternet_coordinator.registry import build
 from slaternet_lab.assumptions.report import examine
@@ -21,12 +22,13 @@ from slaternet_lab.specs.shipped import find
 
 OWN = """
 import numpy as np
-from slaternet_agent import Layout, Symbols
+from slaternet_agent import Code, Layout, Symbols
 
-class Own:
+class Own(Code):
     difference = None
 
     def __init__(self, game, width, *, omega: float = 0.0):
+        super().__init__(game, width)
         self.layout, self.omega = Layout('', scales=width), omega
 
     def encode(self, vectors, agents, t):
@@ -213,6 +215,16 @@ def test_the_norm_is_the_largest_singular_value(name: str) -> None:
 
     expected = max(float(np.linalg.svd(each, compute_uv=False)[0]) for each in away)
     assert mixing_norm(graph, 20) == pytest.approx(expected, rel=1e-12, abs=1e-15)
+
+
+def test_the_norm_is_taken_of_rounds_of_the_game_alone() -> None:
+    class OfThreeRounds(Ring):
+        def matrix(self, t: int) -> Matrix:
+            if t > 3:
+                raise IndexError("there are no data for this round")
+            return super().matrix(t)
+
+    assert mixing_norm(OfThreeRounds(20, 1), 20, 3) == mixing_norm(Ring(20, 1), 20)
 
 
 def test_of_very_many_agents_a_bound_of_the_norm_is_taken() -> None:
