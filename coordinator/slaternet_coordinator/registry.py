@@ -5,8 +5,10 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+from slaternet.errors import PluginFailed
 from slaternet.fields import read
 from slaternet.spec import GraphSection
+from slaternet.spec.author_frames import broken
 from slaternet.spec.plugins import Loaded, check_options, load, plugin_edge
 from slaternet.storage.files import FILE_LIMITS, read_bytes
 from slaternet_coordinator import graphs
@@ -29,7 +31,11 @@ def build(section: GraphSection, agents: int, seed: int) -> Graph:
             built: Graph = factory(agents, source, **numbers)
             return built
         calling = functools.partial(plugin_edge, "graph", section.name)
-        return Foreign(section.name, agents, calling, lambda: factory(agents, source, **numbers))
+
+        def breach(graph: object, method: str, round: int, what: str, remedy: str) -> PluginFailed:
+            return PluginFailed.by(f"graph {section.name}", broken(graph, method, round, None, what, remedy))
+
+        return Foreign(section.name, agents, calling, breach, lambda: factory(agents, source, **numbers))
 
     graph = make(agents)
     if not is_file:

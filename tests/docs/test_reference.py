@@ -104,18 +104,6 @@ def test_the_tables_of_algorithms_and_graphs_name_all_of_them(what: str) -> None
     assert sorted(names) == sorted(entry.name for entry in entry_points(group=f"slaternet.{what}"))
 
 
-def test_the_table_of_codes_has_all_of_them_their_numbers_and_what_is_coded() -> None:
-    text = table("docs/gossip-codes.md", "name")
-    rows = re.findall(r"^\| `(.*?)` \| (.*?) ?\| (.*?) \|", text, re.MULTILINE)
-
-    told = {name: (re.findall("`(.*?)`", numbers), what.startswith("*difference*")) for name, numbers, what in rows}
-    known = {}
-    for entry in entry_points(group="slaternet.codes"):
-        factory = entry.load()
-        known[entry.name] = [*options_of(factory, given=2).parameters], factory.difference is True
-    assert told == known
-
-
 def test_the_table_of_algorithms_says_what_each_is() -> None:
     text = table("docs/algorithms.md", "name | what it is")
     rows = re.findall(r"^\| `(.*?)` \| (.*?) \| (.*?) \| (.*?) ?\|$", text, re.MULTILINE)

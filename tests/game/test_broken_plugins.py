@@ -7,6 +7,7 @@ tests.game.test_broken_plugins` prints what each way says.
 
 import asyncio
 import contextlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -159,6 +160,30 @@ def test_a_file_that_is_missing_is_told_with_the_remedy(tmp_path: Path) -> None:
     assert f"names the file {tmp_path}/none.py, which does not exist; correct the path" in outcome.err
 
 
+_GRAPH = """\
+from slaternet_coordinator.graphs.fixed import Ring
+
+class Mine:
+    def __init__(self, agents, seed):
+        self.ring = Ring(agents, seed)
+
+    def matrix(self, t):
+        return self.ring.matrix(1 // (t - 5) + 1)
+"""
+
+
+@pytest.mark.parametrize("command", ["simulate", "run"])
+def test_a_graph_that_fails_ends_the_game_with_its_line(command: str, tmp_path: Path) -> None:
+    path = tmp_path / "graph.py"
+    path.write_text(_GRAPH)
+
+    outcome = slaternet(command, "paper-short", "--set", f"graph.name={path}:Mine", "--out", tmp_path / "run")
+
+    assert outcome.code == {"simulate": 6, "run": 3}[command], outcome.err
+    raised = rf"matrix of round 5 raised ZeroDivisionError: .*, at {re.escape(str(path))}:8 `return"
+    assert re.search(raised, outcome.err), outcome.err
+
+
 @pytest.mark.parametrize("isolation", ["none", "process"])
 def test_the_failed_call_of_an_adaptive_plugin_is_asked_again(isolation: str, tmp_path: Path) -> None:
     path = CORPUS["NaN"].write(tmp_path)
@@ -178,6 +203,17 @@ def test_the_failed_call_of_an_adaptive_plugin_is_asked_again(isolation: str, tm
     assert f"loss of round 9 for agent 2 returned nan, which is not finite, at {here(path)}" in again.err
     assert well.code == 0, well.err
     assert "loss of round 9 does not fail any more" in well.out
+
+
+def test_scoring_that_failed_with_play_is_asked_again(tmp_path: Path) -> None:
+    broken = CORPUS["raises in scoring"]
+    told = _simulated(spec_of(broken, tmp_path), tmp_path)
+
+    again = slaternet("adversary-call", f"{tmp_path}/mine.py:Mine", tmp_path / "run")
+
+    assert "scoring of round 9 raised Unscored" in told
+    assert again.code == 6
+    assert "scoring of round 9 raised Unscored" in again.err
 
 
 def test_run_shows_the_author_s_part_of_the_traceback_and_all_of_it_on_demand(tmp_path: Path) -> None:

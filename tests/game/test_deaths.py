@@ -78,7 +78,7 @@ def test_a_plugin_that_raises_is_named_to_the_operator_and_its_words_to_nobody_e
     for agent in ("agent-1", "agent-2"):
         assert "42.4242" not in (game.folder / "state" / agent / "log").read_text()
     assert recorded(game.folder) <= 4
-    assert f"correct it, then continue with `slaternet resume {game.folder}`" in outcome.err
+    assert f"then continue with `slaternet resume {game.folder}`" in outcome.err
     [incident] = read_incidents(game.folder)
     assert (incident.process, incident.kind) == ("adversary", "paused")
     assert "42.4242" not in (game.folder / "state" / "coordinator" / "log").read_text()

@@ -117,6 +117,22 @@ def test_a_plugin_is_debugged_where_it_is_served(tmp_path: Path, digest: str) ->
     assert digest in playing.text
 
 
+def test_a_call_that_hangs_is_asked_again_and_interrupted_at_its_line(tmp_path: Path) -> None:
+    spec = write_spec(tmp_path, rounds=ROUNDS, plugin=f"{PLUGIN}:Hangs")
+    line = PLUGIN.read_text().partition("signal.pause()")[0].count("\n") + 1
+    outcome = slaternet("simulate", spec, "--out", tmp_path / "run", "--set", "adversary.seconds=3")
+    assert outcome.code == 6, outcome.err
+    assert "; to ask that call again: slaternet adversary-call " in outcome.err
+
+    with in_terminal([SLATERNET, "adversary-call", f"{PLUGIN}:Hangs", "run"], tmp_path) as terminal:
+        terminal.expect("here it hangs")
+        terminal.interrupt()
+        assert terminal.ends() == 130, terminal.text
+
+    # the line that hangs, or the one before it, where Ctrl-C is faster
+    assert any(f"slaternet: it was at {PLUGIN}:{each}, in play\n" in terminal.text for each in (line - 1, line))
+
+
 def refused(*arguments: object) -> str:
     """Run a command that has no terminal; return the sentence with which it ends."""
     outcome: Outcome = slaternet(*arguments)

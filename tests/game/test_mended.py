@@ -81,7 +81,7 @@ def due(tmp_path: Path) -> str:
     outcome = slaternet("run", spec, "--out", folder)
     assert outcome.code == 6
     assert f"round {BUG}" in outcome.err
-    assert f"; correct it, then continue with `slaternet resume {folder}`; to ask that call again: " in outcome.err
+    assert f"; then continue with `slaternet resume {folder}`; to ask that call again: " in outcome.err
     return due
 
 

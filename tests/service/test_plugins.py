@@ -144,7 +144,7 @@ async def test_while_a_plugin_hangs_the_adversary_lives_and_at_the_deadline_the_
         beating.cancel()
 
     assert isinstance(adversary, PluginFailed)
-    assert f"Evaluate of round {misbehaving.ROUND} for agents" in str(adversary)
+    assert f"loss or constraint of round {misbehaving.ROUND} for agents" in str(adversary)
     assert "has not answered within 6 seconds (adversary.seconds); make it faster" in str(adversary)
     assert beats > 20
 

@@ -92,6 +92,7 @@ def late(statement: str, otherwise: str) -> str:
 
 LOSS, CONSTRAINT = "(points**2).sum(-1)", "points[..., :1] - 1.0"
 LOST = ("ended with its process", "exit code 3", "see its last output")
+HANGS = ("has not answered within 5 seconds", "see where it hangs")
 GONE = (f"Evaluate of round {LATE} for agents", "or the connection broke", "start it there")
 
 CORPUS: dict[str, Broken] = {
@@ -124,6 +125,12 @@ CORPUS: dict[str, Broken] = {
         says=(f"loss of round {LATE} for agent", "raised KeyError, at "),
         exam=(f"loss of round {LATE} raised KeyError, at ",),
     ),
+    "a panic of a library": Broken(
+        top="class Panic(BaseException):\n    def __str__(self):\n        raise RuntimeError('not in words')",
+        loss=late("raise Panic  # HERE", LOSS),
+        says=(f"loss of round {LATE} for agent", "raised Panic, at "),
+        exam=(f"loss of round {LATE} raised Panic, at ",),
+    ),
     "endless recursion": Broken(
         top="def deeper(x):\n    return deeper(x)  # HERE",
         loss=late("deeper(points)", LOSS),
@@ -144,6 +151,21 @@ CORPUS: dict[str, Broken] = {
         loss=late("np.ones(1 << 42)  # HERE", LOSS),
         says=(f"loss of round {LATE} for agent", "MemoryError", "less memory"),
         exam=(f"loss of round {LATE} raised MemoryError",),
+    ),
+    "writes into what it is given": Broken(
+        loss=late("points[:] = 0.0  # HERE", LOSS),
+        says=(
+            f"loss of round {LATE} for agent",
+            "raised ValueError: assignment destination is read-only, at ",
+            "new array",
+        ),
+        exam=(f"loss of round {LATE} writes into an array it is given; make a new one",),
+    ),
+    "raises in scoring": Broken(
+        top="class Unscored(Exception):\n    pass\n\n\ndef scored():\n    raise Unscored  # HERE",
+        play=f"functions = Functions(round)\nif round == {LATE}:\n    functions.scoring = scored\nreturn functions",
+        says=(f"scoring of round {LATE}", "raised Unscored, at "),
+        exam=(f"scoring of round {LATE} raised Unscored, at ",),
     ),
     "wrong shape": Broken(
         loss=late("return points.sum((-1, -2))", LOSS),
@@ -216,7 +238,7 @@ CORPUS: dict[str, Broken] = {
         top="import os",
         loss=late("os._exit(3)", LOSS),
         deadly=True,
-        says=(f"Evaluate of round {LATE}", *LOST),
+        says=(f"loss or constraint of round {LATE} for agents", *LOST),
         exam=(f"loss of round {LATE} ended its process, which ended with exit code 3",),
         served=GONE,
     ),
@@ -224,14 +246,15 @@ CORPUS: dict[str, Broken] = {
         top="import signal",
         loss=late("signal.raise_signal(signal.SIGSEGV)", LOSS),
         deadly=True,
-        says=(f"Evaluate of round {LATE} for agents", "was killed by SIGSEGV", "see its last output"),
+        says=(f"loss or constraint of round {LATE} for agents", "was killed by SIGSEGV", "see its last output"),
         exam=(f"loss of round {LATE} ended its process, which was killed by SIGSEGV",),
         served=GONE,
     ),
     "endless loop": Broken(
         loss=late("while True: pass", LOSS),
         deadly=True,
-        says=(f"Evaluate of round {LATE} for agents", "has not answered within 5 seconds", "see where it hangs"),
+        says=(f"loss or constraint of round {LATE} for agents", *HANGS),
+        served=(f"Evaluate of round {LATE} for agents", *HANGS),
         exam=(f"loss of round {LATE} had not returned when the time for a call was over", "an endless loop"),
     ),
     "float32": Broken(loss=f"return ({LOSS}).astype(np.float32)", exam=("float32, with 1e-07 of a value lost",)),

@@ -226,8 +226,14 @@ class Served:
     """Waits until it is served, if need be by a new process, and returns where: "unix:/path" or "host:port"."""
     killed: Callable[[str], bool] = lambda address: False
     """Whether the process that served it at an address was killed."""
+    renew: Callable[[], None] = lambda: None
+    """Puts a new process in the place of one that will not answer any more."""
     patience: float = 0.0
     """How many seconds the address is dialled again where nobody answers there any more."""
+
+
+class Unanswered(PluginFailed):
+    """No answer has come, and none will: the process has ended by itself, or hangs."""
 
 
 class InstanceLost(PluginFailed):

@@ -116,7 +116,7 @@ def plugin_maker(spec: Spec, patience: float = 0.0, served_at: str = "", *, labe
         from slaternet_adversary.plugin.program import StartedProgram
 
         with StartedProgram(target, limits) as program:
-            served = Served(functools.partial(program.listening, limits.plugin_seconds), program.killed)
+            served = Served(functools.partial(program.listening, limits.plugin_seconds), program.killed, program.renew)
             with contextlib.closing(_Outside(spec, program.name, served, program.sha256)) as outside:
                 yield outside
     elif served_at:
@@ -126,7 +126,7 @@ def plugin_maker(spec: Spec, patience: float = 0.0, served_at: str = "", *, labe
     elif plays_apart(spec):
         code, (_, name) = digest(GROUP, target, key=_KEY), place(GROUP, target, key=_KEY)
         with sandbox.SandboxedWorker(target, limits) as worker:
-            served = Served(functools.partial(worker.listening, limits.plugin_seconds), worker.killed)
+            served = Served(functools.partial(worker.listening, limits.plugin_seconds), worker.killed, worker.renew)
             with contextlib.closing(_Outside(spec, name, served, lambda _: code)) as outside:
                 yield outside
     else:

@@ -6,7 +6,8 @@
 
 Rounds are looked at between replies, once they are scored: nobody is waiting for an answer about them, and no answer
 that was given changes. Chords and feasibility are about the functions that are scored. All this takes at most 2 % of
-the plugin's own time, by the clock of the process, and each kind is reported once.
+the plugin's own time, by the clock of the process, and each kind is reported once. What is not reproducible is looked
+at no more: functions that remember questions would make another game of every look.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ from slaternet.errors import PluginFailed
 from slaternet.model import Array, Question, Values
 from slaternet_adversary.api import Game
 from slaternet_adversary.engine.events import Play, Score
-from slaternet_adversary.plugin.calls import written
+from slaternet_adversary.plugin.calls import Unanswered, written
 from slaternet_adversary.plugin.plugin_calls import PluginCalls
 from slaternet_adversary.scoring import Scored
 
@@ -42,7 +43,9 @@ class PluginFinding:
     round: int
     sentence: str
     evidence: str
-    """Points and values."""
+    """Points and values, or why there are none."""
+    failed: bool = False
+    """Whether it has failed when it was looked at, so that nothing more is known."""
 
 
 class Observer:
@@ -120,7 +123,8 @@ class ObservedCalls(PluginCalls):
         self._observer = observer
         self._tell = tell
         self._clock = clock
-        self._kinds = [each for each in FINDINGS if each not in known]  # the one whose turn it is comes first
+        # the one whose turn it is comes first: at the beginning NOT_REPRODUCIBLE, which ends all others
+        self._kinds = [] if NOT_REPRODUCIBLE in known else [each for each in FINDINGS if each not in known]
         self._kept: tuple[Question, Values] | None = None
         self._turn = 0
         self.plugin_seconds = 0.0
@@ -156,6 +160,10 @@ class ObservedCalls(PluginCalls):
         """Ask a question again; Diverged where an answer is not, to the bit, what it was before."""
         await self._calls.compare(question, before, changed=changed)
 
+    async def renew(self) -> None:
+        """Have another process of the plugin serve the next call."""
+        await self._calls.renew()
+
     def forget(self, round: int) -> None:
         """Drop a round that is recorded."""
         if self._kept is not None and self._kept[0].round <= round:
@@ -178,11 +186,16 @@ class ObservedCalls(PluginCalls):
             else:
                 found = await self._chords(effect)
         except PluginFailed as error:
-            found = PluginFinding(kind, effect.round, "it fails when it is asked once more", str(error))
+            text = f"it fails when it is asked once more, so whether it is {kind.removeprefix('not ')} is not known"
+            found = PluginFinding(kind, effect.round, text, str(error), failed=True)
+            if isinstance(error, Unanswered):
+                await self._calls.renew()  # no question of the game has ended it
         if found is None:
             self._kinds.append(kind)
         else:
             self._tell(found)
+            if kind == NOT_REPRODUCIBLE:
+                self._kinds.clear()
 
     async def _chords(self, effect: Score) -> PluginFinding | None:
         """Look at chords from a decision by the functions of an agent; all agents have their turns."""

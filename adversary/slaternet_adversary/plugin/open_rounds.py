@@ -21,7 +21,7 @@ class OpenRounds:
     """The rounds whose functions are fixed and not recorded yet. One call at a time."""
 
     def __init__(self, plugin: Adversary) -> None:
-        self._plugin = plugin
+        self.plugin = plugin
         self._rounds: dict[int, CheckedRound] = {}
         self._scoring: Scoring | None = None
 
@@ -29,8 +29,8 @@ class OpenRounds:
         """Have the functions of a round fixed."""
         past = None if effect.past is None else History(effect.past)
         # a user's plugin that cannot play a round has failed, whatever error it raises; Diverged is ours
-        ours = passing(type(self._plugin), PluginFailed, Diverged)
-        plugin, round = self._plugin, effect.round
+        ours = passing(type(self.plugin), PluginFailed, Diverged)
+        plugin, round = self.plugin, effect.round
         with plugin_edge(KIND, name_of(plugin), "play", round, of=plugin, passing=ours):
             functions = plugin.play(round, past)
         require_round(plugin, round, functions)
@@ -45,7 +45,7 @@ class OpenRounds:
         """Do a piece of scoring a round, the same round until it is done; return the score then."""
         at, agents = self._rounds[effect.round], effect.agents
         if self._scoring is None:
-            centre, constraints = self._plugin.game.set.centre, self._plugin.constraints
+            centre, constraints = self.plugin.game.set.centre, self.plugin.constraints
             with at.edge("scoring", agents):
                 scoring = Scoring(at.functions, effect.round, effect.decisions, centre, constraints, agents)
             self._scoring = scoring
@@ -85,7 +85,7 @@ class OpenRounds:
         """
         agent = first_difference(question.agents, _arrays(before), _arrays(self.evaluate(question)))
         if agent is not None:
-            raise contradiction(self._plugin, question.round, agent, changed=changed)
+            raise contradiction(self.plugin, question.round, agent, changed=changed)
 
 
 def _arrays(values: Values) -> list[Array | None]:

@@ -50,6 +50,11 @@ class PluginCalls:
         """Return loss and violation of some agents at points (N, p), by the functions that are scored, (N,) each."""
         return self._rounds.measure(round, agents, points)
 
+    async def renew(self) -> None:
+        """Have another process of the plugin serve the next call, where it has one."""
+        if isinstance(self._rounds.plugin, Remote):
+            self._rounds.plugin.renew()
+
     def forget(self, round: int) -> None:
         """Drop a round that is recorded."""
         self._rounds.forget(round)
@@ -100,6 +105,10 @@ class ApartCalls(PluginCalls):
     async def measure(self, round: int, agents: Agents, points: Array) -> tuple[Array, Array]:
         """Return loss and violation of some agents at points."""
         return await self._do(False, lambda: self._rounds.measure(round, agents, points))
+
+    async def renew(self) -> None:
+        """Have another process of the plugin serve the next call."""
+        await self._do(False, self._remote.renew)
 
     def _scored(self, effect: Score) -> Scored:
         while (scored := self._rounds.score(effect)) is None:

@@ -28,10 +28,18 @@ from slaternet.plugin_faults import REMEDY, PluginFault
 from slaternet.spec.debugger import DebuggerNeeded
 from slaternet.texts import cleaned
 from slaternet_adversary.api import Adversary, CannotPlay, Game, History
-from slaternet_adversary.plugin.calls import KIND, InstanceLost, Served, ServerGone, contradiction, first_difference
+from slaternet_adversary.plugin.calls import (
+    KIND,
+    InstanceLost,
+    Served,
+    ServerGone,
+    Unanswered,
+    contradiction,
+    first_difference,
+)
 from slaternet_adversary.plugin.connections import FRAMES, CallFailed, Connection, FrameConnection, connect
 from slaternet_adversary.plugin.kept_answers import KeptAnswers
-from slaternet_adversary.plugin.remote_round import RemoteRound, cuts, joined
+from slaternet_adversary.plugin.remote_round import RemoteRound, called_method, cuts, joined
 
 log = structlog.get_logger()
 
@@ -116,6 +124,11 @@ class Remote(Adversary):
         if self._connection is not None:
             self._connection.close()
         self._decisions.close()
+
+    def renew(self) -> None:
+        """Have another process, where the game starts it, play what was played when it is called next."""
+        self._served.renew()
+        self._instance = self._address = ""
 
     def play(self, round: int, past: History | None) -> RemoteRound:
         """Have the functions of a round fixed; rounds come in order."""
@@ -336,7 +349,7 @@ class Remote(Adversary):
                 return self._lost(request, "does not know the instance that was described and played")
             case "DEADLINE_EXCEEDED":
                 what = f"has not answered within {self._deadline:g} seconds (adversary.seconds)"
-                return self._failed(request, what, "make it faster, see where it hangs, or allow it more")
+                return self._failed(request, what, "make it faster, see where it hangs, or allow it more", Unanswered)
             case DebuggerNeeded.status if self._address.startswith(FRAMES):  # elsewhere, a method that is not there
                 return DebuggerNeeded(f"the {KIND} {self.name}: {said}")
             case _ if error.fault is not None:
@@ -346,13 +359,13 @@ class Remote(Adversary):
             case "UNAVAILABLE" if self._address.startswith(FRAMES):
                 what = f"ended with its process ({said})"
                 remedy = "see its last output: it exits, crashes, or needs more than adversary.memory"
-                return self._failed(request, what, remedy)
+                return self._failed(request, what, remedy, Unanswered)
             case _ if (code in _GONE or said.startswith(_REMOVED)) and self._patient:
                 gone = PluginFault(message=f"found no one at {self._address} ({said})", remedy="start its server again")
                 return self._by(request, gone, ServerGone)
             case "UNAVAILABLE":
                 what = f"found no one at {self._address}, or the connection broke ({said})"
-                return self._failed(request, what, "start it there, or correct the address")
+                return self._failed(request, what, "start it there, or correct the address", Unanswered)
             case _:
                 return self._failed(request, f"failed: {said}", REMEDY)
 
@@ -360,17 +373,20 @@ class Remote(Adversary):
         """Return the error for an instance that is gone, which is no fault of the plugin."""
         return self._by(request, PluginFault(message=what, remedy="start its process again"), InstanceLost)
 
-    def _failed(self, request: Request, what: str, remedy: str) -> PluginFailed:
+    def _failed(
+        self, request: Request, what: str, remedy: str, kind: type[PluginFailed] = PluginFailed
+    ) -> PluginFailed:
         """Return the error for a call that has failed as a whole."""
-        return self._by(request, PluginFault(message=what, remedy=remedy))
+        return self._by(request, PluginFault(message=what, remedy=remedy), kind)
 
     def _by(self, request: Request, fault: PluginFault, kind: type[PluginFailed] = PluginFailed) -> PluginFailed:
         """Return the error for a fault, which gets from the call what it does not say itself."""
         if not fault.method and isinstance(request, messages.EvaluateRequest):
             agents = request.agents
             fault = replace(fault, agents=tuple(agents[: LIMITS.fault_agents].tolist()), asked=len(agents))
-        method, round = fault.method or _CALLS[type(request)][0], fault.round or getattr(request, "round", 0)
-        return kind.by(f"{KIND} {self.name}", replace(fault, method=method, round=round))
+        called = called_method(request) if self._address.startswith(FRAMES) else _CALLS[type(request)][0]
+        told = replace(fault, method=fault.method or called, round=fault.round or getattr(request, "round", 0))
+        return kind.by(f"{KIND} {self.name}", told)
 
     @property
     def _patient(self) -> bool:

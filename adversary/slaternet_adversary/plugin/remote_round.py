@@ -110,3 +110,18 @@ def joined(parts: list[Array | None]) -> Array:
     """Return the pieces of an answer as one array."""
     arrays = cast("list[Array]", parts)
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+
+def called_method(request: object) -> str:
+    """Return the methods of the author's that a request to our own worker is about."""
+    match request:
+        case messages.DescribeRequest():
+            return "import or constructor"
+        case messages.PlayRequest():
+            return "play"
+        case messages.EvaluateRequest(values=True):
+            return "loss or constraint"
+        case messages.EvaluateRequest():
+            optional = ("loss_gradient", "constraint_gradient", "quadratic", "linear")
+            return next(name for name in optional if getattr(request, name))
+    return "scoring"

@@ -142,9 +142,8 @@ class SandboxedWorker:
         InstanceLost where it is killed meanwhile, PluginFailed where it ends by itself or takes longer.
         """
         with self._lock:
-            if not self._ended and self._was_killed():
-                self._remove()
-                self._launch()
+            if self._was_killed():
+                self.renew()
         until = time.monotonic() + seconds
         while not self._listens():
             if self.manner:
@@ -202,6 +201,13 @@ class SandboxedWorker:
     def _was_killed(self) -> bool:
         code = self._exit_code()
         return code is not None and (self._unreported or -code in _KILLS)
+
+    def renew(self) -> None:
+        """Start another one in its place, which `listening` waits for."""
+        with self._lock:
+            if not self._ended:
+                self._remove()
+                self._launch()
 
     def end(self) -> None:
         """Kill it, and remove its socket."""

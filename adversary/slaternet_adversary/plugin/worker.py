@@ -14,6 +14,7 @@ if __name__ == "__main__" and not sys.flags.safe_path:
     del sys.path[0]  # the working directory, where `python -m` looks first: files there are nobody's modules
 
 import argparse
+import faulthandler
 import os
 import selectors
 import signal
@@ -86,7 +87,7 @@ class PluginWorker:
             with _edge("play", 1, of=other):
                 functions = other.play(1, past)
             require_round(other, 1, functions)
-            methods = _methods(functions, request.dimension)
+            methods = _methods(functions, 1, request.dimension)
         name, m, h = uuid.uuid4().hex, plugin.constraints, plugin.history
         self._instances[name] = _Instance(plugin, self._clock())
         # always `rowwise`: a plugin that is not is asked about one agent at a time, by `evaluate`
@@ -108,7 +109,7 @@ class PluginWorker:
         instance.next += 1
         instance.rounds = {t: each for t, each in instance.rounds.items() if t >= request.needed}
         instance.rounds[request.round] = functions
-        return messages.encode_played(_methods(functions, game.dimension))
+        return messages.encode_played(_methods(functions, request.round, game.dimension))
 
     def evaluate(self, data: bytes) -> bytes:
         """Evaluate the functions of some agents in a round that was played."""
@@ -185,8 +186,9 @@ def _edge(method: str, round: int = 0, *, of: object = None) -> AbstractContextM
     return plugin_edge(KIND, "of this worker", method, round, of=of)
 
 
-def _methods(functions: Any, dimension: int) -> messages.Methods:  # noqa: ANN401 - a Round, with optional methods
-    scored = functions.scoring() if hasattr(functions, "scoring") else functions
+def _methods(functions: Any, round: int, dimension: int) -> messages.Methods:  # noqa: ANN401 - a Round, with optional methods
+    with _edge("scoring", round, of=functions):
+        scored = functions.scoring() if hasattr(functions, "scoring") else functions
     small = 8 * (dimension + 1) ** 2 < LIMITS.plugin_message_bytes
     return messages.Methods(
         loss_gradient=hasattr(functions, "loss_gradient"),
@@ -353,6 +355,7 @@ def _serve(options: argparse.Namespace, untethered: Callable[[], None] | None) -
     for number in (signal.SIGTERM, signal.SIGINT) if untethered is None else ():  # else it ends with its tether
         signal.signal(number, lambda *_: sys.exit(0))
     tether, announce = keep_streams()
+    faulthandler.enable(all_threads=False)  # where it crashes in compiled code, the last that it prints is its place
     refuse_debuggers()
     server: grpc.Server | FrameServer
     if options.frames:

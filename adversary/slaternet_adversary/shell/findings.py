@@ -26,7 +26,8 @@ def observed(
     """Return the calls of a plugin, which is looked at meanwhile; what is found is logged, and noted as an incident."""
 
     def tell(found: PluginFinding) -> None:
-        sentence = f"the adversary plugin {name_of(plugin)} is {found.kind} as it seems: {found.sentence}"
+        seems = "" if found.failed else f" is {found.kind} as it seems"
+        sentence = f"the adversary plugin {name_of(plugin)}{seems}: {found.sentence}"
         log.warning(cleaned(sentence), evidence=cleaned(found.evidence))
         results.note(
             IncidentRecord(found.round, time.time(), _PROCESS, found.kind, cleaned(sentence), cleaned(found.evidence))

@@ -146,7 +146,7 @@ class RoundUnderTest(CheckedRound):
         """Call a method with arrays that cannot be written."""
         if not self.has(method):
             text = f"{method} of {self.name} does not exist; a round needs the methods loss and constraint"
-            raise Fault("plays", text)
+            raise Fault("plays", text, self.subject.course.standing("play"))
         return super().ask(method, *map(_frozen, arguments))
 
     def call(self, method: str, *arguments: object) -> Any:  # noqa: ANN401  what a plugin returns

@@ -275,7 +275,7 @@ class HostSession:
             effects = host.handle(event)
         except _WRONG_INPUT:
             raise
-        except Exception as error:
+        except BaseException as error:  # an exit, or a panic of a library, too: the edge lets pass what is not its own
             with contextlib.suppress(PluginFailed), self._algorithm_edge(round=host.round):
                 raise error
             return

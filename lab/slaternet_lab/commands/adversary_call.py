@@ -1,10 +1,12 @@
 """`slaternet adversary-call`: ask an adversary again what it was asked when it failed."""
 
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from slaternet.texts import printable
 from slaternet_lab.commands.options import RunArgument, with_traceback
 from slaternet_lab.commands.report import WIDE, print_line, print_table
 
@@ -28,16 +30,23 @@ def adversary_call(
 ) -> None:
     """Ask an adversary again what it was asked when it failed in a run, and print the values or the error.
 
-    It is made in this process, where breakpoint() works, and plays the rounds before.
+    It is made in this process, where breakpoint() works, and plays the rounds before. Ctrl-C says where its code is.
     """
+    from slaternet.spec.author_frames import of_author
     from slaternet_adversary.plugin.makers import open_plugin
     from slaternet_adversary.shell.failed_call import FailedCall
 
     spec = _spec(target, run)
     call = FailedCall.read(run, spec.run.agents, spec.run.dimension)
-    with open_plugin(spec) as (plugin, _):
-        at = _played(plugin, call, _past(run, call, spec) if plugin.history else None)
-        values = _asked(at, call)
+    try:
+        with open_plugin(spec) as (plugin, _):
+            at = _played(plugin, call, _past(run, call, spec) if plugin.history else None)
+            values = _asked(at, call)
+    except KeyboardInterrupt as interrupt:
+        for frame, line in of_author(traceback.walk_tb(interrupt.__traceback__))[-1:]:
+            where = f"{frame.f_code.co_filename}:{line}, in {frame.f_code.co_name}"
+            typer.echo(f"slaternet: it was at {printable(where)}", err=True)
+        raise
     print_line(f"{call.method} of round {call.round} does not fail any more")
     if values:
         cells = zip(*(map(_written, each) for each in values.values()), strict=True)
@@ -98,6 +107,7 @@ def _asked(at: "CheckedRound", call: "FailedCall") -> "dict[str, Array]":
     from slaternet_adversary.scoring import NetworkScore, scored_points
 
     if call.method == "play":
+        at.scoring()  # a worker calls it with play
         return {}
     if call.method != "scoring":
         methods = ("loss", "constraint") if call.method == "values" else (call.method,)

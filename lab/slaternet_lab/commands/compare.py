@@ -35,7 +35,10 @@ def compare(
     seeds: Annotated[int, typer.Option(min=1, help=options.SEEDS_HELP)] = 5,
     grid: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=V,W", help="Values of a key, as in algorithm.gamma0=0.05,0.15; repeatable."),
+        typer.Option(
+            metavar="KEY=V,W",
+            help="Values of a key, as in algorithm.gamma0=0.05,0.15 or gossip.code=exact,grid+width=0.1; repeatable.",
+        ),
     ] = None,
     adversary: options.AdversaryOption = None,
     settings: options.SetOption = None,

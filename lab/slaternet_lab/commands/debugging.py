@@ -63,7 +63,7 @@ def adversary_serve(
     Calls of it have no time limit. Ctrl-C ends it.
     """
     from slaternet.spec.debugger import debugged
-    from slaternet.spec.plugins import ADVERSARIES, absolute, is_foreign, load
+    from slaternet.spec.plugins import ADVERSARIES, absolute, is_foreign, is_python, load
     from slaternet_adversary.plugin.foreground import Foreground
 
     check_address(listen, what="--listen", free=True)
@@ -74,6 +74,8 @@ def adversary_serve(
         )
     if is_foreign(target):
         raise BadSpec(f"TARGET {target} is served already; name a plugin in Python")
+    if not is_python(target):
+        raise BadSpec(f"TARGET {target} is a program, which serves by itself; start it, or name a plugin in Python")
     plugin = absolute(target, Path.cwd())
     load(ADVERSARIES, plugin, key="TARGET")  # a mistake in it is reported here and now
     with Foreground(plugin, listen) as served, debugged(), contextlib.suppress(KeyboardInterrupt):

@@ -394,7 +394,7 @@ class Supervisor:
             for child in dead:
                 if child.code == kind.exit_code:
                     error = self._fault_of(child) if kind is PluginFailed else kind(str(child.death()))
-                    remedy = f"correct it, then continue with `slaternet resume {self.folder}`"
+                    remedy = f"then continue with `slaternet resume {self.folder}`"
                     return error.extended(remedy) if paused and isinstance(error, PluginFailed) else error
         informative = [child for child in dead if child.code != RunFailed.exit_code]
         return (informative or dead)[0].death()

@@ -127,6 +127,7 @@ class Simulation:
         self._spec = spec
         self._watch = watch or (lambda *progress: None)
         graph = build_graph(spec.graph, spec.run.agents, spec.run.seed)
+        self._rounds = spec.run.rounds or 0
         rules = Rules(
             agents=spec.run.agents,
             hosts=1,
@@ -173,7 +174,8 @@ class Simulation:
         if fixing or scoring:
             doing = f"fixing functions of round {fixing}" if fixing else f"scoring round {scoring}"
         else:
-            doing = f"playing round {self._host.round}" if self._host else ""
+            # a host that is done stands one round further, while a plugin may still be looked at
+            doing = f"playing round {min(self._host.round, self._rounds)}" if self._host else ""
         return scored.round, scored.cumulative_loss, scored.cumulative_violation, doing
 
     def close(self) -> None:
@@ -256,3 +258,5 @@ class Simulation:
                 self._decide(body)
             case model.LowWater():
                 completed(self._adversary.handle(body))
+            case model.GameOver() if self._coordinator.cause is not None:  # the graph has failed
+                raise self._coordinator.cause

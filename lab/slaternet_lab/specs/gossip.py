@@ -23,8 +23,8 @@ from slaternet_agent.code_registry import build_code, completed_gossip
 from slaternet_agent.codes.base import Code
 from slaternet_coordinator.graphs import Graph, Matrix
 
-_DENSE = 2000
-"""Agents up to which the norm is computed; above, a bound of it is."""
+_DENSE = 1000
+"""Agents up to which the norm is computed; above, where that would take seconds, a bound of it is."""
 _WORK = 1 << 30
 """Of all rounds looked at together: agents to the third power."""
 _ROUNDS, _FEW = 64, 4

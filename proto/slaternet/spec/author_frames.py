@@ -52,7 +52,7 @@ def raised(error: BaseException, method: str, round: int, agents: Agents | None,
     """
     own = of_author(traceback.walk_tb(error.__traceback__))
     lines = [(frame.f_code.co_filename, line, frame.f_code.co_name) for frame, line in own]
-    text = str(error)
+    text = text_of(error)
     if isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_file():
         lines.append((error.filename, error.lineno or 1, "<module>"))
         text = error.msg
@@ -69,6 +69,14 @@ def raised(error: BaseException, method: str, round: int, agents: Agents | None,
         frames=frames or definition(subject, method or "constructor"),
         traceback=cleaned_lines("".join(traceback.format_exception(error))),
     )
+
+
+def text_of(error: BaseException) -> str:
+    """Return the text of an error; empty where its class cannot say it."""
+    try:
+        return str(error)
+    except Exception:  # of the author's class, which raises another
+        return ""
 
 
 def broken(subject: object, method: str, round: int, agents: Agents | None, message: str, remedy: str) -> PluginFault:
@@ -97,6 +105,8 @@ def _remedy(error: BaseException) -> str:
             return f"install {cleaned(name)}, or correct the import"
         case SystemExit():
             return "raise an error there instead of an exit"
+        case ValueError() if "read-only" in text_of(error):
+            return "make a new array there: what it is given may not be written"
         case MemoryError():
             return "have its code use less memory"
     return REMEDY

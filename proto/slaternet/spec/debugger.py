@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from slaternet.errors import PluginFailed
-from slaternet.spec.author_frames import of_author
+from slaternet.spec.author_frames import of_author, text_of
 from slaternet.texts import printable
 
 _OF_AN_IDE = ("pydevd", "_pydevd")
@@ -97,5 +97,5 @@ def post_mortem(error: BaseException) -> None:
     shown: TracebackType | None = None
     for part in reversed(parts):
         shown = TracebackType(shown, part.tb_frame, part.tb_lasti, part.tb_lineno)
-    print(f"{type(error).__name__}: {printable(str(error))}")
+    print(f"{type(error).__name__}: {printable(text_of(error))}")
     pdb.post_mortem(shown)

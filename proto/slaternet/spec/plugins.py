@@ -41,7 +41,8 @@ ADVERSARIES = "slaternet.adversaries"
 """The group of adversaries; it is defined here so that a worker can load one without importing the adversary."""
 FOREIGN = "grpc://"
 
-_OF_DEBUGGERS = (BdbQuit, DebuggerNeeded)
+_ENDINGS = (BdbQuit, DebuggerNeeded, KeyboardInterrupt, GeneratorExit)
+"""What ends more than a call: a debugger's, the user's and Python's own; panics of compiled libraries do not."""
 
 _imported: dict[str, str] = {}
 """The hashes that modules had when they were imported: a process executes a module once."""
@@ -52,9 +53,9 @@ class plugin_edge:  # noqa: N801  used as a function, like contextlib.suppress
 
     `kind` and `name` identify the plugin. What was called is data: the `method` (empty: the first function of the
     author's in the traceback), the `round` (a function if it is known only at the end of the block), the `agents`, and
-    the object that has the method, `of`. Errors of the types `passing` are our own and pass through, and so does what
-    ends a debugger, or refuses one. A class, because a game passes several edges a round, and a generator costs three
-    times as much; nothing is put into words unless the block fails.
+    the object that has the method, `of`. Errors of the types `passing` are our own and pass through; so do Ctrl-C, and
+    what ends a debugger or refuses one. A class, because a game passes several edges a round, and a generator costs
+    three times as much; nothing is put into words unless the block fails.
     """
 
     __slots__ = ("_call", "_kind", "_name", "_passing")
@@ -77,7 +78,7 @@ class plugin_edge:  # noqa: N801  used as a function, like contextlib.suppress
         pass
 
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> None:
-        if isinstance(error, (Exception, SystemExit)) and not isinstance(error, (*self._passing, *_OF_DEBUGGERS)):
+        if error is not None and not isinstance(error, (*self._passing, *_ENDINGS)):
             raise self._failed(error) from error
 
     def _failed(self, error: BaseException) -> PluginFailed:

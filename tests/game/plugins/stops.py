@@ -1,6 +1,7 @@
 """Adversaries to be debugged: all have the same functions, and one of them raises an error instead."""
 
 import pdb
+import signal
 
 import numpy as np
 
@@ -63,6 +64,16 @@ class Stumbles(Runs):
         size = 17 * round
         if round == STOP:
             np.linalg.inv(np.zeros((size, size)))
+        return super().play(round, past)
+
+
+class Hangs(Runs):
+    """Waits for a signal."""
+
+    def play(self, round: int, past: History | None) -> Bowls:
+        if round == STOP:
+            print("here it hangs")
+            signal.pause()
         return super().play(round, past)
 
 

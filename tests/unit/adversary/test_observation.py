@@ -27,6 +27,7 @@ from slaternet_adversary.shell.findings import findings
 from slaternet_adversary.shell.runtime import completed
 from slaternet_lab.cli import main
 from slaternet_lab.games.simulation import simulate
+from slaternet_lab.runs.run import Run
 from slaternet_lab.specs.resolve import load
 
 GAME = Game(4, 3, 1, Box(3, -2.0, 2.0))
@@ -118,6 +119,13 @@ def test_what_is_wrong_is_found_once_with_its_evidence(kind: type[broken.Good], 
     assert found[0].evidence
 
 
+def test_a_plugin_that_is_not_reproducible_is_looked_at_no_more() -> None:
+    found, observed, calls = played(broken.OrderDependent, 1000)
+
+    assert [each.kind for each in found] == [NOT_REPRODUCIBLE]
+    assert (observed.looking_seconds, calls.measured) == (1.0, 0)
+
+
 def test_nothing_is_found_of_a_plugin_that_keeps_its_contract() -> None:
     found, _, calls = played(broken.Good, 1000)
 
@@ -148,11 +156,30 @@ def test_the_counter_example_can_be_computed_again() -> None:
 
 
 MINE = """
+import os
+
 from slaternet_adversary.builtin.moving_target import MovingTarget
 
 
 class Mine(MovingTarget):
     pass
+
+
+class Exits(Mine):
+    def play(self, round, past):
+        return Exiting(super().play(round, past))
+
+
+class Exiting:
+    def __init__(self, chosen):
+        self.constraint, self.chosen, self.asked = chosen.constraint, chosen, set()
+
+    def loss(self, agents, points):
+        question = agents.tobytes(), points.tobytes()
+        if question in self.asked:
+            os._exit(3)
+        self.asked.add(question)
+        return self.chosen.loss(agents, points)
 
 
 class Counting(Mine):
@@ -188,6 +215,23 @@ def test_a_game_that_is_looked_at_has_the_digest_of_one_that_is_not(isolation: s
 
     assert seen.summary["digest"] == unseen.summary["digest"]
     assert findings(seen.folder) == []
+
+
+@pytest.mark.parametrize("way", ["simulate", "run"])
+def test_a_game_goes_on_where_a_look_ends_the_process_of_the_plugin(way: str, mine: Path, tmp_path: Path) -> None:
+    game = ["--adversary", f"{mine}:Exits", "--set", "run.rounds=60", "--set", "run.agents=4"]
+    sound = load("moving-target", [f"adversary.plugin={mine}:Mine", "run.rounds=60", "run.agents=4"])
+    unseen = simulate(sound, out=tmp_path / "one", finished=False)
+
+    with pytest.raises(SystemExit) as left:
+        main([way, "moving-target", *game, "--out", str(tmp_path / "two"), "--json"])
+
+    assert left.value.code == 0
+    assert Run.open(tmp_path / "two").summary["digest"] == unseen.summary["digest"]
+    (incident,) = findings(tmp_path / "two")
+    assert incident.kind == NOT_REPRODUCIBLE
+    assert "loss or constraint of round 1 for agents" in incident.evidence
+    assert "ended with its process" in incident.evidence
 
 
 def test_a_finding_is_logged_and_an_incident(mine: Path, tmp_path: Path) -> None:

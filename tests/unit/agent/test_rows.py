@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,8 +10,9 @@ from numpy.typing import NDArray
 from slaternet.errors import Malformed
 from slaternet.model import Agents, Array, Topology
 from slaternet_agent.algorithms.neighbours import neighbour_sums
+from slaternet_agent.engine.public_copies import CodedGossip
 from slaternet_agent.engine.round_plan import round_plans
-from slaternet_agent.engine.rows import Mixer, RowTable, row_hashes
+from slaternet_agent.engine.rows import Mixer, RoundGossip, RowTable, row_hashes
 
 WHOLE = 1 << 20
 
@@ -66,7 +68,10 @@ def test_neighbours_are_listed_in_index_order_with_their_rows_and_weights(
     board = RowTable(n, width)
     board.put(np.arange(n), z)
     (plan,) = round_plans(rows_of([matrix], seats), seats, n, 3)
-    gossip = Mixer(len(seats), n).gossip(plan, board, (seats, own) if apart else None)
+    gossip: RoundGossip = Mixer(len(seats), n).gossip(plan, board)
+    if apart:  # in a game with a code, others know a row by its copy
+        rule: Any = None
+        gossip = CodedGossip(Mixer(len(seats), n).matrix(plan), board, rule=rule, own=(seats, own), round=1)
 
     listed, starts, rows = [], [0], []
     for place, i in enumerate(seats):

@@ -85,16 +85,20 @@ def test_a_host_that_has_waited_reports_at_once_that_it_goes_on() -> None:
 # Algorithms that go wrong
 
 
+@pytest.mark.parametrize("kind", ["ZeroDivisionError", "SystemExit", "Panic"])
 async def test_what_an_algorithm_raises_on_an_accepted_stream_fails_the_game_and_is_not_tried_again(
-    tmp_path: Path,
+    kind: str, tmp_path: Path
 ) -> None:
-    raising = """
+    raising = f"""
+    class Panic(BaseException):
+        pass
+
     decided = []
 
     def decide(self, state, gossip, t):
         self.decided.append(t)
         if t == 5:
-            raise ZeroDivisionError("no more")
+            raise {"self." * (kind == "Panic")}{kind}("no more")
         return super().decide(state, gossip, t)
     """
     spec = algorithm(tmp_path, raising)
@@ -106,7 +110,7 @@ async def test_what_an_algorithm_raises_on_an_accepted_stream_fails_the_game_and
 
     assert isinstance(failure, PluginFailed)
     where = f"the algorithm {spec.algorithm.name} failed: decide of round 5"
-    sentence = rf"{where} for agent 1 raised ZeroDivisionError: no more, at "
+    sentence = rf"{where} for agent 1 raised {kind}: no more, at "
     assert re.match(sentence, str(failure))
     assert load(GROUP, spec.algorithm.name, key="algorithm.name").factory.decided == [1, 2, 3, 4, 5]
 

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from tests.support.coordinator_games import Play
 
 from slaternet import codec
 from slaternet.attendance import Attendance
-from slaternet.errors import BadSpec, Malformed, PluginFailed
+from slaternet.errors import BadSpec, Malformed
 from slaternet.limits import LIMITS
 from slaternet.model import Agents, Departure, Head, Topology
 from slaternet.spec import GraphSection
@@ -170,36 +171,52 @@ def test_a_round_beyond_the_audience_is_refused_before_anyone_waits_for_it() -> 
         list(cutter.cut(1, 8, seats, 0))
 
 
-WRONG = {
-    "a list": "[1, 2]",
-    "an array": "np.eye(agents)",
-    "of fewer agents": "Matrix(2, np.array([0, 1, 2]), np.array([0, 1]), np.ones(2))",
-    "empty": "Matrix(agents, np.zeros(agents + 1, int), np.empty(0, int), np.empty(0))",
-    "of other agents": "Matrix(agents, np.arange(agents + 1), np.arange(agents) + 5, np.ones(agents))",
-    "without a diagonal": "Matrix(agents, np.arange(agents + 1), np.zeros(agents, int), np.ones(agents))",
-    "of descending columns": "Matrix(2, np.array([0, 2, 4]), np.array([1, 0, 1, 0]), np.ones(4))",
-    "of numbers with a point": "Matrix(agents, np.arange(agents + 1), np.arange(agents) * 1.0, np.ones(agents))",
-}
-OWN = """
-import numpy as np
-from slaternet_coordinator.graphs import Matrix
-
-class Own:
-    def __init__(self, agents, seed):
-        self.audience = {audience}
-
-    def matrix(self, t):
-        raise AssertionError
-"""
+def diagonal(columns: NDArray[np.generic], starts: Sequence[int] = range(N + 1)) -> Matrix:
+    """Return a matrix of one entry in every row."""
+    return Matrix(N, np.array(starts), columns, np.ones(len(columns)))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("kind", WRONG)
-def test_an_audience_that_is_no_matrix_of_the_game_is_refused_with_the_graphs_name(kind: str, tmp_path: Path) -> None:
-    (tmp_path / "own.py").write_text(OWN.format(audience=WRONG[kind]))
-    graph = build(GraphSection(name=f"{tmp_path / 'own.py'}:Own"), 2 if "columns" in kind else N, 1)
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [(0, 1)],
+        metropolis(N - 1, np.array([[0, 1]])),
+        metropolis(N, np.array([[0, 1]]), 2),
+        diagonal(np.empty(0, np.intp), [0] * (N + 1)),
+        diagonal(np.arange(N) + 5),
+        diagonal(np.zeros(N, np.intp)),
+        diagonal(np.arange(N) * 1.0),
+        diagonal(np.array([1, 0, *range(1, N)]), [0, *range(2, N + 2)]),
+    ],
+)
+def test_an_audience_that_is_no_matrix_of_all_agents_is_refused(wrong: object) -> None:
+    class Wrong(Misled):
+        audience = wrong  # type: ignore[assignment]
 
-    with pytest.raises(PluginFailed, match=r"own\.py:Own failed: its audience is no Matrix of one round for \d agents"):
-        Departing(graph, Attendance(2 if "columns" in kind else N)).audience_in(1)
+    cutter = Cutter(Wrong(), LIMITS, Attendance(N), remembers=True)
+
+    with pytest.raises(BadSpec, match="the graph's audience must be one matrix of all 9 agents"):
+        list(cutter.cut(1, 2, [np.arange(4), np.arange(4, N)], 0))
+
+
+def test_a_graph_of_ones_own_may_say_who_mixes_whom(tmp_path: Path) -> None:
+    (tmp_path / "pair.py").write_text(
+        "import numpy as np\n"
+        "from slaternet_coordinator.graphs.weights import metropolis\n\n\n"
+        "class Pair:\n"
+        "    def __init__(self, agents, seed):\n"
+        "        self.audience = metropolis(agents, np.array([[0, 5]]))\n\n"
+        "    def matrix(self, t):\n"
+        "        return self.audience\n"
+    )
+    graph = build(GraphSection(name=f"{tmp_path}/pair.py:Pair"), N, 1)
+
+    ((one, other), *_) = Cutter(graph, LIMITS, Attendance(N), remembers=True).cut(
+        1, 4, [np.arange(4), np.arange(4, N)], 0
+    )
+
+    assert one.debts.tolist() == [[0, 0, 0]]
+    assert other.debts.tolist() == [[0, 0, 5]]
 
 
 def test_a_host_repeats_the_debts_of_the_first_round_in_all_rounds_of_a_message(tmp_path: Path) -> None:

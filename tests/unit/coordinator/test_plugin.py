@@ -50,6 +50,24 @@ def test_a_graph_that_cannot_be_made_is_named(body: str, what: str, tmp_path: Pa
     assert what in str(failed.value)
 
 
+@pytest.mark.parametrize(
+    ("returned", "what"),
+    [
+        ("[[1.0]]", "returned list where a slaternet_coordinator.graphs.Matrix was due, at "),
+        ("Ring(3, 1).matrix(t)", "returned the wrong shape: expected 5 rows of 5 agents, got 3 of 3, at "),
+        ("Ring(5, 1).matrices(t, 2)", "returned the wrong shape: expected 5 rows of 5 agents, got 10 of 5, at "),
+    ],
+)
+def test_what_is_no_matrix_of_the_game_is_named_with_its_round(returned: str, what: str, tmp_path: Path) -> None:
+    body = f"    def __init__(self, n, seed): pass\n    def matrix(self, t): return {returned}\n"
+    graph = build(section(tmp_path, body), 5, 1)
+
+    with pytest.raises(PluginFailed) as failed:
+        graph.matrices(3, 2)
+
+    assert f"matrix of round 3 {what}{tmp_path / 'mine.py'}:4 " in str(failed.value)
+
+
 def test_a_graph_that_raises_is_named_with_its_round(tmp_path: Path) -> None:
     body = "    def __init__(self, n, seed): pass\n    def matrix(self, t): return 1 // (t - 3)\n"
     graph = build(section(tmp_path, body), 5, 1)

@@ -33,6 +33,7 @@ SPEC = Spec.parse(shipped("paper-short").text, source="paper-short")
     ("arguments", "sentence"),
     [
         (["grpc://127.0.0.1:1"], "TARGET grpc://127.0.0.1:1 is served already"),
+        (["exec:./drones {port}"], "TARGET exec:./drones {port} is a program, which serves by itself; start it"),
         (["missing.py:Mine"], "TARGET names the file .*missing.py, which does not exist"),
         (["mine.py:Yours"], "TARGET names Yours, which is not a class of .*Mine"),
         (["mine.py:Mine", "--listen", "0.0.0.0:0"], "--listen 0.0.0.0:0 is not on loopback.*--insecure"),

@@ -42,6 +42,8 @@ def assert_refused(ended: tuple[int, str, str], *words: str) -> None:
         ("run.name=mine", "run.name changes nothing here"),
         ("record.decisions=true", "record.decisions changes nothing here"),
         ("record.score_every=2", "record.score_every must be 1"),
+        ("gossip.code=sign", "[gossip] must be left out, because the theorems speak of rows as they are"),
+        ("gossip.trigger=2", "[gossip] must be left out"),
     ],
 )
 def test_a_setting_that_would_not_be_tested_is_refused_by_name(

@@ -219,6 +219,23 @@ def test_what_a_plugin_raises_is_told_with_the_plugin_the_place_and_the_line() -
     assert pickle.loads(pickle.dumps(failed.value)).fault == failed.value.fault
 
 
+class Panic(BaseException):
+    """As compiled libraries raise it; it has no text."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("not in words")
+
+
+def test_a_panic_of_a_library_is_a_failure_of_the_plugin_and_ctrl_c_is_none() -> None:
+    with (
+        pytest.raises(PluginFailed, match=r"start raised Panic, at .*`raise Panic`"),
+        plugin_edge("algorithm", "a", "start"),
+    ):
+        raise Panic
+    with pytest.raises(KeyboardInterrupt), plugin_edge("algorithm", "a", "start"):
+        raise KeyboardInterrupt
+
+
 def test_a_plugin_that_exits_has_failed_and_our_own_errors_pass() -> None:
     with pytest.raises(PluginFailed, match=r"start raised SystemExit: 3, at "), plugin_edge("algorithm", "a", "start"):
         raise SystemExit(3)
