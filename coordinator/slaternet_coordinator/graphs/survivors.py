@@ -42,7 +42,7 @@ class Departing(Batched):
         found = self._graph.audience
         if found is None:
             return None
-        if not isinstance(found, Matrix) or (found.agents, found.rounds) != (agents, 1):  # a user's own
+        if not _is_audience(found, agents):  # a user's own
             raise BadSpec(
                 f"the graph's audience must be one matrix of all {agents} agents, like those of the rounds; correct "
                 "it, or remove `audience`"
@@ -79,6 +79,24 @@ class Departing(Batched):
             except (BadSpec, PluginFailed):  # the numbers of the spec are for the agents of the spec
                 self._smaller[agents] = None
         return self._smaller[agents]
+
+
+def _is_audience(found: object, agents: int) -> bool:
+    """Return whether this is a matrix of one round: who may mix whom is looked up in it by place."""
+    if not isinstance(found, Matrix) or found.agents != agents:
+        return False
+    starts, columns, weights = found.starts, found.columns, found.weights
+    if not all(isinstance(each, np.ndarray) and each.ndim == 1 for each in (starts, columns, weights)):
+        return False
+    if starts.dtype.kind not in "iu" or columns.dtype.kind not in "iu" or len(starts) != agents + 1:
+        return False
+    if starts[0] != 0 or (starts[1:] < starts[:-1]).any() or not starts[-1] == len(columns) == len(weights):
+        return False
+    rows = found.rows()
+    inside = columns.size and 0 <= columns.min() <= columns.max() < agents
+    if not inside or (np.diff(rows * agents + columns) <= 0).any():
+        return False
+    return bool(np.count_nonzero(rows == columns) == agents)
 
 
 def check_departures(spec: Spec, graph: Graph) -> None:

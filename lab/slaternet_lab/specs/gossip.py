@@ -72,7 +72,7 @@ def completed(spec: Spec, algorithm: Algorithm, game: AlgorithmGame, graph: Grap
         _check(spec, width)
     code = build_code(section, game, width)
     found = completed_gossip(section).model_copy(update={"row_width": width})
-    rows = None if section.plain else _coded(section, code, width, mixing_norm(graph, game.agents))
+    rows = None if section.plain else _coded(section, code, width, mixing_norm(graph, game.agents, game.rounds))
     if found.step is None:
         found = found.model_copy(update={"step": 1.0 if rows is None or rows.bound is None else rows.bound})
     return spec.replace(gossip=found.model_dump(exclude_none=True)), rows
@@ -103,11 +103,13 @@ def _coded(section: GossipSection, code: Code, width: int, norm: float) -> Coded
     return CodedRows(_named(section), width, omega or None, error, bits, norm)
 
 
-def mixing_norm(graph: Graph, agents: int) -> float:
-    """Return b over the first rounds; of very many agents a bound of it, 2 (1 - min [W_t]_ii)."""
+def mixing_norm(graph: Graph, agents: int, rounds: int | None = None) -> float:
+    """Return b over the first of the game's rounds; of very many agents a bound of it, 2 (1 - min [W_t]_ii)."""
     large = agents > _DENSE
-    rounds = range(1, 1 + (_FEW if large else min(max(_WORK // agents**3, 1), _ROUNDS)))
-    matrices = {id(matrix): matrix for matrix in map(graph.matrix, rounds)}  # those of a fixed graph are one object
+    looked = min(_FEW if large else min(max(_WORK // agents**3, 1), _ROUNDS), rounds or _ROUNDS)
+    matrices = {
+        id(matrix): matrix for matrix in map(graph.matrix, range(1, 1 + looked))
+    }  # those of a fixed graph are one object
     return max(_most(matrix) if large else _norm(matrix.dense()) for matrix in matrices.values())
 
 

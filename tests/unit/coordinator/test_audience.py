@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from tests.support.coordinator_games import Play
 
 from slaternet import codec
@@ -170,8 +171,23 @@ def test_a_round_beyond_the_audience_is_refused_before_anyone_waits_for_it() -> 
         list(cutter.cut(1, 8, seats, 0))
 
 
+def diagonal(columns: NDArray[np.generic], starts: Sequence[int] = range(N + 1)) -> Matrix:
+    """Return a matrix of one entry in every row."""
+    return Matrix(N, np.array(starts), columns, np.ones(len(columns)))  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
-    "wrong", [[(0, 1)], metropolis(N - 1, np.array([[0, 1]])), metropolis(N, np.array([[0, 1]]), 2)]
+    "wrong",
+    [
+        [(0, 1)],
+        metropolis(N - 1, np.array([[0, 1]])),
+        metropolis(N, np.array([[0, 1]]), 2),
+        diagonal(np.empty(0, np.intp), [0] * (N + 1)),
+        diagonal(np.arange(N) + 5),
+        diagonal(np.zeros(N, np.intp)),
+        diagonal(np.arange(N) * 1.0),
+        diagonal(np.array([1, 0, *range(1, N)]), [0, *range(2, N + 2)]),
+    ],
 )
 def test_an_audience_that_is_no_matrix_of_all_agents_is_refused(wrong: object) -> None:
     class Wrong(Misled):

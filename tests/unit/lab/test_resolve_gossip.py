@@ -9,6 +9,7 @@ import pytest
 
 from slaternet.errors import BadSpec, PluginFailed
 from slaternet.spec import Spec
+from slaternet_coordinator.graphs import Matrix
 from slaternet_coordinator.graphs.fixed import Complete, Ring
 from slaternet_coordinator.registry import build
 from slaternet_lab.assumptions.report import examine
@@ -218,6 +219,16 @@ def test_the_norm_is_the_largest_singular_value(name: str) -> None:
 
     expected = max(float(np.linalg.svd(each, compute_uv=False)[0]) for each in away)
     assert mixing_norm(graph, 20) == pytest.approx(expected, rel=1e-12, abs=1e-15)
+
+
+def test_the_norm_is_taken_of_rounds_of_the_game_alone() -> None:
+    class OfThreeRounds(Ring):
+        def matrix(self, t: int) -> Matrix:
+            if t > 3:
+                raise IndexError("there are no data for this round")
+            return super().matrix(t)
+
+    assert mixing_norm(OfThreeRounds(20, 1), 20, 3) == mixing_norm(Ring(20, 1), 20)
 
 
 def test_of_very_many_agents_a_bound_of_the_norm_is_taken() -> None:
