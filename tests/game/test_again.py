@@ -143,6 +143,7 @@ def test_the_spec_and_what_a_plugin_imports_are_watched_too(tmp_path: Path) -> N
     assert Run.open(tmp_path / "run").rounds == 30
 
 
+@pytest.mark.slow
 def test_a_program_is_played_again_when_it_is_built_again(tmp_path: Path) -> None:
     game(tmp_path)
     text = f"#!/bin/sh\nexec {sys.executable} -m slaternet_adversary.plugin.worker --listen 127.0.0.1:$1 bowl.py:Bowl\n"

@@ -117,6 +117,7 @@ def test_a_plugin_is_debugged_where_it_is_served(tmp_path: Path, digest: str) ->
     assert digest in playing.text
 
 
+@pytest.mark.slow
 def test_a_call_that_hangs_is_asked_again_and_interrupted_at_its_line(tmp_path: Path) -> None:
     spec = write_spec(tmp_path, rounds=ROUNDS, plugin=f"{PLUGIN}:Hangs")
     line = PLUGIN.read_text().partition("signal.pause()")[0].count("\n") + 1

@@ -63,6 +63,7 @@ def service(package: str, *arguments: object) -> Iterator["subprocess.Popen[str]
         process.communicate()
 
 
+@pytest.mark.slow
 def test_a_process_that_is_started_again_while_its_disk_is_still_full_ends_as_it_did_the_first_time(
     tmp_path: Path,
 ) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 from tests.game.processes import PLUGINS, slaternet, write_spec
 
@@ -19,6 +20,7 @@ GAMMA0, DELTA0 = 0.15, 0.01
 Array = NDArray[np.float64]
 
 
+@pytest.mark.slow
 def test_every_decision_is_the_one_algorithm_1_makes_of_the_questions_before_it(tmp_path: Path) -> None:
     questions = tmp_path / "questions.jsonl"
     spec = write_spec(

@@ -207,6 +207,7 @@ def playing(folder: Path, spec: Path) -> Iterator[Game]:
         yield Game(folder, spec, stack)
 
 
+@pytest.mark.slow
 def test_nothing_of_the_adversarys_section_reaches_a_host(tmp_path: Path) -> None:
     secret = Secret()
     spec = secret.write(tmp_path)

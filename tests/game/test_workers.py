@@ -83,6 +83,7 @@ def test_whichever_process_of_a_worker_is_killed_and_whenever_the_game_ends_in_t
     assert digest(run) == digest(simulated(run.spec.replace(**{"adversary.isolation": "none"}), tmp_path / "simulated"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("victim", ["worker", "adversary"])
 def test_a_plugin_that_is_another_when_it_is_played_again_is_named_with_round_and_agent(
     victim: str, tmp_path: Path

@@ -126,6 +126,7 @@ async def test_a_plugin_that_fails_is_named_with_its_round_to_the_operator_alone
         assert word in sentence
 
 
+@pytest.mark.slow
 async def test_while_a_plugin_hangs_the_adversary_lives_and_at_the_deadline_the_game_ends(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -177,6 +177,7 @@ def test_a_worker_that_may_take_no_more_memory_says_which_key_limits_it(tmp_path
         opened[0].play(1, None)
 
 
+@pytest.mark.slow
 def test_a_call_that_takes_too_long_says_which_key_limits_it(tmp_path: Path) -> None:
     sentence = r"play of round 1 has not answered within 5 seconds \(adversary\.seconds\); make it faster, see"
     with pytest.raises(PluginFailed, match=sentence), open_plugin(isolated(tmp_path, "Hangs", seconds=5)) as opened:

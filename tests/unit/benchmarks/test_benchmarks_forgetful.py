@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from benchmarks.race import FORGETFUL
 from benchmarks.trees import SPAWN, Tree
 
@@ -11,6 +12,7 @@ from slaternet_lab.specs.resolve import load
 ROUNDS = ["run.rounds=70"]
 
 
+@pytest.mark.slow
 def test_a_forgetful_game_keeps_neither_journal_nor_checkpoints_and_ends_in_the_same_digest(tmp_path: Path) -> None:
     simulated = simulate(load("paper-short", ROUNDS), out=tmp_path / "run", figures=False)
 

@@ -158,6 +158,7 @@ def test_what_is_finished_is_kept_what_is_not_is_begun_anew_and_seeds_are_added(
     assert [each.seeds for each in found.standings] == [3, 3]
 
 
+@pytest.mark.slow
 def test_a_comparison_goes_on_with_the_seed_that_was_drawn_for_it(tmp_path: Path) -> None:
     sealed = {"adversary.seed": "random"}
     before = runs(small(tmp_path / "out", "zero", **sealed))

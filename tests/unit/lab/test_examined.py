@@ -49,6 +49,7 @@ def said(command: str, plugin: str, tmp_path: Path, capsys: pytest.CaptureFixtur
     return printed.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["simulate", "run"])
 def test_a_change_after_the_exam_is_said_in_one_line(
     command: str, mine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
