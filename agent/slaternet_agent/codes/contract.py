@@ -1,4 +1,4 @@
-"""What a code must return, a user's like ours: the exam and every game hold it to that."""
+"""What a code must return: the exam and every game check the same."""
 
 import numpy as np
 

@@ -113,7 +113,7 @@ class GossipStreams:
         if sender is None:
             return
         if later or self._layout is not None:
-            sender.send_later(lambda: self._encoded(index, frame))
+            sender.send_later(lambda: self._encoded(index, frame), lacked=later)
         else:
             for part in self._encoded(index, frame):
                 sender.send(part)

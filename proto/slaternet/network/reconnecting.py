@@ -8,6 +8,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Protocol
 
 import structlog
 
@@ -54,7 +55,11 @@ class Backoff:
                 await until.wait()
 
 
-def _drop(_: object) -> None:
+class _SendLater(Protocol):
+    def __call__(self, make: Callable[[], list[bytes]], /, *, lacked: bool = True) -> None: ...
+
+
+def _drop(_: object, *, lacked: bool = True) -> None:
     """Drop a message: there is no stream."""
 
 
@@ -98,7 +103,7 @@ class ReconnectingStream:
         self._link: Stream | None = None
         self.send: Callable[[bytes], None] = _drop
         """Queue a message; drop it while there is no stream."""
-        self.send_later: Callable[[Callable[[], list[bytes]]], None] = _drop
+        self.send_later: _SendLater = _drop
         """Send what the function returns after everything queued; drop it while there is no stream."""
         self.up = False
         """Whether there is a stream on which the server has sent something."""

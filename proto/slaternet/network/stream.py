@@ -64,12 +64,19 @@ class Stream(ABC):
         self._traffic.sent_bytes += len(data) + PREFIX
         self._sent_at = self._loop.time()
 
-    def send_later(self, make: Callable[[], list[bytes]]) -> None:
-        """Send what `make` returns after everything queued: so of many messages only one is encoded at a time."""
-        if self._error is None:
-            self._backlog.append(make)
-            if self._write is None:
-                self._write_on()
+    def send_later(self, make: Callable[[], list[bytes]], /, *, lacked: bool = True) -> None:
+        """Send what `make` returns after everything queued: so of many messages only one is encoded at a time.
+
+        A peer may lack as many as it likes. One that does not take those that are new loses its stream, as with `send`.
+        """
+        if self._error is not None:
+            return
+        if not lacked and len(self._backlog) >= self._most:
+            self.end(OverBudget(f"{self.peer} does not take the messages meant for it"))
+            return
+        self._backlog.append(make)
+        if self._write is None:
+            self._write_on()
 
     async def read(self) -> bytes | None:
         """Return the next message; None where the peer has ended the stream in order.

@@ -7,7 +7,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from slaternet.errors import NotSeated, Replaced, SlaternetError, Superseded, Unreachable
+from slaternet.errors import NotSeated, OverBudget, Replaced, SlaternetError, Superseded, Unreachable
 from slaternet.limits import LIMITS
 from slaternet.network.stream import Stream
 from slaternet.network.traffic import Traffic
@@ -99,6 +99,18 @@ async def test_messages_that_can_wait_are_made_one_at_a_time_and_only_when_nothi
     link.send_later(functools.partial(make, -1))
     await link.flush()
     assert made == [0, 1]
+
+
+async def test_a_peer_that_does_not_take_new_messages_loses_its_stream_also_where_they_can_wait() -> None:
+    link, most = Frail(), LIMITS.parts + 2 * LIMITS.window
+    for _ in range(most + 1):  # one of them is under way
+        link.send_later(lambda: [b"new"], lacked=False)
+    link.raise_if_ended()
+
+    link.send_later(lambda: [b"one more"], lacked=False)
+
+    with pytest.raises(OverBudget, match="does not take the messages meant for it"):
+        link.raise_if_ended()
 
 
 async def test_a_link_closed_before_its_first_write_goes_on_leaves_nothing_behind() -> None:
