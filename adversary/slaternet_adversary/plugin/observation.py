@@ -1,11 +1,12 @@
 """What is looked at while a user's plugin plays, beyond what every answer is checked for.
 
-    not reproducible    a question asked again has another answer
+    not reproducible    the functions have other values at a decision when they are asked again
     not convex          a loss, or the norm of [g]_+, lies above a chord from a decision to the border of X
     not feasible        none of some points of X satisfies the constraints of all rounds looked at: a sample, no proof
 
 Rounds are looked at between replies, once they are scored: nobody is waiting for an answer about them, and no answer
-that was given changes. Chords and feasibility are about the functions that are scored. All this takes at most 2 % of
+that was given changes. All of it is about the functions that are scored, `scoring()`, so that those that play are asked
+the agents' questions and nothing else. All this takes at most 2 % of
 the plugin's own time, by the clock of the process, and each kind is reported once. What is not reproducible is looked
 at no more: functions that remember questions would make another game of every look.
 """
@@ -60,18 +61,16 @@ class Observer:
         """The points that have satisfied the constraints of all rounds looked at; at first, all that are tried."""
         self._rounds = 0
 
-    def repeated(self, question: Question, before: Values, now: Values) -> PluginFinding | None:
-        """Compare two answers to one question."""
-        for name, was, got in (("loss", before.f, now.f), ("constraint", before.g, now.g)):
-            differs = np.argwhere(was != got)
-            if len(differs):
-                which = tuple(differs[0])
-                who = f"{name} of agent {question.agents[which[0]]} in round {question.round}"
-                evidence = (
-                    f"{float(was[which])!r}, then {float(got[which])!r} at x = {written(question.points[which[:2]])}"
+    def repeated(self, round: int, agent: int, point: Array, values: Sequence[Sequence[Array]]) -> PluginFinding | None:
+        """Compare the values at a point, asked for several times: each time losses and norms of [g]_+."""
+        for name, asked in zip(("loss", "the norm of [g]_+"), zip(*values, strict=True), strict=True):
+            first, *others = np.concatenate(asked).tolist()
+            if (other := next((each for each in others if each != first), None)) is not None:
+                text = f"{name} of agent {agent} in round {round} has another value when it is asked again; let "
+                evidence = f"{first!r}, then {other!r} at x = {written(point)}"
+                return PluginFinding(
+                    NOT_REPRODUCIBLE, round, f"{text}functions depend on their arguments alone", evidence
                 )
-                text = f"{who} has another value when it is asked again; let functions depend on their arguments alone"
-                return PluginFinding(NOT_REPRODUCIBLE, question.round, text, evidence)
         return None
 
     def chords(self, decision: Array) -> Array:
@@ -125,7 +124,6 @@ class ObservedCalls(PluginCalls):
         self._clock = clock
         # the one whose turn it is comes first: at the beginning NOT_REPRODUCIBLE, which ends all others
         self._kinds = [] if NOT_REPRODUCIBLE in known else [each for each in FINDINGS if each not in known]
-        self._kept: tuple[Question, Values] | None = None
         self._turn = 0
         self.plugin_seconds = 0.0
         self.looking_seconds = 0.0
@@ -137,12 +135,10 @@ class ObservedCalls(PluginCalls):
         self.plugin_seconds += self._clock() - began
 
     async def evaluate(self, question: Question) -> Values:
-        """Return the values that a question asks for; keep one question, to be asked again."""
+        """Return the values that a question asks for."""
         began = self._clock()
         values = await self._calls.evaluate(question)
         self.plugin_seconds += self._clock() - began
-        if self._kept is None:
-            self._kept = question, values
         return values
 
     async def score(self, effects: Sequence[Score]) -> list[Scored]:
@@ -166,20 +162,14 @@ class ObservedCalls(PluginCalls):
 
     def forget(self, round: int) -> None:
         """Drop a round that is recorded."""
-        if self._kept is not None and self._kept[0].round <= round:
-            self._kept = None
         self._calls.forget(round)
 
     async def _look(self, effects: Sequence[Score]) -> None:
         """Look at a round that is scored and not forgotten yet, by the kind whose turn it is."""
-        kind, kept, effect = self._kinds[0], self._kept, effects[-1]
-        if kind == NOT_REPRODUCIBLE and (kept is None or kept[0].round not in [each.round for each in effects]):
-            return  # its turn waits until the round of the question that is kept is scored
-        del self._kinds[0]
+        kind, effect = self._kinds.pop(0), effects[-1]
         try:
             if kind == NOT_REPRODUCIBLE:
-                assert kept is not None
-                found = self._observer.repeated(*kept, await self._calls.evaluate(kept[0]))
+                found = await self._again(effect)
             elif kind == NOT_FEASIBLE:
                 _, violation = await self._calls.measure(effect.round, effect.agents, self._observer.tried)
                 found = self._observer.feasible(effect.round, violation)
@@ -196,6 +186,14 @@ class ObservedCalls(PluginCalls):
             self._tell(found)
             if kind == NOT_REPRODUCIBLE:
                 self._kinds.clear()
+
+    async def _again(self, effect: Score) -> PluginFinding | None:
+        """Ask the functions of an agent about a decision, and about it twice more."""
+        row = self._turn % len(effect.agents)
+        agent, point = effect.agents[[row]], effect.decisions[[row]]
+        # not the same points again: the answer to those may have been kept
+        asked = [await self._calls.measure(effect.round, agent, np.repeat(point, times, axis=0)) for times in (1, 2)]
+        return self._observer.repeated(effect.round, int(agent[0]), point[0], asked)
 
     async def _chords(self, effect: Score) -> PluginFinding | None:
         """Look at chords from a decision by the functions of an agent; all agents have their turns."""

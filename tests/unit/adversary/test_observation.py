@@ -3,6 +3,7 @@
 
 import json
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -42,17 +43,32 @@ class NeverFeasible(broken.Good):
         network_violation = None  # type: ignore[assignment]
 
 
-class FailsLater(broken.Good):
-    """Answers a question once."""
+class FailsAlone(broken.Good):
+    """Answers for everybody, and for nobody alone."""
 
     class Round(broken.Functions):
-        asked = 0
-
         def loss(self, agents: Agents, points: Array) -> Array:
-            self.asked += 1
-            if self.asked > 1:
-                raise RuntimeError("once is enough")
+            if len(agents) == 1:
+                raise RuntimeError("ask everybody")
             return super().loss(agents, points)
+
+        network_loss = None  # type: ignore[assignment]
+
+
+class Logging(broken.Good):
+    """The functions that play record what they are asked; those that are scored are others."""
+
+    asked: ClassVar[list[int]] = []
+
+    class Round(broken.Functions):
+        def loss(self, agents: Agents, points: Array) -> Array:
+            Logging.asked.append(len(agents))
+            return super().loss(agents, points)
+
+        network_loss = None  # type: ignore[assignment]
+
+        def scoring(self) -> broken.Functions:
+            return broken.Good(GAME).play(1, None)
 
 
 class Clock:
@@ -108,7 +124,7 @@ def played(kind: type[broken.Good], rounds: int) -> tuple[list[PluginFinding], O
         ),
         (broken.NonConvexLoss, NOT_CONVEX, "lies above a chord, so it is not convex"),
         (NeverFeasible, NOT_FEASIBLE, "none of the 9 points of X tried satisfies the constraints of all agents"),
-        (FailsLater, NOT_REPRODUCIBLE, "it fails when it is asked once more"),
+        (FailsAlone, NOT_REPRODUCIBLE, "it fails when it is asked once more"),
     ],
 )
 def test_what_is_wrong_is_found_once_with_its_evidence(kind: type[broken.Good], what: str, sentence: str) -> None:
@@ -123,7 +139,15 @@ def test_a_plugin_that_is_not_reproducible_is_looked_at_no_more() -> None:
     found, observed, calls = played(broken.OrderDependent, 1000)
 
     assert [each.kind for each in found] == [NOT_REPRODUCIBLE]
-    assert (observed.looking_seconds, calls.measured) == (1.0, 0)
+    assert (observed.looking_seconds, calls.measured) == (2.0, 2)
+
+
+def test_the_functions_that_play_are_asked_the_agents_questions_and_nothing_else() -> None:
+    Logging.asked.clear()
+    _, _, calls = played(Logging, 300)
+
+    assert Logging.asked == [GAME.agents] * 300
+    assert calls.measured > 0
 
 
 def test_nothing_is_found_of_a_plugin_that_keeps_its_contract() -> None:
@@ -172,13 +196,11 @@ class Exits(Mine):
 
 class Exiting:
     def __init__(self, chosen):
-        self.constraint, self.chosen, self.asked = chosen.constraint, chosen, set()
+        self.constraint, self.chosen = chosen.constraint, chosen
 
     def loss(self, agents, points):
-        question = agents.tobytes(), points.tobytes()
-        if question in self.asked:
+        if len(agents) == 1:  # as no host asks
             os._exit(3)
-        self.asked.add(question)
         return self.chosen.loss(agents, points)
 
 
@@ -230,7 +252,7 @@ def test_a_game_goes_on_where_a_look_ends_the_process_of_the_plugin(way: str, mi
     assert Run.open(tmp_path / "two").summary["digest"] == unseen.summary["digest"]
     (incident,) = findings(tmp_path / "two")
     assert incident.kind == NOT_REPRODUCIBLE
-    assert "loss or constraint of round 1 for agents" in incident.evidence
+    assert "scoring of round " in incident.evidence
     assert "ended with its process" in incident.evidence
 
 
