@@ -66,6 +66,7 @@ class GossipStreams:
         self._closed = False
         self._frame: Frame | CodedFrame | None = None  # the newest frame that was sent, and its messages
         self._parts: list[bytes] = []
+        self._size = 0, 0  # its rows, and the bytes of those messages
         self._stated = [b""] * len(seating.peers)  # the agents of the newest frame on the stream to a peer
         self._states = True  # whether the newest frame states its agents
         self._first = seating.seats[0]
@@ -123,16 +124,18 @@ class GossipStreams:
 
         It does where the code remembers: then no frame can be missing between the two.
         """
-        agents = frame.agents.tobytes() if self._remembers else b""
-        states = not self._remembers or isinstance(frame, Frame) or agents != self._stated[index]
-        self._stated[index] = agents
+        states = True
+        if self._remembers:
+            before, self._stated[index] = self._stated[index], frame.agents.tobytes()
+            states = isinstance(frame, Frame) or before != self._stated[index]
         if frame is not self._frame or states != self._states:  # several peers may get the same
             self._frame, self._states = frame, states
             self._parts = codec.encode_gossip(
                 self._membership.head(frame.round), frame, layout=self._layout, stated=states
             )
-        rows = len(frame.rows) if isinstance(frame, Frame) else len(frame.symbols.numbers)
-        self._on_sent(rows, sum(map(len, self._parts)) + PREFIX * len(self._parts))
+            rows = len(frame.rows) if isinstance(frame, Frame) else len(frame.symbols.numbers)
+            self._size = rows, sum(map(len, self._parts)) + PREFIX * len(self._parts)
+        self._on_sent(*self._size)
         return self._parts
 
     def _decoder(self, peer: Peer) -> codec.GossipDecoder:
