@@ -13,13 +13,8 @@ from slaternet_agent.shell.guarded_code import GuardedCode
 
 def build_algorithm(spec: PublicSpec, description: Description) -> Algorithm:
     """Return the algorithm of a game whose plugin is described."""
-    expected = spec.algorithm.sha256
-    loaded = load(GROUP, spec.algorithm.name, key="algorithm.name").sha256
-    if expected and loaded != expected:
-        raise Mismatch(
-            f"algorithm {spec.algorithm.name} has SHA-256 {loaded[:16]} here and {expected[:16]} in the spec; "
-            "bring the same file, and what it imports, to every host"
-        )
+    loaded = load(GROUP, spec.algorithm.name, key="algorithm.name")
+    _require_same(f"algorithm {spec.algorithm.name}", loaded.sha256, spec.algorithm.sha256)
     return build(spec.algorithm, game_of(spec, description))
 
 
@@ -28,14 +23,19 @@ def build_copies(spec: PublicSpec, description: Description, algorithm: Algorith
     section = spec.gossip
     if section.plain:
         return None
-    loaded = load(CODES, section.code, key="gossip.code").sha256
-    if section.sha256 and loaded != section.sha256:
-        raise Mismatch(
-            f"gossip code {section.code} has SHA-256 {loaded[:16]} here and {section.sha256[:16]} in the spec; "
-            "bring the same file, and what it imports, to every host"
-        )
+    loaded = load(CODES, section.code, key="gossip.code")
+    _require_same(f"gossip code {section.code}", loaded.sha256, section.sha256)
     code = build_code(section, game_of(spec, description), algorithm.width)
     return PublicCopies(GuardedCode(code, algorithm.width), section, algorithm, spec.feasible_set())
+
+
+def _require_same(what: str, here: str, expected: str) -> None:
+    """Refuse code that is not that of the spec, where the spec says which it is."""
+    if expected and here != expected:
+        raise Mismatch(
+            f"{what} has SHA-256 {here[:16]} here and {expected[:16]} in the spec; "
+            "bring the same file, and what it imports, to every host"
+        )
 
 
 def game_of(spec: PublicSpec, description: Description) -> AlgorithmGame:

@@ -107,9 +107,8 @@ def mixing_norm(graph: Graph, agents: int, rounds: int | None = None) -> float:
     """Return b over the first of the game's rounds; of very many agents a bound of it, 2 (1 - min [W_t]_ii)."""
     large = agents > _DENSE
     looked = min(_FEW if large else min(max(_WORK // agents**3, 1), _ROUNDS), rounds or _ROUNDS)
-    matrices = {
-        id(matrix): matrix for matrix in map(graph.matrix, range(1, 1 + looked))
-    }  # those of a fixed graph are one object
+    # the matrices of a fixed graph are one object, which is looked at once
+    matrices = {id(matrix): matrix for matrix in map(graph.matrix, range(1, 1 + looked))}
     return max(_most(matrix) if large else _norm(matrix.dense()) for matrix in matrices.values())
 
 
